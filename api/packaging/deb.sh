@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds a Debian package of a program that is built already.
+# Builds a Debian package from a compiled program.
 #
-#   deb.sh [PROGRAM] [FOLDER]       by default target/dist/tenure, into the folder target/packages; prints the package's path
+#   deb.sh [PROGRAM] [FOLDER]       default: target/dist/tenure and target/packages; prints the path of the package
 #
-# The program of static.sh makes a package that needs no version of glibc; on nodes with GPUs it is no agent.
-# The same program, sources and SOURCE_DATE_EPOCH (by default the last commit's time) give the same bytes. TENURE_MAINTAINER names who
-# stands for it; DEB_COMPRESSION is dpkg-deb's (xz). It needs dpkg-deb, and strip and objdump of binutils.
+# With the program of static.sh, the package needs no particular glibc, but cannot run as an agent on nodes with GPUs.
+# The same program, sources and SOURCE_DATE_EPOCH (default: time of the last commit) give the same bytes. TENURE_MAINTAINER is the
+# maintainer; DEB_COMPRESSION is dpkg-deb's compression (default: xz). Needs dpkg-deb, and strip and objdump of binutils.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 program=${1:-$root/target/dist/tenure}
 folder=${2:-$root/target/packages}
-[ -x "$program" ] || { echo "deb: $program is not there: cargo build --profile dist -p cli --bin tenure --no-default-features --features packaged" >&2; exit 2; }
+[ -x "$program" ] || { echo "deb: $program does not exist; build it with: cargo build --profile dist -p cli --bin tenure --no-default-features --features packaged" >&2; exit 2; }
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 arch=$(dpkg --print-architecture)
@@ -40,7 +40,7 @@ put 0644 "$here/deb/tenure.1" usr/share/man/man1/tenure.1
     put 0644 "$root/docs/$page" "usr/share/doc/tenure/${page#./}"
 done
 for file in acme.yaml nodes.csv morning-peak.yaml; do put 0644 "$root/docs/examples/$file" "usr/share/doc/tenure/examples/$file"; done
-# The pages' own changelog is for people; Debian's is for its tools.
+# The documentation has a changelog for users. This one is for Debian's tools.
 mv "$doc/changelog.md" "$doc/NEWS.md"
 cat >"$doc/changelog" <<TEXT
 tenure ($version) unstable; urgency=medium
@@ -63,9 +63,9 @@ TEXT
 find "$doc" "$tree/usr/share/man" -type f \( -name '*.md' -o -name changelog -o -name '*.1' \) -exec gzip -9n {} +
 find "$tree" -type d -exec chmod 0755 {} +
 
-# A static program (static.sh) names no version of glibc, and needs none.
+# A static program (static.sh) has no symbol versions of glibc and does not depend on it.
 glibc=$({ objdump -T "$tree/usr/bin/tenure" 2>/dev/null || true; } | { grep -o 'GLIBC_[0-9.]*' || true; } | sort -Vu | tail -n 1)
-# Packed addresses (api/program/relocations.rs) are unpacked from 2.36 on, whatever is asked for by name.
+# Packed relocations (api/program/relocations.rs) need glibc 2.36, whatever the symbol versions say.
 if objdump -p "$tree/usr/bin/tenure" | grep -q GLIBC_ABI_DT_RELR; then
     glibc=$(printf '%s\n' "$glibc" GLIBC_2.36 | sort -V | tail -n 1)
 fi
@@ -73,7 +73,7 @@ needs=adduser
 if [ -n "$glibc" ]; then
     needs="libc6 (>= ${glibc#GLIBC_}), $needs"
 elif objdump -p "$tree/usr/bin/tenure" | grep -q 'NEEDED'; then
-    echo "deb: $program needs libraries, and names no version of glibc" >&2
+    echo "deb: $program needs libraries, but has no symbol version of glibc" >&2
     exit 1
 fi
 if objdump -p "$tree/usr/bin/tenure" | grep -q 'NEEDED *libgcc_s'; then needs="$needs, libgcc-s1 (>= 4.2)"; fi

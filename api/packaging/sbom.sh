@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Writes the bill of materials of the program, as CycloneDX 1.5 in JSON, to standard output: every crate that it is made of, macros
-# included, with version, licence and the checksum that Cargo.lock holds it to.
+# Writes a software bill of materials (CycloneDX 1.5, JSON) to standard output: every crate of the program, including macros, with its
+# version, licence and checksum from Cargo.lock.
 #
-#   sbom.sh [TARGET]       by default the machine's own; needs cargo and jq, and no network once the crates are there
+#   sbom.sh [TARGET]       default: this machine's target; needs cargo and jq, and no network if the crates are downloaded
 #
-# Crates that only tests or builds need are not in it. The same Cargo.lock gives the same bytes.
+# Excludes crates that only tests or builds need. The same Cargo.lock gives the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
@@ -20,7 +20,7 @@ cargo metadata --format-version 1 --locked --filter-platform "$target" | jq --ar
     | ([.resolve.nodes[] | {key: .id, value: [.deps[] | select(any(.dep_kinds[]; .kind == null)) | .pkg]}] | from_entries) as $needs
     | (.packages[] | select(.name == "cli" and .source == null) | .id) as $root
     | def ref: $package[.] | "pkg:cargo/\(.name)@\(.version)";
-    # Everything that the program needs, and what that needs.
+    # The transitive dependencies of the program.
     {seen: {}, todo: [$root]}
     | until(.todo == []; .todo[0] as $id
         | if .seen[$id] then .todo |= .[1:] else .seen[$id] = true | .todo = .todo[1:] + $needs[$id] end)

@@ -1,7 +1,7 @@
-//! The build script of the packages of programs, `cli` and `agent`.
+//! The build script of the program packages `cli` and `agent`.
 //!
-//! Has the linker pack the addresses that are set right whenever the program starts (RELR): most of 3 MiB that every start would read.
-//! glibc unpacks them from 2.36 on. Where an older one is, or the program is static or for another machine, they stay as they are.
+//! Tells the linker to pack relative relocations (RELR), which saves most of 3 MiB that each start would read. glibc unpacks them from
+//! 2.36 on. With an older glibc, for a static program and for cross compilation, the script does nothing.
 
 use std::{env, process::Command};
 
@@ -18,7 +18,7 @@ fn main() {
     }
 }
 
-/// The version of this machine's C library.
+/// Returns the version of this machine's glibc.
 fn glibc() -> Option<(u32, u32)> {
     let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
     let text = String::from_utf8(said.stdout).ok()?;

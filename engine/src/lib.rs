@@ -1,9 +1,9 @@
 //! Durable, approvable, compensable state machines.
 //!
-//! A [`Workflow`] is a struct, an enum of states and one pure function from state to [`Step`]. The engine persists each
-//! run of it (an [`Execution`]), performs its actions on a platform, asks people, waits, retries, and turns back;
-//! whatever happens to the process. Everything that decides is in the pure [`transition`]; the [`Engine`] leases,
-//! performs, commits and sleeps. `examples/hello.rs` is a whole workflow. This crate knows no tenant.
+//! A [`Workflow`] is a struct, an enum of states and one pure function from state to [`Step`]. The engine persists
+//! each run of it (an [`Execution`]), runs its actions on a platform, asks people for approval, waits, retries and
+//! compensates, and survives crashes. Every decision is in the pure [`transition`]; the [`Engine`] leases, performs,
+//! commits and sleeps. `examples/` has short workflows, from `hello.rs` on. This crate knows no tenant.
 
 mod approvals;
 mod authoring;

@@ -1,6 +1,6 @@
 //! Bytes as hexadecimal text.
 
-/// Two digits a byte, lower case.
+/// Two digits for each byte, lower case.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut out, byte| {
@@ -10,7 +10,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of such a text; `None` if it is none.
+/// Decodes hexadecimal text. Returns `None` if it is invalid.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());

@@ -1,11 +1,11 @@
-//! Durable nouns of Tenure and the one verb that changes them.
+//! The storage of Tenure: the data types, and the one commit that changes them.
 //!
-//! A [`Store`] keeps execution [`Record`]s, their journal [`Entry`]s, the [`Task`]s that are due, and
-//! [`Document`]s (the ledger), and changes them by [`Store::commit`] alone: all of a [`Commit`] or none of it, on
-//! disk before it is acknowledged. Two implementations live here: [`Memory`], the reference semantics, and
-//! [`Embedded`], a synced journal with sled as the index behind it. Both pass [`conformance`].
+//! A [`Store`] has execution [`Record`]s, their journal [`Entry`]s, due [`Task`]s, and [`Document`]s (the ledger).
+//! Only [`Store::commit`] changes them: a [`Commit`] is applied completely or not at all, and is on disk before it is
+//! acknowledged. Two implementations are here: [`Memory`], the reference semantics, and [`Embedded`], a synced
+//! journal with sled as the index behind it. Both pass [`conformance`].
 //!
-//! This crate knows no workflow and no tenant; what a record means is the engine's affair.
+//! This crate knows no workflow and no tenant; the engine defines the meaning of records.
 
 pub mod conformance;
 #[cfg(feature = "embedded")]

@@ -166,7 +166,7 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     let again = served.delegate(&ada, once).await;
     assert!(again.status == 422 && again.body.to_string().contains("just so already"), "{}", again.body);
     assert!(
-        served.run(&["delegations", "list"]).out.contains("all that are held"),
+        served.run(&["delegations", "list"]).out.contains("all held at the time"),
         "no roles are all of them"
     );
     let others = json!({ "from": "dan", "to": "ada", "until": soon(), "reason": "leave" });

@@ -77,13 +77,13 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     };
     let held = verify(&file);
     assert_eq!(held.exit, 0, "{held:?}");
-    assert!(held.out.contains("holds") && held.out.contains("tenant acme"), "{held:?}");
+    assert!(held.out.contains(": valid") && held.out.contains("tenant acme"), "{held:?}");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("order 4711", "order 4712", 1)).unwrap();
     let refused = verify(&file);
     assert_eq!(refused.exit, 1, "{refused:?}");
     let named = format!("entry {}", vote["number"]);
-    assert!(refused.out.contains("DOES NOT HOLD") && refused.out.contains(&named), "{refused:?}");
+    assert!(refused.out.contains("INVALID") && refused.out.contains(&named), "{refused:?}");
     fs::write(&file, text.lines().take(4).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     assert!(verify(&file).out.contains("cut off"));
 

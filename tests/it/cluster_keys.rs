@@ -56,7 +56,7 @@ async fn the_next_key_of_a_cluster_holds_beside_the_one_before_and_no_other_key_
     assert_eq!(ran.exit, 0, "{ran:?}");
     let second = ran.out.trim().to_owned();
     assert!(second.starts_with("tn_") && second.lines().count() == 1, "the key alone: {ran:?}");
-    assert!(ran.err.contains("holds until"), "{ran:?}");
+    assert!(ran.err.contains("valid until"), "{ran:?}");
     assert_eq!(push(&served, &cluster, &first).await, TAKEN, "the one before holds beside it");
     assert_eq!(push(&served, &cluster, &second).await, TAKEN);
     assert_eq!(push(&served, &other, &others).await, TAKEN);
@@ -152,7 +152,7 @@ async fn a_key_that_leaked_is_ended_by_its_incident_and_followed_by_the_next_and
     let key = served.get(&format!("/v1/clusters/{cluster}/key")).await.body;
     assert_eq!(key["state"], "revoked", "{key}");
     let ran = served.run(&["cluster", "key", "rotate", &cluster]);
-    assert!(ran.exit == 0 && ran.err.contains("no earlier key holds"), "{ran:?}");
+    assert!(ran.exit == 0 && ran.err.contains("no earlier key is valid"), "{ran:?}");
     let second = ran.out.trim();
     assert_eq!(push(&served, &cluster, second).await, TAKEN);
     assert_eq!(push(&served, &cluster, &first).await, refused(), "what leaked holds beside nothing");

@@ -40,14 +40,14 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     };
     let device = format!("device_client_id = {CLIENT:?}\nurl = \"https://tenure.example.com\"");
     let well = looked(dir, &house(&identity.issuer, &device), &[]);
-    has(&well, CHECK, "ok", "answers and calls itself so");
-    has(&well, CHECK, "ok", "it offers sign-in for devices");
+    has(&well, CHECK, "ok", "answers with the same issuer");
+    has(&well, CHECK, "ok", "it offers the device flow");
     has(&well, CHECK, "ok", "https://tenure.example.com/login/callback");
 
     let renamed = looked(dir, &house(&format!("{}/", identity.issuer), ""), &[]);
     has(&renamed, CHECK, "failed", "calls itself");
     let behind = looked(dir, &house(&identity.issuer, "url = \"https://example.com/tenure\""), &[]);
-    has(&behind, CHECK, "warning", "more than a host");
+    has(&behind, CHECK, "warning", "has a path or a query");
     let unread = looked(dir, &house(&identity.issuer, "client_secret_file = \"nowhere\""), &["--offline"]);
     has(&unread, "configuration", "failed", "oidc.client_secret_file: nowhere");
     let unread = looked(dir, &house(&identity.issuer, "ca_file = \"nowhere\""), &["--offline"]);
@@ -57,7 +57,7 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     has(&looked(dir, &house(&identity.issuer, ""), &[]), CHECK, "failed", "discovery document answers 502");
     let offline = looked(dir, &house(&identity.issuer, ""), &["--offline"]);
     assert!(!offline.iter().any(|one| one.1 == "failed"), "nobody was asked: {offline:#?}");
-    has(&looked(dir, "", &["--offline"]), CHECK, "ok", "none is named");
+    has(&looked(dir, "", &["--offline"]), CHECK, "ok", "none is set");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_doctor_knocks_at_whom_the_server_tells_and_sends_nothing() {
     fs::write(dir.join("short"), "short").unwrap();
     let short = looked(dir, &house("short"), &["--offline"]);
     has(&short, "notifications", "failed", "notify.channels.hook.secret_file");
-    has(&short, "notifications", "ok", "mail: its settings and secrets are right; it was not called");
+    has(&short, "notifications", "ok", "mail: its settings and secrets are valid; it was not called");
     assert!(heard.try_recv().is_err(), "nobody was asked");
     has(&looked(dir, "", &["--offline"]), "notifications", "warning", "no channel is set");
 }

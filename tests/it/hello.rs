@@ -1,4 +1,4 @@
-//! The engine's own example, swept: the smallest workflow that has an undo, a question and a pivot.
+//! The fault sweep of the engine's complete example, a small workflow with an undo, an approval and a pivot.
 
 use crate::example::{Desk, Hello};
 use engine::testing::{Scenario, World, verify};

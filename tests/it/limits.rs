@@ -112,7 +112,7 @@ async fn limits_are_set_shown_and_taken_back() {
     assert_eq!((&governed["key"], &governed["limit"]), (&json!("cluster/eu-1"), &json!("cluster/eu-*")));
     assert_eq!(served.run(&["limits", "show", "cluster/us-1"]).exit, 3);
     let pattern = served.run(&["limits", "close", "cluster/*", "--reason", "x"]);
-    assert!(pattern.exit == 1 && pattern.err.contains("name a key, such as cluster/eu-1"), "{pattern:?}");
+    assert!(pattern.exit == 1 && pattern.err.contains("close each key, such as cluster/eu-1"), "{pattern:?}");
     for key in ["cluster/nope", "tenant/nope", "action/Nope"] {
         let closed = served.run(&["limits", "close", key, "--reason", "x", "--for", "1s"]);
         let there_is_no = format!("warning: there is no {}", key.replace('/', " "));

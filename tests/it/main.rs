@@ -1,9 +1,10 @@
 //! The promises of the whole, one module a subject. Names are sentences of the promise.
 
 #![allow(missing_docs, reason = "a test is documented by its name")]
+#![allow(clippy::duplicate_mod, reason = "short examples of the engine contain each other")]
 
 #[allow(dead_code, reason = "the example has a main of its own")]
-#[path = "../../engine/examples/hello.rs"]
+#[path = "../../engine/examples/card.rs"]
 mod example;
 
 #[path = "../../docs/examples/booking/src/lib.rs"]
@@ -52,6 +53,7 @@ mod http;
 mod incident_holds;
 mod incidents;
 mod kit;
+mod ladder;
 mod layers;
 mod limits;
 mod newcomer;

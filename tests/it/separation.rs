@@ -148,7 +148,7 @@ async fn people_who_have_claimed_a_credential_of_their_own_count_and_are_certifi
     assert_eq!(told(0), [json!("c1"), json!("enrolled"), json!("admin"), json!("admin"), json!(true)]);
     assert_eq!(told(1), [json!("s1"), json!("enrolled"), json!("admin"), json!("admin"), json!(false)]);
     let page = served.run(&["approvals", "show", &approval]).out;
-    assert!(page.contains("the user was removed since"), "{page}");
+    assert!(page.contains("the user was removed after the vote"), "{page}");
 }
 
 #[tokio::test]

@@ -179,9 +179,9 @@ impl Newcomer {
         assert!(ended.is_some_and(|ended| ended.success()), "{ended:?}\n{said}\n{log}");
         assert!(said.contains("== block end "), "{said}");
         for seen in [
-            "certificate.json: holds",
-            "forged.json: DOES NOT HOLD",
-            "audit.jsonl: holds",
+            "certificate.json: valid",
+            "forged.json: INVALID",
+            "audit.jsonl: valid",
             "Closed (finished): completed",
         ] {
             assert!(said.contains(seen), "{seen}: {said}");

@@ -1,4 +1,4 @@
-//! The command line of `tenure-agent`: that of `tenure agent`, for nodes that need nothing else of Tenure.
+//! The command line of `tenure-agent`, the same as `tenure agent`, for nodes without the rest of Tenure.
 
 use crate::{Options, run};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
@@ -13,24 +13,24 @@ use std::{
     process::ExitCode,
 };
 
-/// Run on a node with GPUs, and do there what servers ask for.
+/// Run the node agent.
 #[derive(Debug, Parser)]
 #[command(name = "tenure-agent", version, max_term_width = 110)]
 struct CommandLine {
-    /// The servers, with commas between.
+    /// Server URLs, separated by commas.
     #[arg(long, env = "TENURE_SERVER", value_name = "URL", hide_env_values = true)]
     server: Option<String>,
-    /// Certificates of authorities to trust beside the system's (PEM).
+    /// Additional certificate authorities (PEM).
     #[arg(long, env = "TENURE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Whether to colour what people read.
+    /// When to use colours.
     #[arg(long, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
     color: ColorMode,
     #[command(flatten)]
     options: Options,
 }
 
-/// The program.
+/// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
     program::install_tls();
@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
     let line = match read.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => line,
         Err(error) => {
-            // Help goes to standard output and is no failure; a closed pipe is none either.
+            // Help goes to standard output and is not a failure. A closed pipe is not one either.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
         }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_options_are_those_of_the_agent_and_servers_authorities_and_colours_beside() {
+    fn all_options_of_the_agent_are_parsed() {
         CommandLine::command().debug_assert();
         let words = "tenure-agent --server https://a.example,https://b.example --cluster eu-1 --node gpu-7 --key-file key \
                      --ca-file ca.pem --color never --gpus 8 --layout mixed=3g.40gb --drain 5 --log-format json";

@@ -1,7 +1,7 @@
-//! The agent: runs on a node with GPUs, comes to servers for orders, and carries them out there.
+//! The node agent: runs on a node with GPUs, pulls commands from servers, and executes them.
 //!
-//! It only calls, and is never called. One link a server: whichever of them runs a step lays the order into its own mailbox, so the
-//! agent comes to each. Invariant: what must not be done twice is in the node's file before it is begun.
+//! The agent only opens connections. It has one link per server, because a server puts the commands of its own steps into its own queue.
+//! Invariant: a command that must not run twice is recorded in the node's file before it starts.
 
 mod command_line;
 #[cfg(feature = "nvml")]
@@ -19,11 +19,11 @@ use program::{
 };
 use std::path::Path;
 
-/// Runs an agent for `servers`, trusting the authorities in `ca_file` beside the system's. `coloured` is whether log lines stand out by
-/// colour.
+/// Runs an agent for `servers` and trusts the authorities in `ca_file` in addition to the system's. `coloured` is true if text log lines
+/// have colours.
 ///
 /// # Errors
-/// Options that cannot be worked with, and an agent that runs already.
+/// The options are not valid, or another agent is running.
 pub fn run(
     options: &Options,
     servers: Option<&str>,
@@ -41,12 +41,15 @@ fn run_on(options: &Options, servers: Option<&str>, ca_file: Option<&Path>) -> R
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(Failure::other)?;
     let ended = runtime.block_on(serve::serve(settings));
-    // A driver that hangs keeps its thread for ever, and not the process.
+    // A driver that hangs blocks its thread, but not the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     ended
 }
 
 #[cfg(not(feature = "nvml"))]
 fn run_on(_: &Options, _: Option<&str>, _: Option<&Path>) -> Result<Exit, Failure> {
-    Err(Failure::new(Exit::Usage, "this tenure was built without GPUs: build it with `--features nvml`"))
+    Err(Failure::new(
+        Exit::Usage,
+        "this program was built without GPU support; build it with `--features nvml`",
+    ))
 }

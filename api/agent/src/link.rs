@@ -1,4 +1,4 @@
-//! The link of an agent to one server: comes for orders, has them carried out, and brings the answers.
+//! The link to one server: pulls commands, executes them, and sends the answers.
 
 use crate::options::Settings;
 use backends::{
@@ -22,18 +22,18 @@ use tokio::{
 };
 use workflows::platform::codes;
 
-/// How long it waits for orders before it asks again.
+/// How long a pull waits for commands at the server.
 const WAIT: Duration = Duration::from_secs(25);
-/// How long a server has for anything else.
+/// The timeout of every other request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long it leaves a server alone that cannot be reached: at first, and at most.
+/// The first and the longest pause before a retry while a server cannot be reached.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
-/// And one that does not let it in.
+/// The longest pause before a retry while a server rejects this agent.
 const REFUSED: Duration = Duration::from_secs(10);
-/// How long an answer is brought again after its order's deadline, before it is left to the repetition of the call.
+/// How long after a command's deadline its answer is still sent. Later, a repeated call finds the outcome.
 const LATE: Duration = Duration::from_secs(5);
 
-/// One server, as an agent knows it.
+/// The link to one server.
 pub(super) struct Link {
     server: String,
     base: String,
@@ -41,7 +41,7 @@ pub(super) struct Link {
     instance: String,
     http: Client,
     hand: Arc<Executor>,
-    /// Orders that are not answered yet, by id.
+    /// Running commands, by id.
     holding: Mutex<BTreeMap<String, RunningOrder>>,
 }
 
@@ -49,27 +49,27 @@ struct RunningOrder {
     task: AbortHandle,
 }
 
-/// Why a server did not do what it was asked.
+/// The error of a request.
 enum RequestError {
-    /// It cannot be reached, or has trouble of its own.
+    /// The server cannot be reached or has an error.
     Away(String),
-    /// It does not let this agent in.
+    /// The server rejects this agent.
     Refused(String),
 }
 
-/// The key, read where it lies, so that it can be exchanged there.
+/// Reads the key. It is read at each use, so it can be rotated in the file.
 pub(super) fn key(file: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("--key-file: {} cannot be read: {error}", file.display()))?;
     let key = text.trim();
     if key.is_empty() {
-        return Err(format!("--key-file: {} is empty: `tenure agent key` draws one", file.display()));
+        return Err(format!("--key-file: {} is empty: `tenure agent key` generates a key", file.display()));
     }
     Ok(key.to_owned())
 }
 
 impl Link {
-    /// The link to a server; it is not called.
+    /// Creates the link without a request.
     pub(super) fn to(
         server: &str,
         settings: &Settings,
@@ -96,7 +96,7 @@ impl Link {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it has orders that are not answered yet.
+    /// Returns true if a command has no answer yet.
     pub(super) fn has_orders(&self) -> bool {
         !self.held().is_empty()
     }
@@ -139,7 +139,7 @@ impl Link {
         }
     }
 
-    /// Comes for orders until it is to stop, over every outage of the server.
+    /// Pulls commands until it is stopped. Survives outages of the server.
     pub(super) async fn come_for_orders(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let (mut pause, mut linked) = (PAUSE.0, None);
         while !*stop.borrow() {
@@ -156,7 +156,7 @@ impl Link {
                     (pause, linked) = (PAUSE.0, Some(true));
                     let idle = pulled == PullResponse::default() && began.elapsed() < WAIT / 2;
                     self.begin(pulled);
-                    // A server that is about to stop keeps nobody waiting.
+                    // A server that is about to stop answers at once, so the agent pauses.
                     if idle { PAUSE.0 } else { Duration::ZERO }
                 }
                 Err(trouble) => {
@@ -165,7 +165,7 @@ impl Link {
                         RequestError::Refused(why) => (why, REFUSED.min(pause * 4)),
                     };
                     if linked != Some(false) {
-                        tracing::warn!(server = self.server, why, "no link; it is tried again");
+                        tracing::warn!(server = self.server, why, "no link to the server; retrying");
                     }
                     (pause, linked) = ((pause * 2).min(PAUSE.1), Some(false));
                     rest
@@ -176,18 +176,18 @@ impl Link {
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
-        // What was handed over and did not arrive is for the next agent; a server that is away forgets it by itself.
+        // Another agent gets commands that were sent and did not arrive. A server that cannot be reached drops them by itself.
         let left: Result<serde_json::Value, RequestError> =
             self.send("leave", &self.pull(Duration::ZERO), Duration::from_secs(2)).await;
         if let Err(RequestError::Away(why) | RequestError::Refused(why)) = left {
-            tracing::info!(server = self.server, why, "it could not be told that no more orders are taken");
+            tracing::info!(server = self.server, why, "the server does not know that this agent stops");
         }
     }
 
     fn begin(self: &Arc<Self>, pulled: PullResponse) {
         for id in &pulled.withdrawn {
             if let Some(held) = self.held().remove(id) {
-                tracing::info!(server = self.server, id, "nobody waits for this order any more");
+                tracing::info!(server = self.server, id, "the server withdrew this command");
                 held.task.abort();
             }
         }
@@ -197,7 +197,7 @@ impl Link {
                 continue;
             }
             let id = order.id.clone();
-            // The lock is held until the task is known, so that it cannot be answered before.
+            // The lock is held until the task is stored, so that no answer is sent before.
             let task = tokio::spawn(self.clone().carry_out(order)).abort_handle();
             held.insert(id, RunningOrder { task });
         }
@@ -212,11 +212,11 @@ impl Link {
             call,
             key = order.key,
             epoch = order.epoch,
-            "begun"
+            "command started"
         );
         let outcome = self.hand.carry_out(&order).await;
         match &outcome {
-            Ok(_) => tracing::info!(id = order.id, call, key = order.key, "done"),
+            Ok(_) => tracing::info!(id = order.id, call, key = order.key, "command done"),
             Err(error) => {
                 tracing::info!(
                     id = order.id,
@@ -224,7 +224,7 @@ impl Link {
                     key = order.key,
                     code = error.code,
                     why = error.message,
-                    "not done"
+                    "command failed"
                 );
             }
         }
@@ -232,7 +232,7 @@ impl Link {
         self.held().remove(&order.id);
     }
 
-    /// Brings an answer, again while the server is away. One that comes too late is found out by the call's repetition.
+    /// Sends an answer, with retries while the server is away. If it is too late, a repeated call finds the outcome.
     async fn bring(&self, answer: Answer, until: Instant) {
         let mut pause = PAUSE.0;
         loop {
@@ -244,7 +244,7 @@ impl Link {
                     server = self.server,
                     id = answer.id,
                     why,
-                    "an answer could not be brought in time"
+                    "an answer could not be sent in time"
                 );
                 return;
             }
@@ -253,25 +253,26 @@ impl Link {
         }
     }
 
-    /// Ends what is still in hand, and says that its outcome is not known.
+    /// Aborts running commands and reports that their outcome is unknown.
     pub(super) async fn give_up(&self) {
         let held = std::mem::take(&mut *self.held());
         for (id, held) in held {
             held.task.abort();
-            let why = "the agent was stopped in the middle; the same call finds out or finishes it";
+            let why =
+                "the agent stopped during the command; a repeated call finds the outcome or completes it";
             let outcome = Err(ActionError::unknown(codes::NO_ANSWER, why));
             let _: Result<serde_json::Value, RequestError> =
                 self.send("answer", &Answer { id, outcome }, Duration::from_secs(2)).await;
         }
     }
 
-    /// Says what was seen; false when the server did not hear it.
+    /// Reports the state of the node. Returns false if the server did not receive it.
     pub(super) async fn say_seen(&self, seen: &NodeReport) -> bool {
         self.send::<serde_json::Value>("see", seen, ANSWER_WITHIN).await.is_ok()
     }
 }
 
-/// What a problem says, or the beginning of whatever was answered.
+/// Returns the detail of a problem document, or the beginning of any other answer.
 fn detail(said: &str) -> String {
     let problem: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
     let detail = problem.get("detail").and_then(serde_json::Value::as_str).unwrap_or(said);

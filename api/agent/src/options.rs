@@ -1,4 +1,4 @@
-//! The options of an agent, as a command line has them, and the settings that they come to.
+//! The options of the agent and the settings made from them.
 
 #[cfg(feature = "nvml")]
 use backends::nvml::NvmlTarget;
@@ -15,75 +15,77 @@ use std::path::PathBuf;
 #[cfg(feature = "nvml")]
 use std::{fs, path::Path, time::Duration};
 
-/// What an agent takes beside the servers, which are named with `--server`, with commas between.
+/// Options of the agent. `--server` names the servers, separated by commas.
 #[cfg_attr(not(feature = "nvml"), allow(dead_code, reason = "a build without GPUs runs no agent"))]
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// The cluster that this node belongs to.
+    /// Cluster of this node.
     #[arg(long, required = true)]
     pub(crate) cluster: Option<String>,
-    /// The name of this node in the fleet.
+    /// Name of this node in the fleet.
     #[arg(long, required = true)]
     pub(crate) node: Option<String>,
-    /// The file with the key of the cluster's agents; read at each use.
+    /// File with the agents' key, read at each use.
     #[arg(long, value_name = "FILE", required = true)]
     pub(crate) key_file: Option<PathBuf>,
-    /// The folder for what must outlive a restart; on a disk that outlives a reboot.
+    /// Folder for persistent state, on a disk that survives reboots.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/tenure-agent")]
     pub(crate) ledger: PathBuf,
-    /// NVML's library.
+    /// NVML library.
     #[arg(long, value_name = "FILE", default_value = "libnvidia-ml.so.1")]
     pub(crate) library: PathBuf,
-    /// The CUDA driver's library.
+    /// CUDA driver library.
     #[arg(long, value_name = "FILE", default_value = "libcuda.so.1")]
     pub(crate) cuda_library: PathBuf,
-    /// How many GPUs the node has; without it one that is missing is not noticed.
+    /// Number of GPUs of the node; required to detect a missing GPU.
     #[arg(long, value_name = "N")]
     pub(crate) gpus: Option<u32>,
-    /// A layout by name, such as mixed=3g.40gb,2g.20gb; may be repeated.
+    /// Named GPU layout, such as mixed=3g.40gb,2g.20gb (repeatable).
     #[arg(long = "layout", value_name = "NAME=PROFILES")]
     pub(crate) layouts: Vec<String>,
-    /// The program that tests the GPUs, as an absolute path: it is given `medium` or `long`, and ends with 0 where they are fit and with 1
-    /// where they are not; without one no node of the cluster can be handed to a tenant.
+    /// Absolute path of the program that tests the GPUs.
+    ///
+    /// The agent runs it with the argument `medium` or `long`. Exit code 0 means healthy, 1 means faulty. Without the option, no node of the
+    /// cluster can be assigned to a tenant.
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) diagnosis: Option<PathBuf>,
-    /// Milliseconds between two of the three looks after which GPUs count as free.
+    /// Milliseconds between the three reads after which GPUs count as free.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     pub(crate) looks_apart_ms: u64,
-    /// Speak to servers without TLS, which shows the key to whoever is on the way.
+    /// Allow http:// servers, which exposes the key on the network.
     #[arg(long)]
     pub(crate) allow_http: bool,
-    /// How long a stop waits for work in flight, in seconds.
+    /// Seconds to wait for running work at a stop.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) drain: u64,
-    /// Log lines for people or for collectors [default: text].
+    /// Log format [default: text].
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
 }
 
-/// What an agent works with.
+/// The settings of the agent.
 #[cfg(feature = "nvml")]
 pub(super) struct Settings {
-    /// Every server, by its URL.
+    /// The URLs of the servers.
     pub(super) servers: Vec<String>,
     /// The file with the key of the cluster's agents.
     pub(super) key_file: PathBuf,
-    /// The folder for what must outlive a restart.
+    /// The folder for persistent state.
     pub(super) ledger: PathBuf,
-    /// The machine.
+    /// The node.
     pub(super) target: NvmlTarget,
-    /// Authorities to trust beside the system's.
+    /// Authorities to trust in addition to the system's.
     pub(super) certificates: Vec<Certificate>,
-    /// How long a stop waits for work in flight.
+    /// How long a stop waits for running work.
     pub(super) drain: Duration,
 }
 
 #[cfg(feature = "nvml")]
 impl Options {
-    /// The settings, with `servers` and the file of authorities that the command line names beside.
+    /// Returns the settings for `servers` and the file of certificate authorities.
     ///
     /// # Errors
-    /// What to write instead.
+    /// An option is missing or not valid.
     pub(super) fn settings(
         &self,
         servers: Option<&str>,
@@ -94,16 +96,18 @@ impl Options {
             value
                 .clone()
                 .filter(|value| !value.is_empty())
-                .ok_or_else(|| usage(format!("--{field}: name it")))
+                .ok_or_else(|| usage(format!("--{field} is required")))
         };
         let (cluster, node) = (named("cluster", &self.cluster)?, named("node", &self.node)?);
-        let key_file = self.key_file.clone().ok_or_else(|| usage("--key-file: name it".into()))?;
+        let key_file = self.key_file.clone().ok_or_else(|| usage("--key-file is required".into()))?;
         let servers = parse_servers(servers, self.allow_http).map_err(usage)?;
         let layouts = self.layouts.iter().map(|layout| {
             let parts =
                 layout.split_once('=').filter(|(name, profiles)| !name.is_empty() && !profiles.is_empty());
             let (name, profiles) = parts.ok_or_else(|| {
-                usage(format!("--layout: {layout:?} is none: write it like mixed=3g.40gb,2g.20gb"))
+                usage(format!(
+                    "--layout: {layout:?} is not valid; write NAME=PROFILES, such as mixed=3g.40gb,2g.20gb"
+                ))
             })?;
             Ok((name.to_owned(), profiles.split(',').map(str::to_owned).collect()))
         });
@@ -126,7 +130,7 @@ impl Options {
     }
 }
 
-/// The servers, none of which is spoken to in the clear over a network unless that is wanted.
+/// Parses the server URLs. Rejects plain HTTP over a network unless it is allowed.
 #[cfg(feature = "nvml")]
 fn parse_servers(named: Option<&str>, allow_http: bool) -> Result<Vec<String>, String> {
     let all: Vec<String> = named
@@ -136,17 +140,21 @@ fn parse_servers(named: Option<&str>, allow_http: bool) -> Result<Vec<String>, S
         .filter(|url| !url.is_empty())
         .collect();
     if all.is_empty() {
-        return Err("--server: name every server, with commas between, like https://tenure.example".into());
+        return Err(
+            "--server is required: name every server, separated by commas, such as https://tenure.example"
+                .into(),
+        );
     }
     for server in &all {
-        let url = reqwest::Url::parse(server)
-            .map_err(|_| format!("--server: {server:?} is no URL: write it like https://tenure.example"))?;
+        let url = reqwest::Url::parse(server).map_err(|_| {
+            format!("--server: {server:?} is not a URL; write a URL such as https://tenure.example")
+        })?;
         let host = url.host_str().unwrap_or_default();
         let here = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
         let clear = url.scheme() == "http" && (here || allow_http);
         if url.scheme() != "https" && !clear {
             return Err(format!(
-                "--server: {server} goes over the network in the clear: use https, or --allow-http where nobody listens"
+                "--server: {server} sends the key over the network without TLS; use https, or --allow-http on a trusted network"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Serves until it is told to stop: a link to every server, and a look at the GPUs.
+//! Runs the agent: one link to every server, and the watch of the GPUs.
 
 use crate::{
     link::{self, Link},
@@ -17,15 +17,16 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How often it is looked how the GPUs are. Default 15 s.
+/// The interval between reads of the GPUs.
 const LOOK: Duration = Duration::from_secs(15);
-/// How often that is said though nothing has changed. Default 60 s.
+/// The longest interval between reports to the servers, if nothing changes.
 const SAY: Duration = Duration::from_secs(60);
 
-/// Serves until SIGTERM or SIGINT; then takes no more orders, gives back what is not begun, and ends what is, within `drain`.
+/// Serves until SIGTERM or SIGINT. Then it accepts no more commands, returns commands that have not started, and waits up to `drain` for
+/// running ones.
 ///
 /// # Errors
-/// Settings that cannot be worked with, and an agent that runs already.
+/// The settings are not valid, or another agent is running.
 pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
     let lock = settings.ledger.join("agent.lock");
     let locked =
@@ -33,7 +34,7 @@ pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
     locked.try_lock().map_err(|error| {
         Failure::new(
             Exit::Conflict,
-            format!("{}: another agent runs with this ledger ({error})", lock.display()),
+            format!("{}: another agent is running with this ledger ({error})", lock.display()),
         )
     })?;
     link::key(&settings.key_file).map_err(|why| Failure::new(Exit::Usage, why))?;
@@ -52,7 +53,7 @@ pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
     let mut term = signal(SignalKind::terminate()).map_err(Failure::other)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::other)?;
     say(&format!(
-        "tenure agent {} is ready for node {node} of cluster {cluster}; it comes to {}\n",
+        "tenure agent {} is ready for node {node} of cluster {cluster}; servers: {}\n",
         env!("CARGO_PKG_VERSION"),
         settings.servers.join(", ")
     ))?;
@@ -61,7 +62,7 @@ pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
         _ = term.recv() => {}
         _ = int.recv() => {}
     }
-    tracing::info!("asked to stop");
+    tracing::info!("stopping");
     tell_stop.send_replace(true);
     let until = Instant::now() + settings.drain;
     for task in pulling.into_iter().chain([seeing]) {
@@ -84,7 +85,7 @@ pub(super) async fn serve(settings: Settings) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Says how the GPUs are, whenever that has changed and once in a while.
+/// Reports the state of the GPUs after each change and at regular intervals.
 async fn see(hand: Arc<Executor>, links: Vec<Arc<Link>>, mut stop: watch::Receiver<bool>) {
     let (mut said, mut at): (Option<NodeReport>, Option<Instant>) = (None, None);
     loop {
@@ -97,7 +98,7 @@ async fn see(hand: Arc<Executor>, links: Vec<Arc<Link>>, mut stop: watch::Receiv
             for link in &links {
                 heard &= link.say_seen(&looked).await;
             }
-            // Whoever did not hear it is told at the next look.
+            // A report that failed is sent again after the next read.
             (said, at) = if heard { (Some(looked), Some(Instant::now())) } else { (None, None) };
         }
         tokio::select! {

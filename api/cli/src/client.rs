@@ -1,7 +1,8 @@
-//! A server, asked over HTTP.
+//! The HTTP client that commands use.
 
 pub(crate) mod contexts;
 pub(crate) mod event_stream;
+mod problem;
 
 pub(crate) use program::encoding::percent::encode as escape;
 
@@ -20,41 +21,41 @@ use reqwest::{Certificate, Method, header, redirect::Policy};
 use serde_json::Value;
 use std::{fmt::Write as _, path::PathBuf, sync::Once, time::Duration};
 
-/// Items asked for at once.
+/// Items requested per page.
 const PAGE: usize = 1_000;
-/// How many items of a list are read, and in how many pages.
+/// The most items that are read of one list.
 const MOST_ITEMS: usize = 1_000_000;
-/// The longest export that is read in one piece, in bytes: 1 GiB.
+/// The longest export that is read, in bytes: 1 GiB.
 const LONGEST: usize = 1 << 30;
-/// How often an answer may send on to another address, as proxies do.
+/// The most redirects that are followed.
 const SENT_ON: usize = 3;
-/// How long one stream is listened to; then another goes on.
+/// The longest time that one event stream stays open; the caller then opens another.
 const LISTENED: Duration = Duration::from_secs(86_400);
 
-/// Warnings of a list are shown once, also for a list that is shown again and again.
+/// Warnings of a list are shown once, also with `--watch`.
 static WARNED: Once = Once::new();
 
-/// A server and who asks.
+/// A server and the identity of the caller.
 pub(crate) struct Client {
     base: String,
     token: Option<String>,
     token_file: PathBuf,
     http: reqwest::Client,
-    /// Whether the command is a dry run, so that nothing may be changed.
+    /// True if the command is a dry run, so that nothing may be changed.
     dry_run: bool,
-    /// Whether people read what is answered, so that texts in it have to be harmless for a terminal.
+    /// True if answers are shown as text, so that every text in them is sanitised for a terminal.
     for_people: bool,
 }
 
-/// A body to send.
+/// The body of a request.
 pub(crate) struct Body {
-    /// Its media type.
+    /// The media type.
     pub(crate) media: &'static str,
-    /// Its text.
+    /// The text.
     pub(crate) text: String,
-    /// Asks for the same once.
+    /// The idempotency key.
     pub(crate) key: Option<String>,
-    /// Written on the execution that it begins.
+    /// Labels for the execution that the request starts.
     pub(crate) labels: Vec<String>,
 }
 
@@ -65,26 +66,26 @@ impl Body {
     }
 }
 
-/// An answer.
+/// An answer of the server.
 pub(crate) struct Answer {
     /// The body.
     pub(crate) text: String,
-    /// Its key was seen before.
+    /// True if the idempotency key was used before.
     pub(crate) replayed: bool,
-    /// A secret that is shown once.
+    /// The key of a tenant's own cluster, which is shown once.
     pub(crate) cluster_key: Option<String>,
-    /// Whether people read it.
+    /// True if the answer is shown as text.
     for_people: bool,
 }
 
 impl Answer {
-    /// The body as JSON. For people, every text in it is one line that is harmless for a terminal.
+    /// Returns the body as JSON. For text output, every text in it is one line that is safe for a terminal.
     pub(crate) fn value(&self) -> Result<Value, Failure> {
         let value = self.exact()?;
         Ok(if self.for_people { harmless_value(value) } else { value })
     }
 
-    /// The body as JSON, exactly: for documents of several lines.
+    /// Returns the body as JSON, unchanged: for documents with several lines.
     pub(crate) fn exact(&self) -> Result<Value, Failure> {
         let unread = |e| Failure::other(format!("the server's answer cannot be read: {e}"));
         let mut value: Value = serde_json::from_str(&self.text).map_err(unread)?;
@@ -94,7 +95,7 @@ impl Answer {
 }
 
 impl Client {
-    /// The server and identity that the command line names.
+    /// Returns the client for the server and identity that the command line names.
     pub(crate) fn of(common: &Common) -> Result<Self, Failure> {
         let Target { server, token, token_file, ca_file, .. } = contexts::target(common)?;
         let (base, token) = (server.value, token.map(|token| token.value));
@@ -103,7 +104,7 @@ impl Client {
         Ok(Self { dry_run: common.dry_run, for_people, ..Self::trusting(trusted, base, token, token_file)? })
     }
 
-    /// The server at `base`, as the holder of `token`.
+    /// Returns the client for the server at `base` and the holder of `token`.
     pub(crate) fn to(base: String, token: Option<String>, token_file: PathBuf) -> Result<Self, Failure> {
         Self::trusting(Vec::new(), base, token, token_file)
     }
@@ -124,7 +125,7 @@ impl Client {
         Ok(Self { base, token, token_file, http, dry_run: false, for_people: true })
     }
 
-    /// The same server, as the holder of another token.
+    /// Returns a client for the same server with another token.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self {
             base: self.base.clone(),
@@ -136,27 +137,27 @@ impl Client {
         }
     }
 
-    /// Who it acts as.
+    /// Returns the token, or an empty text.
     pub(crate) fn token(&self) -> &str {
         self.token.as_deref().unwrap_or_default()
     }
 
-    /// Reads.
+    /// Sends a GET request.
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
         self.send(Method::GET, path, None).await
     }
 
-    /// Asks what a POST to `path` would decide and do: the address `path:plan` answers it. `query` begins with `?` if there is one.
+    /// Previews a POST to `path` at the address `path:plan`. A non-empty `query` begins with `?`.
     pub(crate) async fn plan(&self, path: &str, query: &str, body: Body) -> Result<Answer, Failure> {
         self.send(Method::POST, &format!("{path}:plan{query}"), Some(body)).await
     }
 
-    /// Asks what a POST to `path` would lead to, by the parameter `dry_run`.
+    /// Previews a POST to `path` with the parameter `dry_run`.
     pub(crate) async fn foresee(&self, path: &str, body: Body) -> Result<Answer, Failure> {
         self.send(Method::POST, &format!("{path}?dry_run=true"), Some(body)).await
     }
 
-    /// Asks what a POST to `path` would lead to, by the field `dry_run` of the body.
+    /// Previews a POST to `path` with the field `dry_run` in the body.
     pub(crate) async fn foresee_by_field(&self, path: &str, mut body: Value) -> Result<Answer, Failure> {
         if let Some(fields) = body.as_object_mut() {
             fields.insert("dry_run".into(), true.into());
@@ -164,41 +165,41 @@ impl Client {
         self.send(Method::POST, path, Some(Body::json(&body))).await
     }
 
-    /// Refuses what would change something during a dry run.
+    /// Rejects a request that changes something during a dry run.
     fn may_change(&self, method: &Method, path: &str) -> Result<(), Failure> {
         if !self.dry_run {
             return Ok(());
         }
         let why = format!(
-            "--dry-run: {method} {path} would change something, and was not sent; this is a fault of this program"
+            "--dry-run: {method} {path} would change something, so it was not sent; please report this defect"
         );
         Err(Failure::other(why))
     }
 
-    /// Reads what may be longer than any other answer: an export.
+    /// Sends a GET request whose answer may be as long as an export.
     pub(crate) async fn download(&self, path: &str) -> Result<Answer, Failure> {
         self.send_within(Method::GET, path, None, LONGEST).await
     }
 
-    /// Asks for a change.
+    /// Sends a POST request.
     pub(crate) async fn post(&self, path: &str, body: Body) -> Result<Answer, Failure> {
         self.may_change(&Method::POST, path)?;
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Puts something in its place.
+    /// Sends a PUT request.
     pub(crate) async fn put(&self, path: &str, body: Body) -> Result<Answer, Failure> {
         self.may_change(&Method::PUT, path)?;
         self.send(Method::PUT, path, Some(body)).await
     }
 
-    /// Removes.
+    /// Sends a DELETE request.
     pub(crate) async fn delete(&self, path: &str) -> Result<Answer, Failure> {
         self.may_change(&Method::DELETE, path)?;
         self.send(Method::DELETE, path, None).await
     }
 
-    /// Every item of a list; behind them the channels and schedules that stand beside what is stuck.
+    /// Returns every item of a list, then the channels, schedules, limits and holds that `/v1/stuck` lists with it.
     pub(crate) async fn all(&self, path: &str, query: &str) -> Result<Vec<Value>, Failure> {
         let (mut items, mut channels, mut cursor) = (Vec::new(), Vec::new(), String::new());
         for _ in 0..MOST_ITEMS / PAGE {
@@ -228,10 +229,10 @@ impl Client {
                 }
             }
         }
-        Err(Failure::other(format!("{path} has more than {MOST_ITEMS} items: name fewer by a filter")))
+        Err(Failure::other(format!("{path} has more than {MOST_ITEMS} items: narrow the list with a filter")))
     }
 
-    /// Listens, behind the event of this id; `None` where nothing will follow.
+    /// Opens an event stream that continues after the event `after`. Returns `None` if no event will follow.
     pub(crate) async fn listen(&self, path: &str, after: Option<&str>) -> Result<Option<Stream>, Failure> {
         let mut request = self.http.get(format!("{}{path}", self.base)).timeout(LISTENED);
         if let Some(token) = &self.token {
@@ -252,7 +253,7 @@ impl Client {
         self.send_within(method, path, body, outbound::LIST).await
     }
 
-    /// The answer, which has at most `limit` bytes.
+    /// Sends a request and reads at most `limit` bytes of the answer.
     async fn send_within(
         &self,
         method: Method,
@@ -296,16 +297,16 @@ impl Client {
             let _ = write!(why, ": {inner}");
             source = inner.source();
         }
-        // Nothing was sent: what was typed cannot be part of a request.
+        // The request was not sent: the arguments do not fit into an address or a header.
         if error.is_builder() {
             let why = sanitize(&why);
             let message = format!(
-                "the request cannot be sent: {why}\nlook for characters that a header or an address cannot hold"
+                "the request cannot be sent: {why}\nremove characters that an address or a header cannot contain"
             );
             return Failure::new(Exit::Usage, message);
         }
         let message = format!(
-            "the server at {} cannot be reached: {why}\nis it running? start it with `tenure serve`, or name another with --server",
+            "the server at {} cannot be reached: {why}\nstart it with `tenure serve`, or name another server with --server",
             self.base
         );
         Failure::new(Exit::Unreachable, message)
@@ -318,15 +319,11 @@ impl Client {
                 format!("the server answered {status}: {}", sanitize(text)),
             );
         };
-        let part = |name: &str| sanitize(problem.get(name).and_then(Value::as_str).unwrap_or_default());
-        let mut message = format!("{} ({})", part("detail"), part("code"));
-        if !part("remedy").is_empty() {
-            let _ = write!(message, "\nwhat to do: {}", part("remedy"));
-        }
+        let mut message = problem::text(&problem);
         if status == 401 && self.token.is_none() {
             let _ = write!(
                 message,
-                "\nno token was given, and there is none in {}: use --token, TENURE_TOKEN or --data",
+                "\nno token was given, and {} has none: use --token, TENURE_TOKEN or --data",
                 self.token_file.display()
             );
         }
@@ -334,22 +331,22 @@ impl Client {
     }
 }
 
-/// What is said with a refusal.
+/// Reads the body of a refusal.
 async fn said(answer: reqwest::Response) -> String {
     String::from_utf8_lossy(&outbound::start(answer, outbound::MESSAGE).await).into_owned()
 }
 
-/// Runs what a client does.
+/// Runs the asynchronous work of a command.
 pub(crate) fn block_on(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::other)?.block_on(work)
 }
 
-/// Filters such as `state=active` as parameters of an address.
+/// Returns filters such as `state=active` as query parameters.
 pub(crate) fn filters(filters: &[String]) -> Result<String, Failure> {
     filters.iter().try_fold(String::new(), |mut query, filter| {
         let Some((field, value)) = filter.split_once('=') else {
-            let message = format!("{filter:?} is no filter: write FIELD=VALUE, like state=active");
+            let message = format!("{filter:?} is not a filter; write FIELD=VALUE, such as state=active");
             return Err(Failure::new(Exit::Usage, message));
         };
         let _ = write!(query, "&{}={}", escape(field), escape(value));
@@ -361,7 +358,7 @@ pub(crate) fn filters(filters: &[String]) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    /// Nothing listens at the address: what is not refused cannot be reached.
+    /// Nothing listens at the address, so a request that is sent ends as unreachable.
     #[test]
     fn a_dry_run_sends_nothing_that_changes_something() {
         let to = Client::to("http://127.0.0.1:9".into(), None, PathBuf::new()).unwrap();

@@ -1,4 +1,4 @@
-//! The command line, as people write it. `docs/cli.md` describes every command.
+//! The definition of the command line. `docs/cli.md` lists every command.
 
 use crate::{
     commands,
@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Tenure runs the lifecycle of GPU tenants as durable workflows. Without a command it serves.
+/// Runs the lifecycle of GPU tenants as durable workflows. Without a command, it runs the server.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -23,170 +23,170 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server (the default).
     Serve(commands::serve::Serve),
-    /// Sign in through the identity provider of the server; the token goes to standard output.
+    /// Sign in and print the token.
     Login(commands::login::Login),
-    /// End the session of the token.
+    /// End the session.
     Logout,
-    /// Bring in nodes, clusters and regions.
+    /// Import nodes, clusters and regions.
     #[command(subcommand)]
     Fleet(commands::fleet::Fleet),
-    /// Ask for a tenant.
+    /// Onboard, offboard and show a tenant.
     #[command(subcommand)]
     Tenant(commands::tenant::Tenant),
-    /// See tenants.
+    /// List and show tenants.
     #[command(subcommand)]
     Tenants(ListOrShow),
-    /// See clusters.
+    /// List and show clusters.
     #[command(subcommand)]
     Clusters(ListOrShow),
-    /// See and change the key of a tenant's own cluster.
+    /// Show, rotate and revoke a cluster key.
     #[command(subcommand)]
     Cluster(commands::cluster::Cluster),
-    /// See regions.
+    /// List and show regions.
     #[command(subcommand)]
     Regions(ListOrShow),
     /// List, retire and move nodes.
     #[command(subcommand)]
     Nodes(commands::nodes::Nodes),
-    /// See workspaces, with what each uses and who waits.
+    /// List and show workspaces.
     #[command(subcommand)]
     Workspaces(ListOrShow),
-    /// See quotas, with what is used of each.
+    /// List and show quotas.
     #[command(subcommand)]
     Quotas(ListOrShow),
-    /// Ask for another quota.
+    /// Request a quota change.
     #[command(subcommand)]
     Quota(commands::quota::Quota),
-    /// Ask for another service level.
+    /// Request a service level change.
     #[command(subcommand)]
     Sla(commands::quota::Sla),
-    /// Say that GPUs run short.
+    /// Report a GPU shortage.
     #[command(subcommand)]
     Capacity(commands::quota::Capacity),
-    /// Report what went wrong.
+    /// Report an incident.
     #[command(subcommand)]
     Incident(commands::quota::Incident),
-    /// See who has lent GPUs to whom, and until when.
+    /// List and show loans of GPUs.
     #[command(subcommand)]
     Loans(ListOrShow),
-    /// See what GPUs workspaces are promised.
+    /// List and show reservations.
     #[command(subcommand)]
     Reservations(ListOrShow),
-    /// Promise GPUs to a workspace.
+    /// Add and remove a reservation.
     #[command(subcommand)]
     Reservation(commands::reservation::Reservation),
-    /// See what may not be destroyed.
+    /// List and show legal holds.
     #[command(subcommand)]
     Holds(ListOrShow),
-    /// Say what may not be destroyed.
+    /// Place and release a legal hold.
     #[command(subcommand)]
     Hold(commands::hold::Hold),
-    /// See workloads: where each runs, or since when it waits.
+    /// List and show workloads.
     #[command(subcommand)]
     Workloads(ListOrShow),
-    /// Ask for GPUs for a workload, or say that it has ended.
+    /// Submit and finish a workload.
     #[command(subcommand)]
     Workload(commands::workload::Workload),
-    /// See what workloads were told, and why.
+    /// List and show admission decisions.
     #[command(subcommand)]
     Decisions(ListOrShow),
-    /// See what is looked after by the clock, or do it now.
+    /// List and run scheduled checks.
     #[command(subcommand)]
     Sweep(commands::sweep::Sweep),
-    /// See what is started when and what became of it, and say so.
+    /// Manage schedules and their occurrences.
     #[command(subcommand)]
     Schedules(commands::schedules::Schedules),
-    /// See certificates of destruction.
+    /// List and show certificates of destruction.
     #[command(subcommand)]
     Certificates(ListOrShow),
-    /// See whether anything of closed tenants is there, as the last look at each found it.
+    /// List and show the looks at closed tenants.
     #[command(subcommand)]
     ClosedTenants(ListOrShow),
-    /// See executions, and act on one.
+    /// List, show and control executions.
     #[command(subcommand)]
     Executions(commands::executions::Executions),
-    /// Mend an execution that cannot go on by itself.
+    /// Repair a parked execution.
     #[command(subcommand)]
     Repair(commands::repair::Repair),
-    /// See commands that wait for a second person, and agree to one.
+    /// List and second proposed commands.
     #[command(subcommand)]
     Proposals(commands::repair::Proposals),
-    /// List what somebody has to look at: since when, who, and what to do.
+    /// List executions that need an operator.
     Stuck(commands::executions::Stuck),
-    /// See what executions that were closed by force left behind, and release it.
+    /// List and release leftovers of terminated executions.
     #[command(subcommand)]
     Leftovers(commands::leftovers::Leftovers),
-    /// See commands that were given to many executions at once.
+    /// List and stop batches of commands.
     #[command(subcommand)]
     Batch(commands::batch::Batch),
-    /// List the servers that share the store: whether each is alive, and what it holds.
+    /// List the servers that share the store.
     Engines(WatchArgs),
-    /// See and set how much may be asked of a cluster, a tenant or an action; close and open one.
+    /// Show and set limits; open and close keys.
     #[command(subcommand)]
     Limits(commands::limits::Limits),
-    /// See through which channels people are told, and what became of it; try one; send dead letters again.
+    /// Show, test and replay notification channels.
     #[command(subcommand)]
     Notify(commands::notify::Notify),
-    /// See what waits for people, and decide.
+    /// List approvals and vote.
     #[command(subcommand)]
     Approvals(commands::approvals::Approvals),
-    /// Let somebody decide in your place, for a time.
+    /// Delegate approvals for a time.
     #[command(subcommand)]
     Delegations(commands::delegations::Delegations),
-    /// Say who belongs to groups that approvals ask.
+    /// Manage groups of approvers.
     #[command(subcommand)]
     Group(commands::group::Group),
-    /// Say who may use the service.
+    /// Manage users and service accounts.
     #[command(subcommand)]
     User(commands::user::User),
-    /// Look at workflows, and at executions of their earlier versions.
+    /// Show workflows and migrate executions.
     #[command(subcommand)]
     Workflow(commands::workflow::Workflow),
-    /// Look after a store, without a server.
+    /// Check, export and import a store.
     #[command(subcommand)]
     Store(commands::store::Store),
-    /// Look at policy documents, and put one into force.
+    /// Check, compare and apply policy documents.
     #[command(subcommand)]
     Policy(commands::policy::Policy),
-    /// Say who may do what, and by which policies of access.
+    /// Manage access policies.
     #[command(subcommand)]
     Access(commands::access::Access),
-    /// Say who has to give GPUs back.
+    /// Plan and start a reclaim.
     #[command(subcommand)]
     Reclaim(commands::reclaim::Reclaim),
-    /// Verify, show and print certificates of destruction, without a server.
+    /// Verify, show and print certificates offline.
     #[command(subcommand)]
     Certificate(commands::certificate::Certificate),
-    /// See who did what, and verify a file of it without a server.
+    /// List, export and verify the audit.
     #[command(subcommand)]
     Audit(commands::audit::Audit),
-    /// See the public keys that verify certificates and the audit.
+    /// List the public signing keys.
     #[command(subcommand)]
     Keys(commands::keys::Keys),
-    /// See what a tenant used, with list prices; write it to a file.
+    /// Export the usage of a tenant.
     #[command(subcommand)]
     Usage(commands::usage::Usage),
-    /// See which finished executions are kept no longer, and forget them.
+    /// Preview and run retention.
     #[command(subcommand)]
     Retention(commands::retention::Retention),
-    /// Look at configuration, without a server.
+    /// Check and show the configuration.
     #[command(subcommand)]
     Config(commands::config::Config),
     /// Show the GPUs of this machine.
     Gpus,
-    /// Run on a node with GPUs, and do there what servers ask for.
+    /// Run the node agent.
     Agent(commands::agent::Agent),
-    /// List the agents of nodes that this server has heard: whether each is there, and what it sees.
+    /// List node agents.
     Agents(WatchArgs),
-    /// Replay a trace or a scenario on a simulated clock and cluster, without a server.
+    /// Replay a trace or scenario offline.
     Simulate(commands::simulate::Simulate),
-    /// Watch Tenure onboard a tenant, be killed, and go on; leaves nothing behind.
+    /// Run a self-contained demonstration.
     Demo,
     #[command(flatten)]
     Aid(commands::help::HelpCommand),
 }
 
-/// Every command with its usage and what it does, for documents and tests.
+/// Returns the usage and description of every command, for documents and tests.
 #[must_use]
 pub fn all_commands() -> Vec<(String, String)> {
     let mut all = Vec::new();
@@ -199,7 +199,7 @@ pub fn all_commands() -> Vec<(String, String)> {
 fn gather(command: &clap::Command, before: &str, all: &mut Vec<(String, String)>) {
     let path = format!("{before} {}", command.get_name());
     let path = path.trim();
-    // `agent` does something by itself, and has a command beside.
+    // `agent` is a command and also has a subcommand.
     let alone = !command.has_subcommands() || command.is_args_conflicts_with_subcommands_set();
     if alone {
         let own = command.get_arguments().filter(|argument| {

@@ -1,85 +1,85 @@
-//! What every command takes: how its answer is written, which server is asked, and as whom.
+//! Options of every command: the output format, the server, and the credentials.
 
 use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
 use program::colour::ColorMode;
 use std::path::PathBuf;
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// Output for people or for programs.
+    /// Output format.
     #[arg(short = 'o', long = "output", id = "output", global = true, value_enum, default_value_t = OutputOption::Table)]
     written: OutputOption,
-    /// The server to ask [default: that of the context, else http://127.0.0.1:7878].
+    /// Server URL [default: the context's, else http://127.0.0.1:7878].
     #[arg(long, global = true, env = "TENURE_SERVER", value_name = "URL", hide_env_values = true)]
     pub(crate) server: Option<String>,
-    /// Who you are [default: the token of the context, else the one in DATA/admin.token].
+    /// Access token [default: the context's, else the one in DATA/admin.token].
     #[arg(long, global = true, env = "TENURE_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Server and token by a name that `tenure context set` gave them [default: the one that `context use` chose].
+    /// Context name [default: set by `tenure context use`].
     #[arg(long, global = true, env = "TENURE_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Certificates of authorities to trust beside the system's (PEM) [default: those of the context].
+    /// Additional certificate authorities (PEM) [default: the context's].
     #[arg(long, global = true, env = "TENURE_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// The data folder [default: ./tenure-data].
+    /// Data folder [default: ./tenure-data].
     #[arg(long, global = true, env = "TENURE_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// The configuration file (TOML).
+    /// Configuration file (TOML).
     #[arg(long, global = true, env = "TENURE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Whether to colour what people read.
+    /// When to use colours.
     #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
     pub(crate) color: ColorMode,
-    /// For people, or for which programs.
+    /// The output format without the width.
     #[arg(skip)]
     pub(crate) output: Format,
-    /// Where server, token and context were said.
+    /// The sources of server, token, context and authorities.
     #[arg(skip)]
     pub(crate) said: Sources,
-    /// Whether the command is a dry run, so that nothing may be changed.
+    /// True if the command is a dry run, so that nothing may be changed.
     #[arg(skip)]
     pub(crate) dry_run: bool,
 }
 
-/// How answers are written, as it is said.
+/// The values of `--output`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OutputOption {
-    /// For people.
+    /// Table.
     Table,
-    /// For people, with more columns, and moments in full.
+    /// Table with more columns and full timestamps.
     Wide,
-    /// The API's JSON.
+    /// JSON of the API.
     Json,
     /// The same as YAML.
     Yaml,
 }
 
-/// Whom answers are written for.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for a terminal.
     #[default]
     Table,
-    /// The API's JSON.
+    /// JSON of the API.
     Json,
     /// The same as YAML.
     Yaml,
 }
 
-/// Where something was said.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Nowhere.
+    /// Not given.
     #[default]
     Nowhere,
-    /// In the environment.
+    /// An environment variable.
     Environment,
-    /// On the command line.
+    /// The command line.
     Flag,
 }
 
-/// Where server, token, context and authorities were said.
+/// The sources of server, token, context and authorities.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) server: Source,
@@ -89,7 +89,7 @@ pub(crate) struct Sources {
 }
 
 impl Common {
-    /// Takes in what clap alone knows of `matches`: where each was said.
+    /// Sets the fields that clap does not fill: the sources and the output format.
     pub(crate) fn settle(&mut self, matches: &ArgMatches) {
         let place = |name: &str| match matches.value_source(name) {
             Some(ValueSource::CommandLine) => Source::Flag,
@@ -109,7 +109,7 @@ impl Common {
         };
     }
 
-    /// Whether more columns are wanted, and moments in full.
+    /// Returns true if `-o wide` was given.
     pub(crate) fn is_wide(&self) -> bool {
         self.written == OutputOption::Wide
     }

@@ -1,4 +1,4 @@
-//! From a command line to the command that does it.
+//! Calls the command that the command line names.
 
 use crate::{
     client::block_on,
@@ -14,7 +14,7 @@ use api::server;
 use clap::CommandFactory as _;
 use program::exit::{Exit, Failure};
 
-/// Does what the command line says; without a command it serves.
+/// Runs the command. Without a command, runs the server.
 #[allow(clippy::too_many_lines, reason = "one line for each command")]
 pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, Failure> {
     let common = &cli.common;
@@ -80,7 +80,7 @@ pub(super) fn dispatch(cli: Cli, more: server::ExtraWorkflows) -> Result<Exit, F
     }
 }
 
-/// Lists all of a kind, or shows one.
+/// Lists all items of a kind, or shows one.
 fn list(common: &Common, kind: &Kind, things: ListOrShow) -> Result<Exit, Failure> {
     block_on(resources::run(common, kind, things))
 }

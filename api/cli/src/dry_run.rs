@@ -1,47 +1,47 @@
-//! `--dry-run` and `--exit-code`: the options of every command that can show its effect without having it.
+//! `--dry-run` and `--exit-code`: options of every command that can preview its effect.
 //!
-//! Invariant: a command line with `--dry-run` changes nothing. While it runs, the [`Client`](crate::client::Client) refuses every
-//! request that changes something, unless that request is itself a dry run of the server.
+//! Invariant: a command line with `--dry-run` changes nothing. While it runs, the [`Client`](crate::client::Client) rejects every request
+//! that changes something, unless the request itself is a dry run.
 
 use clap::{ArgMatches, Args, error::ErrorKind, parser::ValueSource};
 use program::exit::Exit;
 
-/// Whether a command is a dry run, and how it then ends.
+/// Dry-run options.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct DryRun {
-    /// Show what would change, and change nothing.
+    /// Show the changes and do not make them.
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run: end with 11 where something would change.
+    /// With --dry-run: exit with 11 if something would change.
     #[arg(long, requires = "dry_run")]
     exit_code: bool,
 }
 
 impl DryRun {
-    /// Returns true if nothing may change.
+    /// Returns true for a dry run.
     pub(crate) fn is_wanted(self) -> bool {
         self.dry_run
     }
 
-    /// Returns the exit code of a dry run that found whether something would change.
+    /// Returns the exit code of a dry run. `changes` is true if something would change.
     pub(crate) fn exit(self, changes: bool) -> Exit {
         Exit::of_dry_run(self.exit_code, changes)
     }
 }
 
-/// Options that wait for what a dry run does not begin.
+/// Options that wait for an execution, which a dry run does not start.
 const FOLLOWING: [&str; 3] = ["wait", "watch", "timeout"];
 
 /// Returns true if the command line asks for a dry run.
 ///
 /// # Errors
-/// When it also asks to wait for what a dry run does not begin.
+/// The command line also asks to wait for an execution.
 pub(crate) fn of(matches: &ArgMatches) -> Result<bool, clap::Error> {
     let mut leaf = matches;
     while let Some((_, inner)) = leaf.subcommand() {
         leaf = inner;
     }
-    // Asking clap for an option that a command does not have is an error.
+    // Clap fails for an option that the command does not have.
     let is_given = |name: &str| {
         let known = leaf.ids().any(|id| id.as_str() == name);
         known && leaf.value_source(name) == Some(ValueSource::CommandLine)
@@ -52,8 +52,7 @@ pub(crate) fn of(matches: &ArgMatches) -> Result<bool, clap::Error> {
     match FOLLOWING.into_iter().find(|name| is_given(name)) {
         None => Ok(true),
         Some(name) => {
-            let why =
-                format!("--{name} cannot be used with --dry-run: a dry run begins nothing to wait for\n");
+            let why = format!("--{name} cannot be used with --dry-run: a dry run starts no execution\n");
             Err(clap::Error::raw(ErrorKind::ArgumentConflict, why))
         }
     }
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_a_path_does_not_honour_does_not_parse() {
+    fn an_option_without_effect_is_rejected() {
         for line in [
             "executions cancel 01a2 --cap 5",
             "executions pause 01a2 --rate 5/s",
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_of_one_execution_is_asked_for_as_of_many() {
+    fn one_execution_and_many_accept_the_same_dry_run_options() {
         for verb in ["cancel", "pause", "resume", "retry"] {
             for target in ["01a2", "--filter open=true"] {
                 let line = format!("tenure executions {verb} {target} --dry-run --exit-code");

@@ -1,7 +1,7 @@
-//! The command line, which is one program, `tenure`: reads it, does what it says, and ends with a code that scripts can rely on.
+//! The command line, the program `tenure`: parses the arguments, runs the command, and ends with an exit code for scripts.
 //!
-//! Without a command it serves ([`api::server`]). `agent` runs the node agent. Every other command speaks to a server over HTTP, or
-//! works on files.
+//! Without a command it runs the server ([`api::server`]). `agent` runs the node agent. Every other command sends requests to a server
+//! or works on files.
 
 mod client;
 mod command;
@@ -25,20 +25,20 @@ use output::style::{Paint, Stream};
 use program::exit::{Exit, Failure};
 use std::process::ExitCode;
 
-/// The program.
+/// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
     main_with(Ok)
 }
 
-/// The program, whose server has workflows beside those of the product, or in place of those of the same name.
+/// Runs the program with more workflows in the server. A workflow with the name of an existing one replaces it.
 #[must_use]
 pub fn main_with(more: ExtraWorkflows) -> ExitCode {
     program::install_tls();
     run(more).into()
 }
 
-/// Does what the command line says.
+/// Runs the command line and returns the exit code.
 fn run(more: ExtraWorkflows) -> Exit {
     let cli = match parse::parsed() {
         Ok(cli) => cli,
@@ -49,7 +49,7 @@ fn run(more: ExtraWorkflows) -> Exit {
                 output::note(&output::json_line(&Failure::new(Exit::Usage, first).body()));
                 return Exit::Usage;
             }
-            // Help goes to standard output and is no failure; a closed pipe is none either.
+            // Help goes to standard output and is not a failure. A closed pipe is not one either.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }

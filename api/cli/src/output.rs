@@ -1,4 +1,4 @@
-//! Answers on standard output: a table for people, plain text for pipes, JSON for programs.
+//! Answers on standard output: a table for a terminal, plain text for pipes, JSON for programs.
 
 pub(crate) mod preview;
 pub(crate) mod progress;
@@ -19,17 +19,17 @@ use std::io::{self, IsTerminal as _};
 use unicode_width::UnicodeWidthStr as _;
 use workflows::foreign_text;
 
-/// A column: its title, and where its value lies.
+/// A column: its title, and the JSON pointer of its value.
 pub(super) type Column = (&'static str, &'static str);
 
-/// The value with its names in order: what is written is the same whoever filled it.
+/// Returns the value with sorted field names, so that the output is reproducible.
 fn sorted(value: &Value) -> Value {
     let mut value = value.clone();
     value.sort_all_objects();
     value
 }
 
-/// JSON as it is written: in one line, but for people.
+/// Returns the value as JSON: indented on a terminal, otherwise on one line.
 fn json(value: &Value) -> Result<String, Failure> {
     let value = &sorted(value);
     let text = if io::stdout().is_terminal() {
@@ -40,7 +40,7 @@ fn json(value: &Value) -> Result<String, Failure> {
     Ok(format!("{}\n", foreign_text::json(&text)))
 }
 
-/// JSON in one line, for standard error.
+/// Returns the value as JSON on one line, for standard error.
 pub(crate) fn json_line(value: &Value) -> String {
     foreign_text::json(&value.to_string()).into_owned()
 }
@@ -55,7 +55,7 @@ fn has_unsafe(value: &Value) -> bool {
     }
 }
 
-/// The value with every text, and every name, as one line that is harmless for a terminal.
+/// Returns the value with every text and every name as one line that is safe for a terminal.
 pub(crate) fn harmless_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(sanitize(&text)),
@@ -68,7 +68,7 @@ pub(crate) fn harmless_value(value: Value) -> Value {
     }
 }
 
-/// YAML. Where a text holds what a terminal must not get, JSON, which is YAML too and has escapes for it.
+/// Returns the value as YAML. If a text holds unsafe characters, returns JSON, which is valid YAML and can escape them.
 fn yaml(value: &Value) -> Result<String, Failure> {
     if has_unsafe(value) {
         let text = serde_json::to_string_pretty(&sorted(value)).map_err(Failure::other)?;
@@ -83,7 +83,7 @@ pub(super) fn list(format: Format, items: Vec<Value>, columns: &[Column]) -> Res
     say(&listing(format, &items, columns)?)
 }
 
-/// A list as it is written.
+/// Returns a list in the requested format.
 pub(super) fn listing(format: Format, items: &[Value], columns: &[Column]) -> Result<String, Failure> {
     let now = if style::wide() { None } else { Some(timestamps::now()) };
     match format {
@@ -94,7 +94,7 @@ pub(super) fn listing(format: Format, items: &[Value], columns: &[Column]) -> Re
     }
 }
 
-/// Writes one thing: JSON, or an outline.
+/// Writes one item: JSON, YAML, or an outline.
 pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
     let text = match format {
         Format::Json => json(item)?,
@@ -105,7 +105,7 @@ pub(super) fn one(format: Format, item: &Value) -> Result<(), Failure> {
     say(&text)
 }
 
-/// Says that something was done to `id`.
+/// Reports that the command `what` was applied to `id`.
 pub(super) fn done(format: Format, what: &str, id: &str) -> Result<(), Failure> {
     match format {
         Format::Json | Format::Yaml => one(format, &serde_json::json!({ what: id })),
@@ -113,7 +113,7 @@ pub(super) fn done(format: Format, what: &str, id: &str) -> Result<(), Failure> 
     }
 }
 
-/// The cells of a row. The first names the thing and is shown as it is; moments elsewhere are told from `now`, if that is given.
+/// Returns the cells of a row. Timestamps are shown relative to `now` if it is given, except in the first column, which is the id.
 fn row(item: &Value, columns: &[Column], now: Option<DateTime<Utc>>) -> Vec<String> {
     let cells = columns.iter().enumerate();
     cells.map(|(place, (_, path))| cell(item, path, now.filter(|_| place > 0))).collect()
@@ -135,7 +135,7 @@ fn boxed(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> Str
     lines.collect()
 }
 
-/// Columns padded by two spaces; an empty value is `-`, so that every row has as many fields.
+/// Pads columns and separates them by two spaces. An empty value is `-`, so that every row has the same number of fields.
 fn plain(items: &[Value], columns: &[Column], now: Option<DateTime<Utc>>) -> String {
     let titles = columns.iter().map(|(title, _)| title.to_uppercase()).collect();
     let mut rows: Vec<Vec<String>> = vec![titles];
@@ -167,8 +167,8 @@ fn cell(item: &Value, path: &str, now: Option<DateTime<Utc>>) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-/// `free/gpus` where a value has both, as the stock of a model does, and `used/nominal` as a balance does; `own+borrowed` of what was
-/// spent.
+/// Returns `free/gpus` or `used/nominal` for a value with both fields, and `own+borrowed` for spent time.
+/// Any other value is shown as it is.
 fn brief(value: &Value) -> String {
     let parts = |part: &str, whole: &str| Some((value.get(part)?, value.get(whole)?));
     if let Some((part, whole)) = parts("free", "gpus").or_else(|| parts("used", "nominal")) {
@@ -180,9 +180,14 @@ fn brief(value: &Value) -> String {
     }
 }
 
-/// Text that others wrote as one line, harmless for a terminal: what would move the cursor, colour or turn the line is spelled out.
+/// Returns foreign text as one line that is safe for a terminal: control characters are escaped.
 pub(super) fn sanitize(text: &str) -> String {
     foreign_text::one_line(text).into_owned()
+}
+
+/// Returns each line of foreign text, safe for a terminal.
+pub(super) fn sanitize_lines(text: &str) -> Vec<String> {
+    text.lines().map(sanitize).collect()
 }
 
 fn scalar(value: &Value) -> String {
@@ -193,7 +198,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// A value as indented lines, for reading.
+/// Returns a value as indented lines.
 pub(super) fn outline(value: &Value) -> String {
     let mut text = String::new();
     indent(&sorted(value), 0, &mut text);
@@ -207,7 +212,7 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
             for (name, inner) in fields {
                 let name = sanitize(name);
                 match flat(inner) {
-                    // It is there, and there is no more to say of it.
+                    // An empty object has a name and nothing else to show.
                     _ if inner.as_object().is_some_and(Map::is_empty) => {
                         text.push_str(&format!("{pad}{name}\n"))
                     }
@@ -221,7 +226,7 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
         }
         Value::Array(items) => {
             for inner in items {
-                // The dash takes the place of the first line's last two spaces.
+                // The dash replaces the last two spaces of the first line.
                 let mut lines = String::new();
                 indent(inner, depth + 1, &mut lines);
                 text.push_str(&format!("{pad}- {}", lines.get(pad.len() + 2..).unwrap_or(&lines)));
@@ -233,7 +238,7 @@ fn indent(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
-/// The value on one line, if it fits there.
+/// Returns the value as one line, if it fits on one.
 fn flat(value: &Value) -> Option<String> {
     match value {
         Value::Object(fields) => fields.is_empty().then(|| "none".into()),
@@ -252,7 +257,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_piped_row_has_the_id_first_and_a_mark_for_what_is_empty() {
+    fn a_piped_row_has_the_id_first_and_a_dash_for_an_empty_value() {
         let items = [json!({ "id": "a", "tenant": null }), json!({ "id": "bb", "tenant": "acme" })];
         let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
         assert_eq!(text, "ID  TENANT\na   -\nbb  acme\n");
@@ -267,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_below_each_other_whatever_is_written_in_them() {
+    fn columns_are_aligned_for_characters_of_any_width() {
         let items = [json!({ "id": "深圳", "tenant": "a" }), json!({ "id": "e-1", "tenant": "b" })];
         let text = plain(&items, &[("id", "/id"), ("tenant", "/tenant")], None);
         assert_eq!(text, "ID    TENANT\n深圳  a\ne-1   b\n");
     }
 
     #[test]
-    fn moments_are_told_from_now_but_for_the_name_of_a_row_and_in_full_where_that_is_wanted() {
+    fn timestamps_are_relative_except_in_the_first_column_and_with_wide_output() {
         let at = "2026-11-22T11:00:00.000Z";
         let items = [json!({ "nominal": at, "at": at })];
         let columns = [("nominal", "/nominal"), ("at", "/at")];
@@ -284,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_says_every_leaf() {
+    fn an_outline_shows_every_leaf() {
         let text = outline(&json!({
             "none": [], "plan": { "gpus": 8, "nodes": ["n1", "n2"], "seats": [{ "any": "ops", "count": 1 }] }
         }));

@@ -1,21 +1,21 @@
-//! How a command line is understood: as the program does, and for tests of the pages that show some.
+//! Parses command lines, for the program and for tests of documentation.
 
 use crate::{command::Cli, dry_run, output::style};
 use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 use program::colour::ColorMode;
 
-/// What a command line comes to.
+/// The result of parsing a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// It would be done.
+    /// The command line is valid.
     Whole,
-    /// It lacks something; as far as it goes, it is understood.
+    /// A required part is missing; the rest is valid.
     Lacks(String),
-    /// There is no such command or option, or a value is none.
+    /// A command or an option does not exist, or a value is not valid.
     Wrong(String),
 }
 
-/// Reads a command line, the name of the program first, and does nothing of what it says.
+/// Parses a command line without running it. The first word is the name of the program.
 #[must_use]
 pub fn reads(words: &[String]) -> Reading {
     let matches = Cli::command().try_get_matches_from(words);
@@ -33,7 +33,7 @@ pub fn reads(words: &[String]) -> Reading {
     }
 }
 
-/// The command line, understood. How text looks is settled with it.
+/// Parses the arguments of this process and sets the output style.
 pub(super) fn parsed() -> Result<Cli, clap::Error> {
     let mut whole = Cli::command().color(ColorMode::asked(std::env::args()).into());
     let matches = whole.try_get_matches_from_mut(std::env::args_os())?;
@@ -44,7 +44,7 @@ pub(super) fn parsed() -> Result<Cli, clap::Error> {
     Ok(cli)
 }
 
-/// Whether a command line that could not be understood wants its answer for a program.
+/// Returns true if an invalid command line requests JSON or YAML output.
 pub(super) fn asks_for_json(arguments: impl Iterator<Item = String>) -> bool {
     let mut before = String::new();
     for argument in arguments {

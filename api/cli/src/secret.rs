@@ -1,7 +1,7 @@
-//! Secrets that a command has drawn: each is shown once, on standard output, or written to a file that only its owner can read.
+//! Output of generated secrets: shown once on standard output, or written to a file with mode 0600.
 //!
-//! Every command that draws a token, a code or a key hands it over here and nowhere else. Invariant: the file is made before anything
-//! is drawn, so that no secret is lost because it cannot be written.
+//! Every command that generates a token, a code or a key uses this module. Invariant: the file is created before the secret is generated,
+//! so that a file error loses no secret.
 
 use crate::{
     common::{Common, Format},
@@ -17,16 +17,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a secret goes that is about to be drawn.
+/// Where to write a generated secret.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SecretTo {
-    /// Write the secret to this new file, with mode 0600, and print none.
+    /// Write the secret to a new file (mode 0600) and do not print it.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
 impl SecretTo {
-    /// Makes the file, if one is asked for. It is removed again unless a secret is handed over.
+    /// Creates the file, if one is requested. It is removed again unless a secret is written.
     pub(crate) fn prepare(&self) -> Result<SecretPlace, Failure> {
         let made = |path: &PathBuf| make(path).map(|file| (path.clone(), file));
         Ok(SecretPlace { file: self.token_file.as_ref().map(made).transpose()? })
@@ -38,14 +38,14 @@ fn make(path: &Path) -> Result<File, Failure> {
     file.map_err(|error| Failure::new(Exit::Usage, format!("--token-file {}: {error}", path.display())))
 }
 
-/// The place that was prepared for a secret.
+/// The destination of a secret.
 #[derive(Debug)]
 pub(crate) struct SecretPlace {
     file: Option<(PathBuf, File)>,
 }
 
 impl SecretPlace {
-    /// Hands over the field `secret` of what was `drawn`; `what` says what it is.
+    /// Writes the field `secret` of the answer `drawn`. `what` describes the secret.
     pub(crate) fn hand_over(
         mut self,
         common: &Common,
@@ -57,17 +57,17 @@ impl SecretPlace {
         let Some((path, mut file)) = self.file.take() else {
             return match common.output {
                 format @ (Format::Json | Format::Yaml) => output::one(format, drawn),
-                // The secret alone on standard output, so that it can be taken into a variable.
+                // Standard output has only the secret, so that a shell can read it into a variable.
                 Format::Table => {
-                    output::note(&format!("{what}, shown this once:"));
+                    output::note(&format!("{what}, shown only once:"));
                     output::say(&format!("{text}\n"))
                 }
             };
         };
         let written = writeln!(file, "{text}").and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // It is drawn, and cannot be drawn again: better on the terminal than lost.
-            output::note(&format!("--token-file {}: {error}; {what}, shown this once:", path.display()));
+            // The secret exists and cannot be shown again, so it is printed.
+            output::note(&format!("--token-file {}: {error}; {what}, shown only once:", path.display()));
             output::say(&format!("{text}\n"))?;
             return Err(Failure::other(format!("--token-file {}: {error}", path.display())));
         }
@@ -90,7 +90,7 @@ impl SecretPlace {
 
 impl Drop for SecretPlace {
     fn drop(&mut self) {
-        // Nothing was drawn.
+        // No secret was written.
         if let Some((path, _)) = self.file.take() {
             let _ = fs::remove_file(path);
         }

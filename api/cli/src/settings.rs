@@ -1,10 +1,10 @@
-//! The settings in force: configuration file, environment and command line together.
+//! The server's settings from the configuration file, the environment and the command line.
 
 use crate::{common::Common, output};
 use api::config::{Config, unknown_variables};
 use program::exit::{Exit, Failure};
 
-/// The settings that the command line, the environment and the file come to.
+/// Reads the settings.
 pub(super) fn settings(common: &Common) -> Result<Config, Failure> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut config = Config::load(common.config.as_deref(), environment)

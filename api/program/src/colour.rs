@@ -1,21 +1,21 @@
-//! ColorMode what a program says to people is coloured.
+//! When output has colours.
 
 use clap::{ColorChoice, ValueEnum};
 
-/// ColorMode text is coloured.
+/// When output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorMode {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
-    /// Everywhere.
+    /// Always.
     Always,
-    /// Nowhere.
+    /// Never.
     Never,
 }
 
 impl ColorMode {
-    /// What the arguments ask for, read before they are parsed, so that what is said of a mistake in them is coloured likewise.
+    /// Reads `--color` before the arguments are parsed, so that parse errors have the right colours.
     pub fn asked(arguments: impl Iterator<Item = String>) -> Self {
         let mut before = String::new();
         for argument in arguments {
@@ -29,7 +29,7 @@ impl ColorMode {
         Self::Auto
     }
 
-    /// Returns true if text for a terminal, or for something else, is coloured; the environment is asked too.
+    /// Returns true if text is coloured. `terminal` is true if the output is a terminal. Reads the environment.
     #[must_use]
     pub fn colours(self, terminal: bool) -> bool {
         self.colours_in(terminal, |name| std::env::var(name).ok())
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_arguments_ask_for_is_known_before_they_are_parsed() {
+    fn the_colour_option_is_read_before_the_arguments_are_parsed() {
         let asked = |line: &str| ColorMode::asked(line.split(' ').map(str::to_owned));
         assert_eq!(asked("tenure --color never x"), ColorMode::Never);
         assert_eq!(asked("tenure x --color=always"), ColorMode::Always);
@@ -74,19 +74,19 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_terminals_and_for_those_who_want_them() {
+    fn terminals_have_colours_unless_options_or_variables_differ() {
         let none = |_: &str| None;
         let with = |name: &'static str, value: &'static str| {
             move |asked: &str| (asked == name).then(|| value.to_owned())
         };
         assert!(ColorMode::Auto.colours_in(true, none) && !ColorMode::Auto.colours_in(false, none));
         assert!(!ColorMode::Auto.colours_in(true, with("NO_COLOR", "1")));
-        assert!(ColorMode::Auto.colours_in(true, with("NO_COLOR", "")), "an empty one says nothing");
+        assert!(ColorMode::Auto.colours_in(true, with("NO_COLOR", "")), "an empty variable is ignored");
         assert!(!ColorMode::Auto.colours_in(true, with("TERM", "dumb")));
         assert!(ColorMode::Auto.colours_in(false, with("CLICOLOR_FORCE", "1")));
         assert!(
             ColorMode::Always.colours_in(false, with("NO_COLOR", "1")),
-            "a flag goes over the environment"
+            "an option overrides the environment"
         );
         assert!(!ColorMode::Never.colours_in(true, with("CLICOLOR_FORCE", "1")));
     }

@@ -1,4 +1,4 @@
-//! How the program ends: the exit codes that scripts rely on. Listed in `docs/cli.md`.
+//! Exit codes, on which scripts rely. `docs/cli.md` lists them.
 
 use serde_json::Value;
 use std::{fmt, process::ExitCode};
@@ -7,38 +7,38 @@ use strum::VariantArray as _;
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum Exit {
-    /// It did what was asked.
+    /// Success.
     Done,
-    /// It failed.
+    /// The command failed.
     Failed,
-    /// The command line was not understood.
+    /// The command line is not valid.
     Usage,
-    /// There is no such thing.
+    /// The resource does not exist.
     NotFound,
-    /// The token or its roles do not allow it.
+    /// The token is not valid, or its roles do not permit the command.
     Denied,
-    /// Something has changed, or stands in the way.
+    /// The resource was changed, or its state conflicts with the command.
     Conflict,
-    /// Policy or people said no.
+    /// Policy or an approver rejected the request.
     Refused,
-    /// The wait was too long.
+    /// The wait timed out.
     TimedOut,
-    /// It finished, and was taken back.
+    /// The execution ended and was rolled back.
     TakenBack,
-    /// The server could not be reached; asking again is safe.
+    /// The server could not be reached. A retry is safe.
     Unreachable,
-    /// It waits for an approval.
+    /// An approval is required.
     AwaitsApproval,
-    /// A dry run found that something would change, and was asked to say so.
+    /// A dry run with `--exit-code` found changes.
     WouldChange,
     /// The store cannot be opened.
     Store,
-    /// It was interrupted; what was begun goes on.
+    /// The command was interrupted. An execution that it started continues.
     Interrupted,
 }
 
 impl Exit {
-    /// The number.
+    /// Returns the number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -58,7 +58,7 @@ impl Exit {
         }
     }
 
-    /// What a problem of this status means to a script.
+    /// Returns the exit code for an HTTP status.
     pub fn of_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Denied,
@@ -72,12 +72,12 @@ impl Exit {
 }
 
 impl Exit {
-    /// How a dry run ends: done, or where the command line asks for it, with whether something would change.
+    /// Returns the exit code of a dry run. `asked` is true if `--exit-code` was given.
     pub fn of_dry_run(asked: bool, changes: bool) -> Self {
         if asked && changes { Self::WouldChange } else { Self::Done }
     }
 
-    /// The status that a server would answer with where it ends so.
+    /// Returns the HTTP status that corresponds to the exit code.
     fn status(self) -> u16 {
         match self {
             Self::Usage => 400,
@@ -92,13 +92,15 @@ impl Exit {
         }
     }
 
-    /// What to do about a failure that does not say so itself.
+    /// Returns the remedy for a failure that has none of its own.
     fn remedy(self) -> &'static str {
         match self {
-            Self::Usage => "read the detail; `--help` behind the command lists what it takes",
-            Self::Unreachable => "see whether the server runs, and ask again",
-            Self::TimedOut | Self::Interrupted => "what was begun goes on: `tenure executions wait ID`",
-            Self::Store => "read the detail, and docs/store.md",
+            Self::Usage => "read the detail; add `--help` to the command for its options",
+            Self::Unreachable => "check that the server runs, then retry",
+            Self::TimedOut | Self::Interrupted => {
+                "a started execution continues: `tenure executions wait ID`"
+            }
+            Self::Store => "read the detail, and see the manual, page store",
             Self::Done
             | Self::Failed
             | Self::NotFound
@@ -112,7 +114,7 @@ impl Exit {
     }
 }
 
-/// Every exit code, for documents and tests.
+/// Returns every exit code, for documents and tests.
 #[must_use]
 pub fn exits() -> Vec<u8> {
     Exit::VARIANTS.iter().map(|exit| exit.code()).collect()
@@ -124,29 +126,29 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what was asked.
+/// The error of a command.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// For people.
+    /// The message for the user.
     pub message: String,
-    /// The problem that a server answered with.
+    /// The problem document of the server.
     pub problem: Option<Value>,
 }
 
 impl Failure {
-    /// A failure of this sort.
+    /// Creates a failure with this exit code.
     pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self { exit, message: message.to_string(), problem: None }
     }
 
-    /// Any other failure.
+    /// Creates a failure with the code [`Exit::Failed`].
     pub fn other(message: impl fmt::Display) -> Self {
         Self::new(Exit::Failed, message)
     }
 
-    /// The failure as a problem, for `-o json`. One of the command line itself has the members of any other.
+    /// Returns the failure as a problem document, for `-o json`. Errors of the command line have the same fields as those of the server.
     pub fn body(&self) -> Value {
         let own = || {
             let said = self.message.split_once('\n');
@@ -192,7 +194,7 @@ impl From<engine::Error> for Failure {
     }
 }
 
-/// What is wrong with the settings is a matter of use; the rest is as it is.
+/// Converts an error of a store. Invalid settings are usage errors.
 pub fn store_failure(error: store::Error) -> Failure {
     match error {
         store::Error::Refused { why } => Failure::new(Exit::Usage, format!("configuration: store: {why}")),

@@ -1,4 +1,4 @@
-//! Files and standard input.
+//! Reads files and standard input.
 
 use crate::exit::{Exit, Failure};
 use reqwest::Certificate;
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// The text of `file`; `-` is standard input.
+/// Reads the text of `file`; `-` is standard input.
 pub fn read(file: &Path) -> Result<String, Failure> {
     let named = |error: io::Error| unreadable(file, &error);
     let mut bytes = Vec::new();
@@ -20,7 +20,7 @@ pub fn read(file: &Path) -> Result<String, Failure> {
     text(bytes).map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", file.display())))
 }
 
-/// The text of a file, or where it is not UTF-8 and how to convert it.
+/// Returns the text, or an error with the position of the first byte that is not UTF-8 and a command to convert the file.
 fn text(bytes: Vec<u8>) -> Result<String, String> {
     let from = match bytes.get(..2) {
         Some([0xff, 0xfe] | [0xfe, 0xff]) => "UTF-16",
@@ -33,22 +33,22 @@ fn text(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// The authorities in `file`, if one is named.
+/// Reads the certificate authorities in `file`, if one is given.
 ///
 /// # Errors
-/// It cannot be read, or holds none.
+/// The file cannot be read, or has no certificate.
 pub fn authorities(file: Option<&Path>) -> Result<Vec<Certificate>, Failure> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let pem = fs::read(file).map_err(|error| unreadable(file, &error))?;
     let all = Certificate::from_pem_bundle(&pem).unwrap_or_default();
     if all.is_empty() {
-        let why = format!("--ca-file: {} holds no certificate: write it as PEM", file.display());
+        let why = format!("--ca-file: {} has no certificate; use a PEM file", file.display());
         return Err(Failure::new(Exit::Usage, why));
     }
     Ok(all)
 }
 
-/// That a file which the command line names cannot be read.
+/// Returns the error for a file that cannot be read.
 pub fn unreadable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Usage, format!("{}: {error}", file.display()))
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_another_encoding_says_where_and_how_to_convert_it() {
+    fn an_error_of_encoding_has_the_line_and_a_command_to_convert_the_file() {
         let latin = text(b"name: a\nnote: caf\xe9\n".to_vec()).unwrap_err();
         assert!(latin.starts_with("line 2: ") && latin.contains("iconv -f latin1"), "{latin}");
         let wide = text(b"\xff\xfen\x00a\x00".to_vec()).unwrap_err();

@@ -1,6 +1,6 @@
-//! What the programs of Tenure share: `tenure` with its server, command line and agent, and `tenure-agent` for nodes alone.
+//! Shared code of the programs `tenure` and `tenure-agent`.
 //!
-//! Invariant: nothing here knows the server, the domain or a database, so that a small program can depend on it.
+//! Invariant: this crate knows no server, domain or database, so that small programs can depend on it.
 
 pub mod colour;
 pub mod encoding;
@@ -10,8 +10,8 @@ pub mod logs;
 pub mod terminal;
 pub mod token;
 
-/// Makes `ring` what this process does TLS with; HTTP clients need that before the first of them is built.
+/// Installs `ring` as the TLS provider of this process. Call it before the first HTTP client is built.
 pub fn install_tls() {
-    // Fails only when a provider is installed already, which is as good.
+    // Fails only if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,7 +1,7 @@
-//! Writing to the terminal: the one way to standard output and standard error.
+//! Writes to standard output and standard error.
 //!
-//! Invariant: whatever is said holds no character that moves the cursor or hides what stands there, whoever wrote the text. Such characters
-//! are spelled out; the styles of this program alone pass.
+//! Invariant: the output has no character that moves the cursor or hides text. Such characters are escaped; only the styles of this
+//! program pass.
 
 use crate::exit::{Exit, Failure};
 use std::{
@@ -10,22 +10,22 @@ use std::{
 };
 use workflows::foreign_text;
 
-/// The styles of this program: what begins and ends text that stands out.
+/// The styles of this program, as escape sequences.
 const STYLES: [&str; 6] = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
-/// Clears the screen, and begins at its top.
+/// Clears the screen and moves the cursor to its top.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// Writes to standard output. A reader that has gone away ends the program quietly.
+/// Writes to standard output. A closed pipe ends the program without an error.
 pub fn say(text: &str) -> Result<(), Failure> {
     written(&shown(text))
 }
 
-/// Writes a file to standard output: byte by byte into a pipe, and as [`say`] does where a person looks at it.
+/// Writes a file to standard output: unchanged to a pipe, escaped as with [`say`] on a terminal.
 pub fn pour(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { say(text) } else { written(text) }
 }
 
-/// Writes to standard output in place of what stood on the screen before.
+/// Replaces the content of the screen.
 pub fn redraw(text: &str) -> Result<(), Failure> {
     written(&format!("{CLEAR}{}", shown(text)))
 }
@@ -39,12 +39,12 @@ fn written(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard error, where it does not matter whether anyone reads.
+/// Writes to standard error and ignores errors.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", shown(text));
 }
 
-/// The text as it may be written: with its lines and our styles, every other control spelled out.
+/// Returns the text with its lines and the styles of this program; all other control characters are escaped.
 fn shown(text: &str) -> Cow<'_, str> {
     let (mut shown, mut rest) = (Cow::Borrowed(""), text);
     while let Some(at) = rest.find('\u{1b}') {

@@ -1,32 +1,32 @@
-//! Bearer tokens: `tn_<id>_<secret>`. The only place where secrets are drawn.
+//! Bearer tokens: `tn_<id>_<secret>`. The only place where secrets are generated.
 
 use crate::encoding::hex;
 use sha2::{Digest as _, Sha256};
 use std::io;
 use subtle::ConstantTimeEq as _;
 
-/// Length of a secret, in bytes: 256 bits.
+/// The length of a secret in bytes: 256 bits.
 const SECRET_BYTES: usize = 32;
-/// Length of an id, in bytes. It names the token and is no secret.
+/// The length of an id in bytes. The id names the token and is not secret.
 const ID_BYTES: usize = 8;
 
-/// A token in the clear; it exists only while it is handed out or checked.
+/// A token in the clear. It exists only while it is issued or checked.
 pub struct Token {
-    /// Names the token.
+    /// The id of the token.
     pub id: String,
     secret: String,
 }
 
 impl Token {
-    /// A token that nobody has seen.
+    /// Generates a token.
     ///
     /// # Errors
-    /// When the system has no randomness to give.
+    /// The system's random number generator fails.
     pub fn draw() -> io::Result<Self> {
         Ok(Self { id: hex::encode(&random::<ID_BYTES>()?), secret: hex::encode(&random::<SECRET_BYTES>()?) })
     }
 
-    /// The token that `text` says, if it has the form of one.
+    /// Parses a token, or returns `None` if the text does not have the form of a token.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.trim().strip_prefix("tn_")?.split_once('_')?;
         let is_hex = |part: &str, bytes: usize| {
@@ -36,27 +36,27 @@ impl Token {
             .then(|| Self { id: id.into(), secret: secret.into() })
     }
 
-    /// What is stored: the SHA-256 of the secret, in hexadecimal.
+    /// Returns the hash to store: the SHA-256 of the secret, in hexadecimal.
     pub fn hash(&self) -> String {
         hex::encode(&Sha256::digest(&self.secret))
     }
 
-    /// Whether `stored` is this token's hash; takes as long either way.
+    /// Returns true if `stored` is this token's hash. Takes constant time.
     pub fn matches(&self, stored: &str) -> bool {
         self.hash().as_bytes().ct_eq(stored.as_bytes()).into()
     }
 
-    /// The token as its holder presents it.
+    /// Returns the token in the form that its holder sends.
     pub fn reveal(&self) -> String {
         format!("tn_{}_{}", self.id, self.secret)
     }
 }
 
-/// Bytes that nobody has seen.
+/// Generates random bytes.
 ///
 /// # Errors
-/// When the system has no randomness to give.
-#[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
+/// The system's random number generator fails.
+#[expect(clippy::disallowed_methods, reason = "the only place where randomness is drawn")]
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_recognised_by_its_hash_and_no_other_is() {
+    fn a_token_matches_only_its_own_hash() {
         let (token, other) = (Token::draw().unwrap(), Token::draw().unwrap());
         let presented = Token::parse(&token.reveal()).unwrap();
         assert!(presented.matches(&token.hash()));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_the_form_of_a_token_is_none() {
+    fn text_without_the_form_of_a_token_is_rejected() {
         for text in ["", "tn_", "tn_00_11", "Bearer x", "tn_0011223344556677_zz"] {
             assert!(Token::parse(text).is_none(), "{text:?}");
         }

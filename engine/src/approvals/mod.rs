@@ -1,8 +1,7 @@
-//! The documents that an approval leaves: the open and the closed record, notifications, and reviews of break-glass
-//! use.
+//! The documents of an approval: the open and the closed record, notifications, and reviews of break-glass.
 //!
-//! Called by `runtime` when an event is turned into a commit. Invariant: each document is written by the commit of the
-//! event that it describes, under an id that follows from the event.
+//! Called by `runtime` when an event becomes a commit. Invariant: each document is written by the commit of its
+//! event, under an id that is derived from the event.
 
 pub(crate) mod notices;
 pub(crate) mod record;

@@ -6,10 +6,10 @@ use crate::{
 };
 use store::Timestamp;
 
-/// Who should know when somebody has decided alone, beside those who were asked.
+/// The role that is notified of break-glass, in addition to the approvers.
 const REVIEWERS: &str = "security";
 impl Notification {
-    /// What is told of entry `number` of an approval's history; of a vote that was taken back, nothing.
+    /// Returns the notification for entry `number` of an approval's history. A withdrawn vote has none.
     pub(crate) fn for_history_entry(
         case: &ApprovalRecord,
         number: usize,
@@ -35,10 +35,10 @@ impl Notification {
         Some(Self::about(case, &number.to_string(), kind, roles(seats), text, happened.at))
     }
 
-    /// That people are asked.
+    /// An approval was opened.
     pub(crate) fn opened(case: &ApprovalRecord) -> Self {
         let text = format!(
-            "{}, asked for by {}; `tenure approvals show {}`",
+            "{}, requested by {}; `tenure approvals show {}`",
             waiting_text(case, case.opened_at),
             case.requested_by,
             case.id
@@ -46,14 +46,14 @@ impl Notification {
         Self::about(case, "opened", "approval.opened", roles(&case.seats), text, case.opened_at)
     }
 
-    /// That some have agreed, and more are needed.
+    /// A person approved, and more votes are needed.
     pub(crate) fn voted(case: &ApprovalRecord, vote: &Vote) -> Self {
         let name = format!("voted.{}", vote.at.0);
-        let text = format!("{} agreed; {}", vote.person.name, waiting_text(case, vote.at));
+        let text = format!("{} approved; {}", vote.person.name, waiting_text(case, vote.at));
         Self::about(case, &name, "approval.voted", roles(&case.seats), text, vote.at)
     }
 
-    /// That nobody is asked any more: `ruling` says how it ended.
+    /// The approval was closed with `ruling`.
     pub(crate) fn closed(case: &ApprovalRecord, ruling: &str, at: Timestamp) -> Self {
         let by = case.votes.last().map(|vote| format!(" by {}", vote.person.name)).unwrap_or_default();
         let by = if matches!(ruling, "granted" | "refused") { by } else { String::new() };
@@ -61,20 +61,20 @@ impl Notification {
         Self::about(case, "closed", &format!("approval.{ruling}"), roles(&case.seats), text, at)
     }
 
-    /// That the plan has changed since people agreed to it.
+    /// The plan changed after its approval.
     pub(crate) fn asked_again(case: &ApprovalRecord, at: Timestamp) -> Self {
-        let text = format!("the plan has changed since it was agreed to; {}", waiting_text(case, at));
+        let text = format!("the plan has changed since its approval; {}", waiting_text(case, at));
         Self::about(case, "asked-again", "approval.plan_changed", roles(&case.seats), text, at)
     }
 
-    /// That somebody has decided alone.
+    /// Break-glass was used.
     pub(crate) fn break_glass_used(case: &ApprovalRecord, vote: &Vote) -> Self {
         let mut to = roles(&case.seats);
         if !to.iter().any(|role| role == REVIEWERS) {
             to.push(REVIEWERS.into());
         }
         let text = format!(
-            "{} broke the glass and let this pass alone: {}; reason: {}; somebody else has to review it",
+            "{} used break-glass: {}; reason: {}; another person must review it",
             vote.person.name, case.plan.title, vote.reason
         );
         Self::about(case, "glass", "approval.glass_broken", to, text, vote.at)
@@ -101,7 +101,7 @@ impl Notification {
     }
 }
 
-/// The roles and groups of `seats`, each once.
+/// Returns the roles and groups of `seats`, each once.
 fn roles(seats: &[Seat]) -> Vec<String> {
     let mut roles: Vec<String> = Vec::new();
     for role in seats.iter().flat_map(|seat| &seat.any_of) {
@@ -120,7 +120,7 @@ fn waiting_text(case: &ApprovalRecord, at: Timestamp) -> String {
 
 fn plan_changed_text(case: &ApprovalRecord, votes: usize, at: Timestamp) -> String {
     let void = match votes {
-        0 => "nobody had voted".into(),
+        0 => "no votes were cast".into(),
         1 => "one vote is void".into(),
         more => format!("{more} votes are void"),
     };

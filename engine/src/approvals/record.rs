@@ -4,50 +4,50 @@ use crate::{ApprovalHistoryEntry, Plan, PlanDigest, Procedure, Seat, Vote};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 
-/// An approval as people see it: what is asked, of whom, and how it stands.
+/// An approval, for display: its plan, its seats and its votes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRecord {
-    /// Names it: the execution, a dot, and a number that tells its approvals apart.
+    /// The id: the execution, a dot, and a number that is unique within the execution.
     pub id: String,
     /// The execution that waits for it.
     pub execution: ExecutionId,
-    /// What it runs.
+    /// The workflow.
     pub workflow: String,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// The state that asks.
+    /// The approval state.
     pub state: String,
-    /// What will be done.
+    /// The plan.
     pub plan: Plan,
-    /// Names exactly that plan; a vote must carry it.
+    /// The digest of the plan. A vote must contain it.
     pub digest: PlanDigest,
-    /// Who must agree.
+    /// The seats.
     pub seats: Vec<Seat>,
-    /// Who has decided.
+    /// The votes.
     pub votes: Vec<Vote>,
-    /// Who asked, and may not decide.
+    /// The requester, who cannot vote.
     pub requested_by: String,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// When it expires.
     pub deadline: Option<Timestamp>,
-    /// `granted`, `refused`, `expired` or `withdrawn`, once it is decided. While the execution is paused it stays open with
-    /// its ruling, which takes effect when that is resumed.
+    /// `granted`, `refused`, `expired` or `withdrawn`, once it is decided. While the execution is paused, the
+    /// approval stays open with its ruling, which takes effect on resume.
     pub ruling: Option<String>,
     /// When it was closed.
     pub closed_at: Option<Timestamp>,
-    /// What else policy says about it.
+    /// Escalations, extension, reminders and break-glass.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
-    /// What has happened to it beside the votes that stand, oldest first.
+    /// Changes other than votes, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<ApprovalHistoryEntry>,
 }
 
 impl ApprovalRecord {
-    /// The vote that decided alone, if one did.
+    /// Returns the break-glass vote, if there is one.
     #[must_use]
     pub fn break_glass_vote(&self) -> Option<&Vote> {
         self.votes.iter().find(|vote| vote.break_glass)

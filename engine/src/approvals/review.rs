@@ -1,4 +1,4 @@
-//! The review of a decision that somebody took alone. Pure.
+//! Reviews of break-glass. Pure.
 
 use crate::{
     ActionError, ApprovalRecord, Entity, PlanDigest, Provenance, Vote, VoteDelegation,
@@ -7,47 +7,47 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 
-/// A decision that one person took alone, on a list until somebody else has reviewed it.
+/// A break-glass decision, listed until another person has reviewed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     /// The approval.
     pub approval: String,
-    /// The execution that went on.
+    /// The execution.
     pub execution: ExecutionId,
-    /// What it runs.
+    /// The workflow.
     pub workflow: String,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// What was decided, in a line.
+    /// The title of the plan.
     pub title: String,
-    /// The plan.
+    /// The digest of the plan.
     pub digest: PlanDigest,
-    /// Who asked for it.
+    /// The requester.
     pub requested_by: String,
-    /// Who decided alone.
+    /// The person who used break-glass.
     pub by: String,
-    /// Where the credential came from by which they did; none where that was not recorded.
+    /// The origin of that person's credential; `None` if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_from: Option<Provenance>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What came of the review, once there was one.
+    /// The result of the review, once it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Reviewed>,
 }
 
-/// What somebody else says of a decision taken alone.
+/// The result of a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reviewed {
-    /// Who.
+    /// The reviewer.
     pub by: String,
-    /// What they found.
+    /// The findings.
     pub note: String,
-    /// When.
+    /// The time of the review.
     pub at: Timestamp,
 }
 
@@ -60,7 +60,7 @@ impl Entity for Review {
     }
 }
 
-/// A [`Review`] that is done, kept for ever.
+/// A completed [`Review`], retained forever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReviewDone(pub Review);
@@ -93,10 +93,11 @@ impl Review {
         }
     }
 
-    /// The review, done by `by` with this `note`. `mandates` are the delegations to them.
+    /// Completes the review by `by`, with this `note`. `mandates` are the delegations to them.
     ///
     /// # Errors
-    /// `review.own` for who broke the glass, who asked, and whoever has stood in for either since; `review.note_missing`.
+    /// Returns `review.own` for the person who used break-glass, the requester, and anyone who had a delegation from
+    /// them since; `review.note_missing` without a note.
     pub fn complete(
         mut self,
         by: &str,
@@ -110,14 +111,14 @@ impl Review {
             };
             if by == party || mandates.iter().any(stands) {
                 let why = format!(
-                    "{by} cannot review this: {} broke the glass and {} asked for it; somebody else must",
+                    "{by} cannot review this: {} used break-glass and {} requested it; another person must review it",
                     self.by, self.requested_by
                 );
                 return Err(ActionError::permanent("review.own", why));
             }
         }
         if note.trim().is_empty() {
-            return Err(ActionError::permanent("review.note_missing", "note: say what you found"));
+            return Err(ActionError::permanent("review.note_missing", "note: describe your findings"));
         }
         self.outcome = Some(Reviewed { by: by.into(), note: note.into(), at });
         Ok(ReviewDone(self))

@@ -1,6 +1,7 @@
-//! The documents and notifications that one event writes about approvals.
+//! The approval documents and notifications of one event.
 //!
-//! Called when an event is turned into a commit. Invariant: the ids follow from the event, so each is written once.
+//! Called when an event becomes a commit. Invariant: the ids are derived from the event, so each document is written
+//! once.
 
 use crate::{
     ApprovalRecord, Ballot, Edge, Execution, Notification, Review, Ruling, Workflow,
@@ -9,23 +10,23 @@ use crate::{
 use serde::Serialize;
 use store::{Key, Put, Record, Timestamp};
 
-/// The approval that stood before an event.
+/// The approval before an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BallotBefore {
     /// [`Execution::states_entered`] at its time.
     states_entered: u32,
-    /// How much of its history is on paper.
+    /// The number of history entries that are already written.
     history_written: usize,
-    /// Somebody has decided alone, and everybody was told.
+    /// True if break-glass was used and its notification is written.
     break_glass: bool,
-    /// People were asked, and told so.
+    /// True if the opening and its notification are written.
     open: bool,
-    /// How many votes they were told of.
+    /// The number of votes whose notifications are written.
     votes: usize,
 }
 
 impl BallotBefore {
-    /// What of the approval of `execution` is on paper.
+    /// Returns the written state of the approval of `execution`.
     pub(crate) fn from_execution<W: Workflow>(execution: &Execution<W>) -> Self {
         let ballot = execution.ballot.as_ref();
         Self {
@@ -37,7 +38,7 @@ impl BallotBefore {
         }
     }
 
-    /// The same for the approval of this number: nothing, if it is another one.
+    /// Returns the written state if the approval has this number, otherwise an empty state.
     fn for_number(self, states_entered: u32) -> Self {
         if states_entered == self.states_entered {
             self
@@ -47,15 +48,16 @@ impl BallotBefore {
     }
 }
 
-/// What an event put on paper about approvals.
+/// The approval documents of an event.
 #[derive(Debug, Default)]
 pub(crate) struct ApprovalWrites {
     pub(crate) documents: Vec<Put>,
-    /// Who decided alone, if anybody did.
+    /// The use of break-glass, if this event was one.
     pub(crate) break_glass: Option<Review>,
 }
 
-/// All that is to be written about approvals after an event: `closed` was asked for in the state `asked_in`.
+/// Returns all approval documents to write after an event. `closed` is a ballot that the event closed in state
+/// `asked_in`.
 pub(crate) fn approval_writes<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
@@ -132,7 +134,7 @@ impl ApprovalWrites {
         self.put(collection::NOTIFICATIONS, &notification.id, Some(&notification));
     }
 
-    /// Tells people what of the history is not on paper yet, and of a vote that decided alone.
+    /// Adds notifications for new history entries and for break-glass.
     fn add_notifications(&mut self, case: &ApprovalRecord, asked: BallotBefore) {
         for (number, happened) in case.history.iter().enumerate().skip(asked.history_written) {
             if let Some(notification) = Notification::for_history_entry(case, number, happened) {

@@ -1,13 +1,13 @@
-//! Builds a step that acts: one action, like actions side by side, or unlike ones.
+//! Builds a step that acts: one action, several of the same type, or several of different types.
 //!
-//! Invariant: an action cannot become a step before it says how it is undone.
+//! Invariant: an action cannot become a step before its undo is chosen.
 
 use super::acting::{act_with_defaults, recorder};
 use crate::{ActBuilder, Branch, Commitment, IntoErasedAction, Workflow, model::definition::step::Undo};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
-/// One action that does not say yet how it is undone; it cannot become a step until it does.
+/// An action whose undo is not chosen yet. Only with an undo it can become a step.
 ///
 /// ```
 /// # use engine::*;
@@ -38,7 +38,7 @@ use std::marker::PhantomData;
 /// # }
 /// ```
 ///
-/// Without those two words the same does not compile:
+/// Without `.nothing_to_undo()` it does not compile:
 ///
 /// ```compile_fail
 /// # use engine::*;
@@ -74,7 +74,7 @@ pub struct Uncompensated<W: Workflow, A, K> {
     kind: PhantomData<fn() -> (W, K)>,
 }
 
-/// Does one action.
+/// Runs one action.
 pub fn act<W: Workflow, A, K>(action: A) -> Uncompensated<W, A, K>
 where
     A: IntoErasedAction<W::Platform, K>,
@@ -82,7 +82,7 @@ where
     Uncompensated { actions: vec![action], kind: PhantomData }
 }
 
-/// Does like actions side by side, one a slot.
+/// Runs actions of the same type concurrently, one for each slot.
 pub fn act_each<W: Workflow, A, K>(actions: impl IntoIterator<Item = A>) -> Uncompensated<W, A, K>
 where
     A: IntoErasedAction<W::Platform, K>,
@@ -91,12 +91,12 @@ where
 }
 
 impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> Uncompensated<W, A, K> {
-    /// How it is taken back. Its arguments are stored before the action starts.
+    /// Sets the undo. Its arguments are stored before the action starts.
     pub fn undo<U: IntoErasedAction<W::Platform, L> + Clone, L>(self, undo: U) -> ActBuilder<W, A::Output> {
         self.undo_each(move |_| undo.clone())
     }
 
-    /// How each is taken back.
+    /// Sets the undo of each action.
     pub fn undo_each<U: IntoErasedAction<W::Platform, L>, L>(
         self,
         undo: impl Fn(&A) -> U,
@@ -104,12 +104,13 @@ impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> Uncompensated<W, A, K>
         self.build(Commitment::Undone, |action| Some(undo_of::<W, U, L>(undo(action))))
     }
 
-    /// It changes nothing that would have to be taken back.
+    /// Declares that the action needs no undo.
     pub fn nothing_to_undo(self) -> ActBuilder<W, A::Output> {
         self.build(Commitment::NothingToUndo, |_| None)
     }
 
-    /// It cannot be taken back: from here the execution only goes forward. Needs an authorisation on every path to it.
+    /// Declares that the action cannot be undone: from here the execution only goes forward. Every path to it needs
+    /// an authorisation.
     pub fn forward_only(self) -> ActBuilder<W, A::Output> {
         self.build(Commitment::ForwardOnly { destroys: false }, |_| None)
     }
@@ -131,14 +132,14 @@ fn undo_of<W: Workflow, U: IntoErasedAction<W::Platform, L>, L>(undo: U) -> Undo
     }
 }
 
-/// One of several unlike actions; not a [`Branch`] until it says how it is undone.
+/// One of several actions of different types, whose undo is not chosen yet.
 #[must_use = "say .undo(..) or .nothing_to_undo()"]
 pub struct UncompensatedBranch<W: Workflow, A, K> {
     action: A,
     kind: PhantomData<fn() -> (W, K)>,
 }
 
-/// One of the unlike actions of [`all`].
+/// One of the actions of [`all`].
 pub fn branch<W: Workflow, A: IntoErasedAction<W::Platform, K>, K>(
     action: A,
 ) -> UncompensatedBranch<W, A, K> {
@@ -146,19 +147,19 @@ pub fn branch<W: Workflow, A: IntoErasedAction<W::Platform, K>, K>(
 }
 
 impl<W: Workflow, A: IntoErasedAction<W::Platform, K>, K> UncompensatedBranch<W, A, K> {
-    /// How it is taken back.
+    /// Sets the undo.
     pub fn undo<U: IntoErasedAction<W::Platform, L>, L>(self, undo: U) -> Branch<W> {
         Branch { action: self.action.into_erased(), undo: Some(undo_of::<W, U, L>(undo)), record: None }
     }
 
-    /// It changes nothing that would have to be taken back.
+    /// Declares that the action needs no undo.
     pub fn nothing_to_undo(self) -> Branch<W> {
         Branch { action: self.action.into_erased(), undo: None, record: None }
     }
 }
 
 impl<W: Workflow> Branch<W> {
-    /// Where this branch's result goes; `T` must be its action's output.
+    /// Sets the recorder of the result. `T` must be the output of the action.
     #[must_use]
     pub fn record<T: DeserializeOwned + 'static>(mut self, keep: fn(&mut W, T)) -> Self {
         self.record = Some(recorder(keep));
@@ -166,7 +167,7 @@ impl<W: Workflow> Branch<W> {
     }
 }
 
-/// Does unlike actions side by side.
+/// Runs actions of different types concurrently.
 pub fn all<W: Workflow>(branches: impl IntoIterator<Item = Branch<W>>) -> ActBuilder<W, ()> {
     let branches: Vec<_> = branches.into_iter().collect();
     let undone = branches.iter().any(|branch| branch.undo.is_some());

@@ -1,4 +1,4 @@
-//! The limits and the exits of a step that acts, once its compensation is settled.
+//! Limits and edges of a step that acts, once its undo is chosen.
 
 use crate::{
     Act, ActionError, Branch, Commitment, HOUR, MINUTE, RetryPolicy, Step, WhilePending, Workflow,
@@ -36,7 +36,7 @@ pub(super) fn recorder<W: Workflow, O: DeserializeOwned + 'static>(keep: fn(&mut
     })
 }
 
-/// Actions whose compensation is settled; [`ActBuilder::then`] makes them a step.
+/// Actions whose undo is chosen; [`ActBuilder::then`] makes them a step.
 #[must_use = "say .then(state)"]
 pub struct ActBuilder<W: Workflow, O> {
     act: Act<W>,
@@ -50,7 +50,7 @@ impl<W: Workflow, O> ActBuilder<W, O> {
 }
 
 impl<W: Workflow, O: DeserializeOwned + 'static> ActBuilder<W, O> {
-    /// Where the result goes, called once a slot, in order, when all have succeeded.
+    /// Sets the recorder of the results. It is called once for each slot, in order, when all have succeeded.
     pub fn record(mut self, keep: fn(&mut W, O)) -> Self {
         for branch in &mut self.act.branches {
             branch.record = Some(recorder(keep));
@@ -60,81 +60,83 @@ impl<W: Workflow, O: DeserializeOwned + 'static> ActBuilder<W, O> {
 }
 
 impl<W: Workflow, O> ActBuilder<W, O> {
-    /// The whole state ends by then. Default 1 h.
+    /// Sets the deadline of the whole state. Default 1 h.
     pub fn within(mut self, limit: Duration) -> Self {
         self.act.within = limit;
         self
     }
 
-    /// One attempt ends by then; later, its outcome is unknown. Default 1 min.
+    /// Sets the limit of one attempt. After it, the outcome of the attempt is unknown. Default 1 min.
     pub fn attempt_within(mut self, limit: Duration) -> Self {
         self.act.attempt_within = limit;
         self
     }
 
-    /// An attempt that does not call [`Call::heartbeat`](crate::Call::heartbeat) for this long counts as without an answer.
+    /// Sets the heartbeat limit. An attempt that does not call [`Call::heartbeat`](crate::Call::heartbeat) for this
+    /// long counts as unanswered.
     pub fn heartbeat(mut self, limit: Duration) -> Self {
         self.act.heartbeat = Some(limit);
         self
     }
 
-    /// When and how often to try again.
+    /// Sets the retry policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.act.retry = policy;
         self
     }
 
-    /// At most `n` slots are worked on at once. Default 16.
+    /// Sets how many slots run concurrently. Default 16.
     pub fn max_concurrent(mut self, n: usize) -> Self {
         self.act.at_once = n.max(1);
         self
     }
 
-    /// Operators may also limit its attempts under these keys, each `kind/name`. Undos are limited by what their own action
-    /// says.
+    /// Adds limit keys, each `kind/name`, for the attempts of this step. Undos have only the keys of their own
+    /// action.
     pub fn limited_by<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
         self.act.keys.extend(keys.into_iter().map(Into::into));
         self
     }
 
-    /// What becomes of its places at limited keys while its action is pending. Default: they are given back.
+    /// Sets what happens to its permits while its action is pending. By default they are released.
     pub fn while_pending(mut self, places: WhilePending) -> Self {
         self.act.while_pending = places;
         self
     }
 
-    /// Where a final failure with `code` leads, instead of turning back. What was begun stays on the trail.
+    /// Sets the state after a permanent failure with `code`, instead of compensation. The trail keeps what was begun.
     pub fn on_failure(mut self, code: &'static str, state: W::State) -> Self {
         self.act.on_failure.push((code, state));
         self
     }
 
-    /// Where any other final failure leads, instead of turning back.
+    /// Sets the state after any other permanent failure, instead of compensation.
     pub fn or_else(mut self, state: W::State) -> Self {
         self.act.or_else = Some(state);
         self
     }
 
-    /// An operator may leave the step out, with a reason, when it cannot be done. Whoever says so answers for what the data
-    /// then lacks in the states that follow.
+    /// Allows an operator to skip the step, with a reason, when it cannot be done. The later states must work without
+    /// its results.
     pub fn optional(mut self) -> Self {
         self.act.optional = true;
         self
     }
 
-    /// The same, and leaving it out leads to `state`, which deals with what is then not known.
+    /// Allows an operator to skip the step, and sets the state after a skip.
     pub fn optional_to(mut self, state: W::State) -> Self {
         self.act.skip_to = Some(state);
         self.optional()
     }
 
-    /// It destroys data: only an approval can authorise it, never a waiver. Makes the step forward-only.
+    /// Declares that it destroys data: only an approval can authorise it, never a waiver. Makes the step
+    /// forward-only.
     pub fn destroys(mut self) -> Self {
         self.act.commitment = Commitment::ForwardOnly { destroys: true };
         self
     }
 
-    /// Where success leads.
+    /// Sets the state after success.
     pub fn then(mut self, next: W::State) -> Step<W> {
         self.act.next = next;
         Step::Act(self.act)

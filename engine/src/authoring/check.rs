@@ -1,4 +1,4 @@
-//! The static check: a workflow that could strand an execution does not register.
+//! The static check: a workflow that could strand an execution is not registered.
 
 use crate::{
     Commitment, Flaw, Step, Workflow,
@@ -11,7 +11,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use strum::VariantArray;
 
-/// Everything wrong with `W`; empty means sound.
+/// Returns all flaws of `W`; empty for a sound workflow.
 #[must_use]
 pub fn check<W: Workflow>() -> Vec<Flaw> {
     let examples = W::examples();
@@ -57,7 +57,7 @@ fn lacks_deadline<W: Workflow>(step: &Step<W>) -> bool {
     }
 }
 
-/// Returns true if the step goes on without a protection that it was to put in place.
+/// Returns true if the step can continue without its protection.
 fn leaves_unprotected<W: Workflow>(step: &Step<W>) -> bool {
     match step {
         Step::Act(act) => act.leaves_unprotected(),
@@ -107,13 +107,14 @@ impl<W: Workflow> StateGraph<W> {
         ambiguous.into_iter().map(|name| Flaw::AmbiguousAction(name.to_owned())).collect()
     }
 
-    /// For each state, the weakest authorisation with which some path arrives there.
+    /// Returns, for each state, the weakest authorisation with which a path can reach it.
     fn weakest_authority(&self) -> Vec<(W::State, Authority)> {
-        // What goes by its parent's authority has it from the start; the check of the parent sees to its weight.
+        // A workflow with its parent's authority has it from the start; the check of the parent judges whether it
+        // suffices.
         let first = if W::AUTHORISED_BY_PARENT { Authority::People } else { Authority::None };
         let mut best: Vec<(W::State, Authority)> = vec![(W::INITIAL, first)];
         let mut next = 0;
-        // A state is looked at again only when a weaker authority reaches it, so this ends.
+        // A state is visited again only with a weaker authority, so this loop ends.
         while let Some(&(state, authority)) = best.get(next) {
             for way in self.exits(state) {
                 let arriving = if way.authorises == Authority::None { authority } else { way.authorises };

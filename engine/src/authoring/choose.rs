@@ -2,19 +2,19 @@
 
 use crate::{Choose, Outcome, Rule, StateSet, Step, Workflow, model::definition::step::Choice};
 
-/// A choice that the data makes: the first condition that holds.
+/// A choice by the data: the first condition that is true.
 #[must_use = "say .otherwise(..)"]
 pub struct ChooseBuilder<S> {
     options: Vec<Choice<S>>,
     chosen: Option<usize>,
 }
 
-/// Takes this way if `condition` holds.
+/// Takes this edge if `condition` is true.
 pub fn when<S: StateSet>(condition: bool, label: &'static str, to: S) -> ChooseBuilder<S> {
     ChooseBuilder { options: Vec::new(), chosen: None }.or_when(condition, label, to)
 }
 impl<S: StateSet> ChooseBuilder<S> {
-    /// Takes this way if `condition` holds and none before did.
+    /// Takes this edge if `condition` is true and no earlier one was.
     pub fn or_when(mut self, condition: bool, label: &'static str, to: S) -> Self {
         if condition && self.chosen.is_none() {
             self.chosen = Some(self.options.len());
@@ -23,7 +23,7 @@ impl<S: StateSet> ChooseBuilder<S> {
         self
     }
 
-    /// The way just named stands for the consent of people, by a rule of policy.
+    /// Makes the previous edge a waiver: a rule of policy replaces the approval.
     pub fn waived_by(mut self, rule: Rule) -> Self {
         if let Some(option) = self.options.last_mut() {
             option.waiver = Some(rule);
@@ -31,7 +31,7 @@ impl<S: StateSet> ChooseBuilder<S> {
         self
     }
 
-    /// Takes this way if no condition held.
+    /// Takes this edge if no condition was true.
     pub fn otherwise<W: Workflow<State = S>>(mut self, label: &'static str, to: S) -> Step<W> {
         let taken = self.chosen.unwrap_or(self.options.len());
         self.options.push(Choice { label, to, waiver: None });

@@ -1,4 +1,4 @@
-//! The picture of a workflow, drawn from the steps that run: Mermaid for people, JSON for the console.
+//! Diagrams of workflows, drawn from the steps themselves: Mermaid for people, JSON for the console.
 
 use crate::{
     Commitment, Diagram, DiagramEdge, DiagramState, Step, Workflow,
@@ -6,7 +6,7 @@ use crate::{
 };
 use strum::VariantArray;
 
-/// The picture of `W`.
+/// Returns the diagram of `W`.
 #[must_use]
 pub fn diagram<W: Workflow>() -> Diagram {
     let examples = W::examples();
@@ -65,8 +65,8 @@ fn describe<W: Workflow>(step: &Step<W>, into: &mut DiagramState) {
     }
 }
 
-/// The ways out of a state over all examples. Where examples differ only in how much there is to do, or in who has to
-/// agree, the way is drawn once, with the text of the first; that of success names every action.
+/// Merges the edges of a state over all examples. Examples that differ only in the number of actions or in the
+/// approvers give one edge, with the text of the first; the edge of success names every action.
 fn merged_edges<W: Workflow>(
     graph: &StateGraph<W>,
     state: W::State,

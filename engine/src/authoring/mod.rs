@@ -1,4 +1,4 @@
-//! The words in which a workflow is written, its static check, and its diagram.
+//! The builders of steps, the static check, and the diagram.
 //!
 //! Called by authors of workflows, and by the engine when a workflow is registered. Invariant: a workflow that fails
 //! the check cannot be registered.

@@ -13,7 +13,7 @@ pub fn wait(span: Duration) -> WaitBuilder {
 }
 
 impl WaitBuilder {
-    /// What follows.
+    /// Sets the state after the wait.
     pub fn then<W: Workflow>(self, state: W::State) -> Step<W> {
         Step::Wait(Wait { signal: None, earlier: false, within: Some(self.0), then: state, expired: state })
     }
@@ -27,40 +27,42 @@ pub struct SignalBuilder {
     within: Option<Duration>,
 }
 
-/// [`SignalBuilder`], with the way for the signal.
+/// A [`SignalBuilder`] with the edge for the signal.
 #[must_use = "say .expired(..)"]
 pub struct SignalBuilderThen<S>(SignalBuilder, S);
 
-/// Waits for `signal`. A signal that came before the state was entered counts, unless the wait says
-/// `.forget_earlier()`. Two waits of a workflow for the same signal do not share one: the first wait takes it.
+/// Waits for `signal`. A signal that arrived before the state was entered counts, unless the wait uses
+/// `.forget_earlier()`. Each signal ends only one wait of a workflow: the first one.
 pub fn await_signal(signal: &'static str) -> SignalBuilder {
     SignalBuilder { signal, earlier: true, within: None }
 }
 
 impl SignalBuilder {
-    /// Counts only a signal that comes while the execution is in this state. Entering the state forgets earlier ones.
+    /// Accepts only a signal that arrives while the execution is in this state. Entering the state removes earlier
+    /// ones.
     ///
-    /// For what a person says of this very wait, such as *the window may close*: a second confirmation of an earlier wait must
-    /// not end this one. Leave it out where the sender can be ahead of the wait, such as another execution of the engine.
+    /// Use it where a person confirms exactly this wait, such as *the window may close*: a second confirmation of an
+    /// earlier wait must not end this one. Do not use it where the sender can be ahead of the wait, such as another
+    /// execution.
     pub fn forget_earlier(mut self) -> Self {
         self.earlier = false;
         self
     }
 
-    /// How long to wait. A workflow that does not say is refused at registration.
+    /// Sets the deadline. Without one, registration fails.
     pub fn within(mut self, limit: Duration) -> Self {
         self.within = Some(limit);
         self
     }
 
-    /// Where the signal leads.
+    /// Sets the state after the signal.
     pub fn then<S: StateSet>(self, state: S) -> SignalBuilderThen<S> {
         SignalBuilderThen(self, state)
     }
 }
 
 impl<S: StateSet> SignalBuilderThen<S> {
-    /// Where the deadline leads.
+    /// Sets the state after the deadline.
     pub fn expired<W: Workflow<State = S>>(self, state: S) -> Step<W> {
         let Self(SignalBuilder { signal, earlier, within }, then) = self;
         Step::Wait(Wait { signal: Some(signal), earlier, within, then, expired: state })

@@ -1,8 +1,9 @@
-//! The same command to many executions: looked at first, bound to what was seen, and then given one by one.
+//! Batches: the same command for many executions. A batch is previewed, bound to the preview, and then applied one by
+//! one.
 //!
-//! A batch is a document, and so is each of its items. The commit that changes an execution is the one that writes its
-//! item and counts it, on the condition that nobody has counted it before: a crash at any moment repeats nothing and
-//! leaves nothing out. `runner.rs` gives the commands.
+//! A batch is a document, and so is each of its items. The commit that changes an execution also writes its item and
+//! counts it, on the condition that it was not counted before. So a crash repeats nothing and skips nothing.
+//! `runner.rs` applies the commands.
 
 mod query;
 pub(crate) mod record;

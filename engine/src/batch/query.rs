@@ -5,36 +5,36 @@ use crate::{Batch, BatchItem, Engine, Error, model::documents::parse::parse};
 use store::{Commit, CompositeKey, Page, Read, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The batch with this id.
+    /// Returns the batch with this id.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn batch(&self, id: &str) -> Result<Option<Batch>, Error> {
         Ok(self.batch_as_read(id).await?.map(|(batch, _)| batch))
     }
 
-    /// The batch with this id, and at which version it stands.
+    /// Returns the batch with this id, and its version.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn batch_as_read(&self, id: &str) -> Result<Option<(Batch, Sequence)>, Error> {
         load(self, id).await
     }
 
-    /// A page of batches, oldest first.
+    /// Returns a page of batches, oldest first.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn batches(&self, after: Option<&str>, limit: usize) -> Result<Page<Batch, String>, Error> {
         let page = self.inner.store.documents(BATCHES, "", after, limit).await?;
         let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
     }
 
-    /// A page of what became of a batch's executions, in their order.
+    /// Returns a page of a batch's items, in their order.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn batch_items(
         &self,
         id: &str,
@@ -49,11 +49,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Stops a batch: those that have not had their turn are left alone. One that is over stays as it is. With `expected`, only
-    /// if it stands at that version.
+    /// Stops a batch: executions that were not processed yet stay unchanged. A finished batch stays as it is. With
+    /// `expected`, only that version is stopped.
     ///
     /// # Errors
-    /// [`store::Error::Conflict`] when it has gone on since `expected`; the store's.
+    /// Returns [`store::Error::Conflict`] if the version is not `expected`, or the store's error.
     pub async fn stop_batch(
         &self,
         id: &str,
@@ -63,7 +63,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         loop {
             let Some((mut batch, version)) = load(self, id).await? else { return Ok(None) };
             if expected.is_some_and(|expected| expected != version) {
-                return Err(store::Error::Conflict { what: format!("batch {id} has gone on, and it") }.into());
+                return Err(store::Error::Conflict { what: format!("batch {id}") }.into());
             }
             if batch.ended_at.is_some() {
                 return Ok(Some(batch));

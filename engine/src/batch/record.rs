@@ -7,35 +7,35 @@ use store::{CompositeKey, ExecutionId, Key, Put, Sequence, Timestamp};
 /// The most executions of one batch.
 pub const BATCH_LIMIT: usize = 10_000;
 
-/// The most commands a second.
+/// The most commands per second.
 pub const BATCH_RATE_LIMIT: u32 = 1_000;
 
 pub(crate) const BATCHES: &str = "batches";
 
 pub(crate) const ITEMS: &str = "batch-items";
 
-/// The batches that are not over, by the digest of what they do.
+/// The batches in progress, by their digest.
 pub(super) const RUNNING: &str = "batches-running";
 
-/// What a batch does with each execution.
+/// The command of a batch.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum BatchVerb {
-    /// Turn it back.
+    /// Cancel it.
     Cancel,
-    /// Stop it between two steps.
+    /// Pause it between two steps.
     Pause,
-    /// Let it go on after a pause.
+    /// Resume it.
     Resume,
-    /// Try now.
+    /// Retry it.
     Retry,
 }
 
 impl BatchVerb {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -51,48 +51,48 @@ impl BatchVerb {
     }
 }
 
-/// The same command to many executions.
+/// The same command for many executions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Names it.
+    /// The id.
     pub id: String,
-    /// What is done with each.
+    /// The command.
     pub verb: BatchVerb,
-    /// Which they were, and must be still when their turn comes.
+    /// The filter that selects the executions. Each must still match when it is processed.
     pub filter: String,
-    /// Of this tenant alone.
+    /// Only executions of this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Names just the executions that were seen.
+    /// The digest of the previewed executions.
     pub digest: String,
-    /// Who asked for it.
+    /// The requester.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Commands a second, at the most.
+    /// The most commands per second.
     pub rate: u32,
-    /// How many executions.
+    /// The number of executions.
     pub total: u32,
-    /// How many have had their turn.
+    /// The number of processed executions.
     pub next: u32,
-    /// How many took the command.
+    /// The number of accepted commands.
     pub done: u32,
-    /// How many did not take it.
+    /// The number of refused commands.
     pub refused: u32,
-    /// How many were passed over: no longer as they were asked for, or gone.
+    /// The number of skipped executions, which no longer match or no longer exist.
     pub skipped: u32,
-    /// When it was asked for; spans of the filter count from here.
+    /// The time of the request. Ages in the filter count from here.
     pub created_at: Timestamp,
-    /// When the last had its turn, or it was stopped.
+    /// The time of the last command or of the stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Who stopped it.
+    /// The person who stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
 }
 
 impl Batch {
-    /// `running`, `done` or `stopped`.
+    /// Returns `running`, `done` or `stopped`.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (&self.stopped_by, self.ended_at) {
@@ -111,34 +111,34 @@ impl Batch {
     }
 }
 
-/// What became of one execution of a batch.
+/// One execution of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchItem {
     /// The execution.
     pub execution: ExecutionId,
-    /// What became of it; `None` until its turn.
+    /// The result; `None` until it is processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<BatchResult>,
-    /// Why, where it did not take the command.
+    /// The reason of a refusal or a skip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// When it had its turn.
+    /// When it was processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// What became of a command.
+/// The results of a command.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum BatchResult {
-    /// It was taken.
+    /// It was accepted.
     Done,
-    /// It was not.
+    /// It was refused.
     Refused,
-    /// It was not given.
+    /// It was not sent.
     Skipped,
 }
 
@@ -146,7 +146,7 @@ pub(super) fn item_key(batch: &str, n: u32) -> Key {
     Key::new(ITEMS, CompositeKey::of(&[&batch, &format_args!("{n:06}")]))
 }
 
-/// Ends a batch: it no longer runs.
+/// Ends a batch.
 pub(super) fn end(batch: &mut Batch, now: Timestamp) -> Vec<Put> {
     batch.ended_at = Some(now);
     tracing::info!(

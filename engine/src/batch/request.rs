@@ -1,6 +1,6 @@
-//! Previews a batch, and begins the one that was seen.
+//! Previews batches, and begins a previewed one.
 //!
-//! Invariant: a batch begins only with the executions of the digest that was previewed.
+//! Invariant: a batch begins only with the previewed executions.
 
 use super::record::{RUNNING, item_key};
 use crate::{
@@ -11,62 +11,62 @@ use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 use store::{Commit, ExecutionId, Key, Put, Query, Read, Record, Timestamp};
 
-/// The most executions of one batch unless asked otherwise.
+/// The default limit of executions in one batch.
 pub const BATCH_CAP: usize = 1_000;
 
-/// Commands a second unless asked otherwise.
+/// The default commands per second.
 pub const BATCH_RATE: u32 = 50;
 
-/// Shown of what a batch would change.
+/// The most executions shown in a preview.
 const PREVIEWED: usize = 10;
 
-/// Records asked for at once.
+/// The page size of reads.
 const PAGE: usize = 500;
 
-/// What is asked of many executions.
+/// The definition of a batch.
 #[derive(Clone, Debug)]
 pub struct BatchRequest {
-    /// What to do with each.
+    /// The command.
     pub verb: BatchVerb,
-    /// With which, in the language of [`parse_filter`](crate::parse_filter). Not empty.
+    /// The filter, in the language of [`parse_filter`](crate::parse_filter). Not empty.
     pub filter: String,
-    /// Of this tenant alone.
+    /// Only executions of this tenant.
     pub tenant: Option<String>,
-    /// More than so many are refused.
+    /// A larger batch is refused.
     pub cap: usize,
 }
 
-/// What a batch would change.
+/// The preview of a batch.
 #[derive(Clone, Debug)]
 pub struct BatchPreview {
-    /// Names just these executions and what would be done with them.
+    /// The digest of the command and of these executions.
     pub digest: String,
-    /// How many.
+    /// The number of executions.
     pub count: usize,
-    /// The first of them, each with why it would not take the command, if it would not as it stands.
+    /// The first executions, each with the reason if it would refuse the command now.
     pub first: Vec<(Record, Option<String>)>,
-    /// How many would not take it as they stand.
+    /// The number of executions that would refuse it now.
     pub rejecting: usize,
     ids: Vec<ExecutionId>,
 }
 
-/// Why a batch was not begun.
+/// Why a batch cannot begin.
 #[derive(Debug)]
 pub enum BatchError {
     /// The filter cannot be read.
     InvalidFilter(FilterError),
-    /// The filter is empty: everything is never meant.
+    /// The filter is empty, which would match every execution.
     EmptyFilter,
-    /// More executions than the cap.
+    /// More executions match than the limit allows.
     TooMany {
-        /// The cap.
+        /// The limit.
         cap: usize,
     },
-    /// No execution.
+    /// No execution matches.
     NoExecutions,
-    /// The executions are not those that were seen.
+    /// The executions differ from the preview.
     Changed(Box<BatchPreview>),
-    /// The engine's.
+    /// Another error of the engine.
     Engine(Error),
 }
 
@@ -75,16 +75,16 @@ impl fmt::Display for BatchError {
         match self {
             Self::InvalidFilter(misread) => misread.fmt(f),
             Self::EmptyFilter => {
-                write!(f, "filter: an empty one takes in everything; say which executions are meant")
+                write!(f, "filter: an empty filter would match every execution; add a condition")
             }
             Self::TooMany { cap } => write!(
                 f,
-                "more than {cap} executions match; narrow the filter, or set cap to as many as are meant (at most {BATCH_LIMIT})"
+                "more than {cap} executions match; narrow the filter, or raise cap (at most {BATCH_LIMIT})"
             ),
             Self::NoExecutions => write!(f, "no execution matches the filter"),
             Self::Changed(now) => write!(
                 f,
-                "the {} executions that match are not those that were seen; look again and send the digest of what you see",
+                "the {} matching executions differ from the preview; preview again and send the new digest",
                 now.count
             ),
             Self::Engine(error) => error.fmt(f),
@@ -100,7 +100,7 @@ impl<E: Into<Error>> From<E> for BatchError {
     }
 }
 
-/// What `ask` wants, of its tenant alone.
+/// Returns the query of `ask`, limited to its tenant.
 pub(super) fn batch_query(
     filter: &str,
     tenant: Option<&str>,
@@ -111,10 +111,10 @@ pub(super) fn batch_query(
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Which executions a batch would change, and which of them would not take the command. Changes nothing.
+    /// Returns the executions that a batch would change, with their refusals of the command. Changes nothing.
     ///
     /// # Errors
-    /// [`BatchError`]; never [`BatchError::Changed`].
+    /// Returns a [`BatchError`], but never [`BatchError::Changed`].
     pub async fn preview_batch(&self, ask: &BatchRequest) -> Result<BatchPreview, BatchError> {
         if ask.filter.trim().is_empty() {
             return Err(BatchError::EmptyFilter);
@@ -148,7 +148,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(BatchPreview { digest: digest(ask, &ids), count: ids.len(), first, rejecting: refusing, ids })
     }
 
-    /// Why the execution would not take the command as it stands.
+    /// Returns why the execution would refuse the command now.
     fn would_refuse(&self, record: &Record, verb: BatchVerb, at: Timestamp) -> Option<String> {
         let order = Attribution { by: String::new(), reason: String::new() };
         let machine = self.machine(&record.workflow, record.schema);
@@ -156,10 +156,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         advanced.err().map(|error| error.to_string())
     }
 
-    /// Begins a batch on the executions that `digest` names; asked for again while it runs, it is the same one.
+    /// Begins a batch for the executions of `digest`. A repeated request returns the batch in progress.
     ///
     /// # Errors
-    /// [`BatchError`].
+    /// Returns a [`BatchError`].
     pub async fn begin_batch(
         &self,
         ask: &BatchRequest,
@@ -219,7 +219,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// Names what is asked for and just these executions.
+/// Returns the digest of the command and these executions.
 fn digest(ask: &BatchRequest, ids: &[ExecutionId]) -> String {
     let mut hash = Sha256::new();
     for part in [ask.verb.name(), ask.filter.trim(), ask.tenant.as_deref().unwrap_or_default()] {

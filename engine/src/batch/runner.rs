@@ -1,4 +1,4 @@
-//! Giving the commands of batches, at their pace.
+//! Sends the commands of batches at their rate.
 
 use super::{
     record::{BATCHES, RUNNING, end, item_key, load},
@@ -11,33 +11,34 @@ use crate::{
 use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, ExecutionId, Key, Put, Query, Read, Record, Sequence, Timestamp};
 
-/// Batches looked at in one go.
+/// The most batches read at once.
 const PAGE: usize = 100;
 
-/// Where a batch stood when this process took it up, and when that was.
+/// The position of a batch when this process started to work on it, and the time.
 #[derive(Clone, Copy)]
 struct Pace {
     from: Timestamp,
     first: u32,
 }
 
-/// Gives the commands of the batches that run. What it remembers is their pace alone; another one goes on where it ended.
+/// Sends the commands of running batches. It stores only their rates in memory; another process continues where it
+/// stopped.
 #[derive(Default)]
 pub struct Batches {
     paces: BTreeMap<String, Pace>,
 }
 
-/// What the turn of one item led to.
+/// The result of one item.
 struct ItemOutcome {
     result: BatchResult,
     why: Option<String>,
 }
 
 impl Batches {
-    /// Gives every command whose turn has come, and answers when the next one's comes; `None` when no batch runs.
+    /// Sends every due command. Returns when the next one is due, or `None` if no batch is running.
     ///
     /// # Errors
-    /// The store's; what was done is counted, and the next call goes on.
+    /// Returns the store's error. Progress is stored, and the next call continues.
     pub async fn work<P: Send + Sync + 'static>(
         &mut self,
         engine: &Engine<P>,
@@ -76,14 +77,14 @@ impl Batches {
                 return Ok(Some(due));
             }
             match run_next(engine, batch, version, now).await {
-                // Somebody else has moved the execution or the batch: look at both anew.
+                // The execution or the batch has changed: read both again.
                 Ok(()) | Err(Error::Store(store::Error::Conflict { .. })) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// When the next item's turn comes. One that is far behind does not make up for it at once.
+    /// Returns when the next item is due. A delayed batch does not catch up in a burst.
     fn due(&mut self, batch: &Batch, now: Timestamp) -> Timestamp {
         let pace = self.paces.entry(batch.id.clone()).or_insert(Pace { from: now, first: batch.next });
         let gone = u64::from(batch.next.saturating_sub(pace.first));
@@ -98,7 +99,7 @@ impl Batches {
     }
 }
 
-/// Gives the command to the next execution and counts it, in one commit; ends the batch behind the last.
+/// Sends the command to the next execution and counts it, in one commit. Ends the batch after the last one.
 async fn run_next<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     mut batch: Batch,
@@ -148,13 +149,15 @@ async fn run_next<P: Send + Sync + 'static>(
     Ok(())
 }
 
-/// The record, if it is still one of those that were asked for; else why not.
+/// Returns the record if it still matches, or else the reason.
 async fn load_if_matching<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     id: ExecutionId,
     query: &Query,
 ) -> Result<Result<Record, String>, Error> {
-    let Some(record) = engine.inner.store.load(id).await? else { return Ok(Err("it is gone".into())) };
+    let Some(record) = engine.inner.store.load(id).await? else {
+        return Ok(Err("it no longer exists".into()));
+    };
     if query.accepts(&record) { Ok(Ok(record)) } else { Ok(Err("it no longer matches the filter".into())) }
 }
 
@@ -173,7 +176,7 @@ async fn command<P: Send + Sync + 'static>(
     engine.commit(Some(record.revision), next, None, also).await.map(|_| ())
 }
 
-/// Counts an item, and ends the batch if it was the last.
+/// Counts an item. Ends the batch after the last one.
 fn record_item(
     batch: &mut Batch,
     item: &BatchItem,

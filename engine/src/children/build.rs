@@ -1,4 +1,4 @@
-//! The words in which a workflow starts others and waits for them.
+//! The builder of steps that start child workflows and wait for them.
 
 use super::offspring::{ChildSpec, child_arguments};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::{marker::PhantomData, time::Duration};
 
-/// Child executions that do not say yet what becomes of them on the way back; not a step until they do.
+/// Child executions whose behaviour on compensation is not chosen yet; only then can they become a step.
 ///
 /// ```
 /// # use engine::*;
@@ -69,11 +69,12 @@ use std::{marker::PhantomData, time::Duration};
 /// ```
 ///
 /// # Guarantees
-/// - Each slot starts one child, whatever crashes in between, and is woken by the commit that ends it.
-/// - A child that [`Outcome::Completed`](crate::Outcome::Completed) is a success of its slot; any other end is a permanent
-///   failure `child.refused`, `child.rolled_back` and so on, for `.on_failure(..)` and `.or_else(..)` as with actions.
-/// - While another execution holds the guard of a child, its slot waits for that one, and says so.
-/// - A child that is [`Workflow::AUTHORISED_BY_PARENT`] is started only by a parent that is authorised itself, and whose plan
+/// - Each slot starts one child, even after crashes. The commit that ends the child wakes the slot.
+/// - A child that ends as [`Outcome::Completed`](crate::Outcome::Completed) is a success of its slot. Any other end
+///   is a permanent failure `child.refused`, `child.rolled_back` and so on, for `.on_failure(..)` and `.or_else(..)`
+///   as with actions.
+/// - While another execution holds the guard of a child, its slot waits and reports that execution.
+/// - A child that is [`Workflow::AUTHORISED_BY_PARENT`] is started only by an authorised parent whose plan
 ///   [covers](crate::Plan::covers) the child's.
 #[must_use = "call .cancel_on_undo() or .forward_only()"]
 pub struct Children<W: Workflow, C, T> {
@@ -83,7 +84,7 @@ pub struct Children<W: Workflow, C, T> {
     workflow: PhantomData<fn() -> W>,
 }
 
-/// Starts other workflows on the same platform, one a slot, and waits for their ends. See [`Children`].
+/// Starts workflows on the same platform, one for each slot, and waits for their ends. See [`Children`].
 pub fn children<W: Workflow, C: Workflow<Platform = W::Platform>>(
     children: impl IntoIterator<Item = C>,
 ) -> Children<W, C, C> {
@@ -99,26 +100,27 @@ impl<W: Workflow, C: Workflow<Platform = W::Platform>, T> Children<W, C, T>
 where
     T: Serialize + DeserializeOwned + 'static,
 {
-    /// Every end of a child is a success of its slot, and recorded: to go on with those that did not make it.
+    /// Treats every end of a child as a success of its slot and records it, so that the parent can continue with
+    /// failed ones.
     pub fn accept_any_outcome(mut self) -> Self {
         self.any_end = true;
         self
     }
 
-    /// What the parent learns of a child's final data, in place of all of it. It is kept in the parent until the state is left,
-    /// so let it be small where there are many children.
+    /// Selects the part of a child's final data that the parent receives. The parent stores it until the state is
+    /// left, so keep it small if there are many children.
     pub fn map_result<U>(self, answer: fn(&C) -> U) -> Children<W, C, U> {
         Children { children: self.children, any_end: self.any_end, answer, workflow: PhantomData }
     }
 
-    /// Turning back cancels each child, in its place on the trail, and waits for its end. A child past its own point of no
-    /// return goes forward to its end and is kept, as is one that has completed: the parent's outcome lists both.
+    /// Makes compensation cancel each child, in the order of the trail, and wait for its end. A child past its pivot
+    /// goes forward to its end and is kept, as is a completed one: the parent's outcome lists both.
     pub fn cancel_on_undo(self) -> ActBuilder<W, ChildEnd<T>> {
         self.build(Commitment::Undone)
     }
 
-    /// The parent is past its point of no return, or passes it here, and never cancels a child. Needs an authorisation on
-    /// every path to it.
+    /// Never cancels a child: the parent is past its pivot or passes it here. Every path to it needs an
+    /// authorisation.
     pub fn forward_only(self) -> ActBuilder<W, ChildEnd<T>> {
         self.build(Commitment::ForwardOnly { destroys: false })
     }
@@ -134,7 +136,7 @@ where
         };
         let mut act = act_with_defaults(children.into_iter().map(branch).collect(), commitment);
         act.child_type = Some(ChildType::for_workflow::<C>());
-        // A child takes as long as its state may; what goes wrong is not cured by asking more often.
+        // A child takes as long as its state may. More frequent checks would not help.
         act.retry = RetryPolicy { budget: Duration::MAX, ..RetryPolicy::default() };
         act.within = DAY;
         ActBuilder::from_act(act)

@@ -1,4 +1,4 @@
-//! What the check, the diagram and the registry must know of a workflow that another one starts.
+//! Facts about a child workflow, for the check, the diagram and the registry.
 
 use crate::{
     Commitment, Step, Workflow, check,
@@ -22,8 +22,8 @@ impl<P: Send + Sync + 'static> ChildType<P> {
     }
 }
 
-/// A child that goes by its parent's authority may pass its point of no return on a waiver of the parent, unless it, or a
-/// child of its own, destroys.
+/// A child with its parent's authority may pass its pivot on a waiver of the parent, unless it or one of its own
+/// children destroys data.
 fn authority_needed<C: Workflow>(asked: &mut Vec<&'static str>) -> Authority {
     if !C::AUTHORISED_BY_PARENT || asked.contains(&C::NAME) {
         return Authority::None;

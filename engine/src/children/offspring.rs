@@ -1,4 +1,4 @@
-//! A child workflow that a slot is to start, before its type is erased.
+//! The definition of a child, before its type is erased.
 //!
 //! Built by [`children`](crate::children()).
 
@@ -60,7 +60,7 @@ impl<C: Workflow, T: Serialize + DeserializeOwned + 'static> ErasedChild for Chi
     }
 }
 
-/// The code with which a slot fails whose child ended as `outcome`.
+/// Returns the error code of a slot whose child ended as `outcome`.
 fn failure_code(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Completed => "child.completed",
@@ -74,7 +74,7 @@ fn failure_code(outcome: Outcome) -> &'static str {
 }
 
 impl<P> ErasedAction<P> {
-    /// Starts a child, and waits for its end.
+    /// Starts a child and waits for its end.
     pub(crate) fn starting<C: Workflow<Platform = P>, T>(offspring: ChildSpec<C, T>) -> Self
     where
         T: Serialize + DeserializeOwned + 'static,
@@ -84,7 +84,7 @@ impl<P> ErasedAction<P> {
         Self::unprotected(C::NAME, arguments, kind)
     }
 
-    /// Cancels the child that the same slot has started, if it has, and waits for its end.
+    /// Cancels the child of the same slot, if there is one, and waits for its end.
     pub(crate) fn cancelling(arguments: Value) -> Self {
         let kind = ErasedActionKind::CancelChild;
         Self::unprotected(CANCEL, arguments, kind)

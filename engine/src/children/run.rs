@@ -1,7 +1,7 @@
-//! A slot that starts a child and waits for its end, or cancels it and waits for that.
+//! Slots that start a child, or cancel it, and wait for its end.
 //!
-//! Called by the worker with a task just leased. Every look at a child ends in one commit, conditional on the link as
-//! it was read, so that an end that comes between looking and going to sleep is never slept through.
+//! The worker calls this with a freshly leased task. Every check of a child ends in one commit that is conditional on
+//! the link as it was read, so an end of the child between the check and the wait is never missed.
 
 use crate::{
     ActionError, Attribution, Call, Child, Engine, ErasedAction, Error, Event, HOUR, InjectedFault, Parent,
@@ -26,24 +26,24 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use store::{Entry, ExecutionId, Key, Lease, Put, Read, Record, Sequence, Settle, Task, TaskId, Timestamp};
 
-/// How often a parent looks at a child that has not woken it. Its end does, so this is the net below.
+/// How often a parent checks a child that has not woken it. Normally the child's end wakes it; this is the fallback.
 const CHECK_INTERVAL: Duration = HOUR;
-/// How often it is tried again to start a child whose guard another execution holds.
+/// How often the start of a child is retried while another execution holds its guard.
 const GUARD_RETRY: Duration = Duration::from_secs(30);
 
-/// How many children of one slot are looked at; more are the work of an operator who does not give up.
+/// The most children of one slot that are read. Only repeated retries by an operator exceed it.
 const MAX_CHILDREN_OF_A_SLOT: usize = 10_000;
 
-/// What a look at a child leads to.
+/// The result of a check.
 enum ChildCheck {
-    /// It was started, and its start committed.
+    /// The child was started, in a committed write.
     Started,
-    /// The slot's attempt ends so, if the link is still as it was read.
+    /// The slot's attempt ends with this result, if the link is unchanged.
     Settled(Result<Value, ActionError>, Box<ExtraWrites>),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Does what a task of a child's slot asks for: starts the child, looks how it ended, or cancels it.
+    /// Runs the task of a child's slot: starts the child, checks whether it has ended, or cancels it.
     pub(crate) async fn settle_child(&self, lease: &Lease, call: &Call) -> Result<(), Error> {
         let id = lease.task.id.execution;
         let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
@@ -57,7 +57,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 continue;
             }
             let machine = self.machine(&record.workflow, record.schema)?;
-            // As with ledger actions: what has changed since the lease is looked at anew.
+            // As with ledger actions: use the current record, which may have changed since the lease.
             let Directive::Run(work) = machine.directive(&record, ticket)? else {
                 return Err(Error::Contended(id));
             };
@@ -126,7 +126,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// The children that the slot of `call` has started, the latest last.
+    /// Returns the children that the slot of `call` has started, latest last.
     async fn links(&self, call: &Call) -> Result<Vec<(Child, Read)>, Error> {
         let prefix = Parent::prefix(call);
         let page =
@@ -146,8 +146,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok((found.as_ref().map(parse).transpose()?, read))
     }
 
-    /// Starts the child, in one commit with its link and with the parent's task, which it makes due again: to wait is the next
-    /// commit, conditional on the parent as it stands by then.
+    /// Starts the child in one commit with its link and with the parent's task, which becomes due again. The next
+    /// commit then waits, conditional on the current parent.
     async fn start_child(
         &self,
         child: &dyn ErasedChild,
@@ -205,7 +205,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// How the child has ended, or that it has not.
+    /// Returns how the child has ended, or that it is still open.
     async fn check_child(
         &self,
         child: &dyn ErasedChild,
@@ -231,8 +231,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         })
     }
 
-    /// Asks the child to turn back, and waits for its end. One that was never started needs no asking: whoever could still
-    /// start it is fenced.
+    /// Cancels the child and waits for its end. A child that was never started needs no cancel: its start is fenced.
     async fn cancel_children(
         &self,
         links: Vec<(Child, Read)>,
@@ -242,14 +241,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut answer = json!({ "child": null });
         for (link, read) in links {
             if link.outcome.is_none() {
-                let order =
-                    Attribution { by: format!("execution {parent}"), reason: "its parent turns back".into() };
+                let order = Attribution {
+                    by: format!("execution {parent}"),
+                    reason: "its parent is being undone".into(),
+                };
                 match self.deliver(link.execution, Event::CancelRequested(order)).await {
                     Ok(_) | Err(Error::Refused(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
-            // If the cancel has ended it already, `read` is out of date, and this is looked at once more.
+            // If the cancel has already ended it, `read` is out of date, and the check runs again.
             let (record, ended) = self.child(&link).await?;
             match ended {
                 Some(ended) if !is_kept_after_cancel(&answer) => answer = cancel_result(&link, &ended),
@@ -271,8 +272,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok((record, ended))
     }
 
-    /// What an execution that ends owes to its parent and to its children, for the same commit: the parent is told and woken;
-    /// after an end by force, children that are open are asked to turn back.
+    /// Returns the messages of an execution that ends, for the same commit: it notifies and wakes its parent, and
+    /// after a termination it asks open children to cancel.
     pub(crate) async fn settle_relatives(
         &self,
         next: &crate::model::erased_workflow::TransitionCommit,
@@ -309,7 +310,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// The journal entry of the parent about the child that `link` names.
+/// Returns the parent's journal entry about the child that `link` names.
 fn started_entry(record: &Record, link: &Child, at: Timestamp) -> Entry {
     let detail = json!({
         "child": link.execution, "workflow": link.workflow, "subject": link.subject, "slot": link.parent.slot,
@@ -327,10 +328,10 @@ fn started_entry(record: &Record, link: &Child, at: Timestamp) -> Entry {
 }
 
 const RUNNING: (&str, &str) = ("child.running", "has not ended");
-const PARKED: (&str, &str) = ("child.parked", "is parked, and waits for an operator");
-const CANCELLING: (&str, &str) = ("child.cancelling", "turns back");
+const PARKED: (&str, &str) = ("child.parked", "is parked and needs an operator");
+const CANCELLING: (&str, &str) = ("child.cancelling", "is being undone");
 const GOING_FORWARD: (&str, &str) =
-    ("child.goes_on", "lets work in flight end, or is past its point of no return");
+    ("child.goes_on", "is letting running attempts end, or is past its point of no return");
 
 fn pending_child(link: Child, read: Read, waiter: TaskId, (code, doing): (&str, &str)) -> ChildCheck {
     let why = format!("{} {} about {} {doing}", link.workflow, link.execution, link.subject);
@@ -345,7 +346,7 @@ fn pending(code: &str, after: Duration, message: String) -> ActionError {
     ActionError { message, ..ActionError::pending(code, after) }
 }
 
-/// On whose authority the child goes, where it goes by its parent's.
+/// Returns the parent's authority, for a child that uses it.
 fn parent_link(
     child: &dyn ErasedChild,
     parent: &Parent,

@@ -1,6 +1,6 @@
-//! The core's treatment of votes and of the timetable of a ballot. Pure, a part of [`transition`](crate::transition()).
+//! Votes and the timetable of a ballot. Pure, a part of [`transition`](crate::transition()).
 //!
-//! A pause delays the consequence, never the event: what came first while paused is what counts on resume.
+//! A pause delays the consequence of an event, not the event itself: on resume, the first event of the pause counts.
 
 use super::transition::TransitionCtx;
 use crate::{
@@ -26,7 +26,7 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(())
     }
 
-    /// Who asked for the execution, and who has changed its plan since, with where their credentials come from.
+    /// Returns the requester and all people who changed the plan, each with the provenance of their credentials.
     fn who_asked(&self, vote: &Vote) -> Vec<Person> {
         let gathered = |name: &String| vote.parties.get(name).cloned().map(Box::new);
         let person = |name: &String| Person::new(name, [""; 0]).with_provenance(gathered(name));
@@ -43,13 +43,13 @@ impl<W: Workflow> TransitionCtx<W> {
         self.open_ballot("vote_withdrawn")?.withdraw(&order.by, &order.reason, at)
     }
 
-    /// The ballot as it stands at this moment, if a vote still counts.
+    /// Returns the ballot after its timetable has caught up, or a refusal if a vote no longer counts.
     fn open_ballot(&mut self, event: &'static str) -> Result<&mut Ballot, Refusal> {
         let unexpected = self.unexpected(event);
         if !self.forward() {
             return Err(unexpected);
         }
-        // An alarm may be late; what it would have said holds.
+        // Alarms may be late, so apply every part of the timetable that is already due.
         self.catch_up();
         self.void_outdated_votes();
         let at = self.at;
@@ -63,7 +63,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// Nobody destroys alone, unless policy says so of this very approval.
+    /// Refuses a break-glass vote that leads to a destruction, unless the procedure of this approval allows it.
     fn check_glass(&self) -> Result<(), Refusal> {
         let Step::Approval(approval) = self.step() else { return Ok(()) };
         let may = self.exec.ballot.as_ref().and_then(|ballot| ballot.procedure.break_glass.as_ref());
@@ -74,7 +74,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// Voids the votes on a plan that no longer stands.
+    /// Voids the votes if the plan has changed since they were cast.
     pub(crate) fn void_outdated_votes(&mut self) {
         let at = self.at;
         if self.exec.ballot.as_ref().is_none_or(|ballot| ballot.ruling.is_some()) {
@@ -86,7 +86,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// An alarm of the ballot's timetable. One that rings twice finds that something else comes next.
+    /// Applies an alarm of the ballot's timetable. Duplicate alarms are refused as stale.
     pub(crate) fn timetable_alarm(
         &mut self,
         bell: TimetableAlarm,
@@ -104,7 +104,7 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(())
     }
 
-    /// Deals with all of the timetable that has come due, and says whether anything had.
+    /// Applies every part of the timetable that is due. Returns true if there was any.
     pub(super) fn catch_up(&mut self) -> bool {
         let at = self.at;
         let passed = self.exec.ballot.as_mut().map(|ballot| ballot.advance_to(at)).unwrap_or_default();
@@ -123,13 +123,13 @@ impl<W: Workflow> TransitionCtx<W> {
         !passed.is_empty()
     }
 
-    /// Sets the alarm for what comes next.
+    /// Schedules the alarm for the next part of the timetable.
     pub(crate) fn wake_for_ballot(&mut self) {
         let next = self.exec.ballot.as_ref().and_then(Ballot::next);
         self.schedule_wakeup(next.map(|(due, _)| due.since(self.at)));
     }
 
-    /// Moves on by the ballot's ruling, unless there is none yet or the execution is paused.
+    /// Enters the state that the ballot's ruling leads to, unless there is no ruling yet or the execution is paused.
     pub(crate) fn follow_ruling(&mut self) {
         let Some(ballot) = self.exec.ballot.clone() else { return };
         let (Some(ruling), Step::Approval(approval), None) = (ballot.ruling, self.step(), &self.exec.paused)
@@ -148,7 +148,7 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 }
 
-/// Who stands behind a ballot that was granted.
+/// Returns the authoriser of a granted ballot.
 fn authoriser(ballot: &Ballot) -> Authoriser {
     if let Some(vote) = ballot.break_glass_vote() {
         let destroys = ballot.procedure.break_glass.as_ref().is_some_and(|glass| glass.destroys);

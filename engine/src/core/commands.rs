@@ -1,5 +1,4 @@
-//! What operators may ask of an execution: cancel, pause, resume, retry, terminate. Pure, a part of
-//! [`transition`](crate::transition).
+//! Commands of operators: cancel, pause, resume, retry, terminate. Pure, a part of [`transition`](crate::transition).
 
 use super::transition::TransitionCtx;
 use crate::{
@@ -8,7 +7,7 @@ use crate::{
 };
 
 impl<W: Workflow> TransitionCtx<W> {
-    /// Turns back. Lifts a pause, since stopping must work in every state.
+    /// Starts to undo the execution. Lifts a pause, because a cancel must work in every state.
     pub(crate) fn cancel(&mut self, order: &Attribution) -> Result<(), Refusal> {
         if let Some(state) = &self.exec.pivot {
             return Err(Refusal::ForwardOnly { state: state.clone() });
@@ -51,7 +50,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// Takes up what was held back: work, retries, rulings, signals and deadlines, in that order.
+    /// Continues a paused execution: open slots, retries, rulings, signals and deadlines, in that order.
     pub(crate) fn resume(&mut self) -> Result<(), Refusal> {
         if self.exec.paused.take().is_none() {
             return Err(self.unexpected("resume_requested"));
@@ -79,8 +78,8 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(())
     }
 
-    /// Tries now: what is parked from where it stopped, with the same idempotency keys; what waits, without waiting.
-    /// Ends a wait after which it looks for itself how things stand, whether or not it was told to: to retry is to look now.
+    /// Ends a wait whose signal and deadline lead to the same state: that state checks for itself, so it can check
+    /// now.
     fn retry_now(&mut self) -> bool {
         let Step::Wait(wait) = self.step() else { return false };
         let looks = self.forward() && wait.signal.is_some() && wait.then == wait.expired;
@@ -120,7 +119,7 @@ impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn retry_state(&mut self) {
         let state = self.exec.state;
         let act = match self.step() {
-            // Parked before it began, for want of an authorisation.
+            // Parked before it began, because it had no authorisation.
             Step::Act(_) if self.exec.slots.is_empty() => return self.enter(state, None),
             Step::Act(act) => act,
             Step::Approval(_) | Step::Wait(_) | Step::Choose(_) | Step::End(_) => {
@@ -133,14 +132,14 @@ impl<W: Workflow> TransitionCtx<W> {
             }
         }
         if self.exec.slots.iter().all(|slot| matches!(slot.settled, Some(Ok(_)))) {
-            // Everything was done, and what was learnt could not be kept.
+            // All slots succeeded, but their outputs could not be recorded.
             return self.continue_act(&act);
         }
         self.begin_slots(&act);
         self.schedule_wakeup(Some(act.within));
     }
 
-    /// The children at work that turning back would not have cancelled.
+    /// Returns the open children that are not on the trail, so that compensation would not cancel them.
     fn children_off_the_trail(&self) -> Vec<TrailEntry> {
         let Step::Act(act) = self.step() else { return Vec::new() };
         if act.child_type.is_none() || act.commitment == Commitment::Undone || !self.forward() {
@@ -163,8 +162,8 @@ impl<W: Workflow> TransitionCtx<W> {
         open.map(mark).collect()
     }
 
-    /// Closes by force. Nothing is undone; what was done is listed. Children that are open are asked to turn back by the
-    /// commit that follows.
+    /// Ends the execution by force. Nothing is undone; the actions that were not undone are listed. The commit that
+    /// follows asks open children to cancel.
     pub(crate) fn terminate(&mut self, order: &Attribution) {
         let trail = self.exec.trail.iter().filter(|mark| mark.fate != UndoState::Undone).cloned();
         let leaks: Vec<TrailEntry> = trail.chain(self.children_off_the_trail()).collect();
@@ -174,7 +173,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.finish(Outcome::Terminated, Some(cause), leaks);
     }
 
-    /// The only command that a finished execution takes.
+    /// Applies the only command that a finished execution accepts: the release of leftovers.
     pub(crate) fn applied_after_end(&mut self, event: Event) -> Result<(), Refusal> {
         let (command, second) = match event {
             Event::Seconded { event, by } => (*event, Some(by)),
@@ -189,8 +188,8 @@ impl<W: Workflow> TransitionCtx<W> {
         self.release_leftovers()
     }
 
-    /// Takes back what a termination left behind: the execution is open again until all of it is undone. Past the point of no return
-    /// nothing is undone; that a person has seen to it is put on record.
+    /// Undoes what a termination left behind: the execution is open again until everything is undone. Past the pivot
+    /// nothing is undone; the trail records that an operator has dealt with the leftovers.
     fn release_leftovers(&mut self) -> Result<(), Refusal> {
         let Phase::Finished { outcome: Outcome::Terminated, cause, .. } = self.exec.phase.clone() else {
             return Err(Refusal::Finished);

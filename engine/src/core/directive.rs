@@ -1,4 +1,4 @@
-//! What the shell is to do with a task that has fallen due, as the execution stands by then. Pure.
+//! Decides what the worker does with a due task, given the current execution. Pure.
 
 use crate::{
     ActionError, Ballot, Class, Event, Execution, Phase, Step, TaskRef, TimeLimit, TimedOut, TimetableAlarm,
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// What the timer of this visit is about.
+/// Returns the event of this visit's timer.
 fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
     let visit = exec.visit;
     match exec.ballot.as_ref().and_then(Ballot::next) {
@@ -21,7 +21,7 @@ fn timer<W: Workflow>(exec: &Execution<W>) -> Event {
     }
 }
 
-/// What to do about `ticket`, as the execution stands.
+/// Returns what to do about `ticket`.
 pub(crate) fn directive<W: Workflow>(
     exec: &Execution<W>,
     ticket: TaskRef,

@@ -1,7 +1,7 @@
-//! The JSON of the parts of an execution that grow with its step: slots, trail and data, kept for as long as they do not change.
+//! The JSON of the parts of an execution that grow with its step: slots, trail and data, cached until they change.
 //!
-//! An event about one slot of thousands encodes this slot and its trail entry, and copies the rest. Invariant: what is kept is the JSON of
-//! the part as it stands; whoever changes a part forgets it here.
+//! An event about one slot of thousands encodes this slot and its trail entry, and copies the rest. Invariant: cached
+//! JSON equals the current part; a change of a part removes its JSON here.
 
 use crate::{Execution, Phase, Slot, TrailEntry, Workflow};
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
@@ -12,7 +12,7 @@ use store::Timestamp;
 /// The JSON of one part.
 type Json = Arc<RawValue>;
 
-/// What of an execution is encoded already.
+/// The encoded parts of an execution.
 #[derive(Clone, Default)]
 pub(crate) struct Encoded {
     slots: Vec<Option<Json>>,
@@ -31,10 +31,10 @@ impl Encoded {
         forget(&mut self.trail, place);
     }
 
-    /// The execution as it is stored. The same bytes as those of its [`Serialize`].
+    /// Encodes the execution to the same bytes as its [`Serialize`].
     ///
     /// # Errors
-    /// As [`serde_json::to_vec`].
+    /// Same as [`serde_json::to_vec`].
     pub(crate) fn encode<W: Workflow>(&mut self, execution: &Execution<W>) -> serde_json::Result<Vec<u8>> {
         encode_all(&mut self.slots, &execution.slots)?;
         encode_all(&mut self.trail, &execution.trail)?;
@@ -59,7 +59,7 @@ fn forget(kept: &mut [Option<Json>], place: usize) {
     }
 }
 
-/// Encodes each of `parts` that is not kept.
+/// Encodes each of `parts` that is not cached.
 fn encode_all<T: Serialize>(kept: &mut Vec<Option<Json>>, parts: &[T]) -> serde_json::Result<()> {
     kept.resize(parts.len(), None);
     for (kept, part) in kept.iter_mut().zip(parts) {
@@ -133,7 +133,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// All fields are named here, so that one that is added is not left out.
+/// All fields are named here, so that a new field cannot be forgotten.
 fn fields<'a, W: Workflow>(
     execution: &'a Execution<W>,
     encoded_slots: &'a [Option<Json>],

@@ -1,17 +1,17 @@
-//! What follows from the state and the data of an execution, kept for as long as neither changes.
+//! Values derived from the state and the data of an execution, cached until one of them changes.
 //!
 //! A step over thousands of nodes is built once for all its slots, not for each of their results. Pure, a part of
-//! [`transition`](crate::transition()). Invariant: a value is used only with the state and the data that it was made from.
+//! [`transition`](crate::transition()). Invariant: a value is used only with the state and the data that it is derived from.
 
 use super::encoded::Encoded;
 use crate::{Execution, Plan, PlanDigest, Step, Workflow};
 use std::sync::Arc;
 
-/// The step, the plan and the JSON of an execution, as far as they are known.
+/// The cached step, plan and JSON of an execution.
 pub(crate) struct KnownStep<W: Workflow> {
     step: Option<Arc<Step<W>>>,
     plan: Option<Arc<(Plan, PlanDigest)>>,
-    /// What of the execution is encoded.
+    /// The encoded parts of the execution.
     pub(crate) encoded: Encoded,
 }
 
@@ -22,17 +22,17 @@ impl<W: Workflow> Default for KnownStep<W> {
 }
 
 impl<W: Workflow> KnownStep<W> {
-    /// The step of `execution`, built unless it is known.
+    /// Returns the step of `execution`, and builds it if it is not cached.
     pub(crate) fn step(&mut self, execution: &Execution<W>) -> Arc<Step<W>> {
         self.step.get_or_insert_with(|| Arc::new(execution.data.step(execution.state))).clone()
     }
 
-    /// The plan of `execution` and its digest, made unless they are known.
+    /// Returns the plan of `execution` and its digest, and computes them if they are not cached.
     pub(crate) fn plan(&mut self, execution: &Execution<W>) -> Arc<(Plan, PlanDigest)> {
         self.plan.get_or_insert_with(|| Arc::new((execution.data.plan(), execution.digest()))).clone()
     }
 
-    /// Forgets all: the state or the data changes.
+    /// Clears the cache, because the state or the data changes.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,15 +1,16 @@
-//! The core's treatment of a commit that the store refuses for good. Pure, a part of [`transition`](crate::transition()).
+//! Commits that the store refuses permanently. Pure, a part of [`transition`](crate::transition()).
 //!
-//! The attempt of a slot counts as failed, and as perhaps done: its undo is on the trail, and a retry asks first. Once its siblings have
-//! ended the execution is parked. What a timer or a message led to parks it at once.
+//! The attempt of the slot counts as failed, and its outcome as unknown: its undo is on the trail, and a retry probes
+//! first. The execution is parked when the other slots have ended. A refused commit of a timer or a message parks it
+//! at once.
 
 use super::transition::TransitionCtx;
 use crate::{ActionError, Effect, MINUTE, Phase, Reason, Refusal, Step, TaskRef, Workflow};
 use std::fmt::Display;
 
-/// The code of what is too large to be stored.
+/// The error code of a result that is too large to be stored.
 pub(crate) const TOO_LARGE: &str = "commit.too_large";
-/// The code of what the store refuses for another reason.
+/// The error code of a result that the store refuses for another reason.
 pub(crate) const INVALID: &str = "commit.invalid";
 
 /// The failure of an attempt whose result cannot be stored.
@@ -50,7 +51,7 @@ impl<W: Workflow> TransitionCtx<W> {
             Phase::Parked { .. } | Phase::Finished { .. } => return Err(Refusal::Stale),
         };
         if self.exec.slots.iter().any(|slot| slot.begun && slot.settled.is_none()) {
-            // Never while work is in flight, which leads to the same by itself.
+            // Open slots settle soon and lead to the same result; until then, only wake up again.
             if ticket == (TaskRef { visit: self.exec.visit, slot: TaskRef::TIMER }) {
                 self.effects.push(Effect::Wake { after: MINUTE });
                 return Ok(());

@@ -1,8 +1,7 @@
-//! What an operator may do to an execution that cannot go on by itself. Pure, a part of
-//! [`transition`](crate::transition).
+//! Repairs of an execution that cannot continue by itself. Pure, a part of [`transition`](crate::transition).
 //!
-//! A repair never hides what happened: what may have been done stays on the trail, an action with other arguments has
-//! another idempotency key, and what is left standing is listed when the execution ends.
+//! A repair never hides what happened: an action that may have run stays on the trail, an action with other arguments
+//! gets another idempotency key, and an action that is not undone is listed when the execution ends.
 
 use super::{
     statements::{editable, statable},
@@ -35,20 +34,20 @@ impl<W: Workflow> TransitionCtx<W> {
         if let Repair::MarkDone { evidence, .. } | Repair::MarkNotDone { evidence, .. } = &repair
             && evidence.trim().is_empty()
         {
-            return Err(bad_repair("evidence", "say what shows it"));
+            return Err(bad_repair("evidence", "name the evidence"));
         }
         self.note_repair(&repair, order);
         match self.exec.phase.clone() {
             Phase::Parked { unwinding: Some(unwinding), .. } => self.repair_undo(repair, unwinding),
             Phase::Parked { unwinding: None, .. } | Phase::Forward => self.repair_step(repair, &order.by),
             Phase::Compensating(_) => {
-                Err(unrepairable("it is turning back: wait until it is parked, or over"))
+                Err(unrepairable("it is being undone: wait until it is parked or has ended"))
             }
             Phase::Finished { .. } => Err(Refusal::Finished),
         }
     }
 
-    /// A command to which another person has agreed.
+    /// Applies a command that a second person has confirmed.
     pub(crate) fn seconded(&mut self, event: crate::Event, by: &str) -> Result<(), Refusal> {
         if event.actor() == by {
             return Err(Refusal::SamePerson { person: by.to_owned() });
@@ -62,7 +61,7 @@ impl<W: Workflow> TransitionCtx<W> {
 
     fn repair_step(&mut self, repair: Repair, by: &str) -> Result<(), Refusal> {
         let Step::Act(act) = self.step() else {
-            return Err(unrepairable("nothing is being done in this state"));
+            return Err(unrepairable("this state performs no actions"));
         };
         if self.exec.cancelled.is_some() {
             return Err(unrepairable("it is being cancelled"));
@@ -72,11 +71,11 @@ impl<W: Workflow> TransitionCtx<W> {
             Repair::Edit { patch } => self.edit(&act, patch, by),
             Repair::Skip { slot: None } => self.skip(&act),
             Repair::Skip { slot: Some(_) } => {
-                Err(bad_repair("slot", "a step is skipped as a whole: leave it out"))
+                Err(bad_repair("slot", "only a whole step can be skipped: omit the slot"))
             }
-            Repair::UndoWith { .. } => Err(unrepairable("it is not turning back")),
+            Repair::UndoWith { .. } => Err(unrepairable("it is not being undone")),
             Repair::MarkDone { .. } | Repair::MarkNotDone { .. } if !parked => {
-                Err(unrepairable("it is still being tried: pause it, or wait until it is parked"))
+                Err(unrepairable("attempts are still running: pause it, or wait until it is parked"))
             }
             Repair::MarkDone { slot, output, .. } => self.mark_done(&act, slot, output),
             Repair::MarkNotDone { slot, .. } => {
@@ -86,12 +85,12 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// The slot of a parked step, which must have failed.
+    /// Returns a failed slot of a parked step.
     fn failed_slot(&mut self, number: u32) -> Result<&mut Slot, Refusal> {
         let count = self.exec.slots.len();
         let slot = self.exec.slots.get_mut(number as usize);
         let slot = slot.ok_or_else(|| {
-            bad_repair("slot", format!("there is no slot {number}: {count} in all, from 0"))
+            bad_repair("slot", format!("slot {number} does not exist; the step has {count}, numbered from 0"))
         })?;
         if !matches!(slot.settled, Some(Err(_))) {
             return Err(bad_repair("slot", format!("slot {number} has not failed")));
@@ -99,7 +98,7 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(slot)
     }
 
-    /// Takes up a parked step again, in a visit of its own.
+    /// Starts a new visit of a parked step.
     fn take_up(&mut self) {
         self.exec.phase = Phase::Forward;
         self.exec.visit += 1;
@@ -114,7 +113,7 @@ impl<W: Workflow> TransitionCtx<W> {
             .get(slot as usize)
             .ok_or_else(|| unrepairable("the step no longer has this slot"))?;
         if act.child_type.is_some() {
-            return Err(unrepairable("a child speaks for itself: mend the child"));
+            return Err(unrepairable("its result comes from the child: repair the child"));
         }
         statable(act, branch)?;
         if let Some(record) = &branch.record {
@@ -135,10 +134,10 @@ impl<W: Workflow> TransitionCtx<W> {
 
     fn skip(&mut self, act: &Act<W>) -> Result<(), Refusal> {
         if !act.optional {
-            return Err(unrepairable("its author has not said that the step may be left out"));
+            return Err(unrepairable("the step is not optional"));
         }
         if self.exec.slots.iter().any(|slot| slot.begun && slot.settled.is_none()) {
-            return Err(unrepairable("it is still being tried: wait until it is parked"));
+            return Err(unrepairable("attempts are still running: wait until it is parked"));
         }
         self.note_failure();
         self.exec.phase = Phase::Forward;
@@ -146,17 +145,17 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(())
     }
 
-    /// Other data, and whatever of the step is not done is begun anew with it, under keys of its own. What was agreed to stays as
-    /// it was agreed to: things were made by it, and nobody has looked at another.
+    /// Changes the data, and starts every unfinished slot again with new idempotency keys. An authorised plan cannot
+    /// be changed: things exist that were made by it, and the approvers have not seen the new one.
     fn edit(&mut self, act: &Act<W>, patch: Value, by: &str) -> Result<(), Refusal> {
         let edited = self.edited(patch)?;
         let replanned = self.exec.digest_of(&edited) != self.exec.digest();
         if replanned && self.exec.authorisation.is_some() {
-            let why = "it changes the plan that was agreed to: cancel, which takes back what was made, and ask anew";
+            let why = "it changes the authorised plan: cancel the execution, which undoes its actions, and submit a new request";
             return Err(bad_repair("patch", why));
         }
         let Step::Act(then) = edited.step(self.exec.state) else {
-            return Err(bad_repair("patch", "with it, nothing would be done in this state"));
+            return Err(bad_repair("patch", "with it, this state would perform no actions"));
         };
         self.check_what_is_done(act, &then)?;
         let before = std::mem::replace(&mut self.exec.data, edited);
@@ -167,7 +166,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if let Some(asked) = self.check_authorisation(&then) {
             if self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Ok(_)))) {
                 self.exec.data = before;
-                return Err(bad_repair("patch", "it changes the plan, of which a part is done already"));
+                return Err(bad_repair("patch", "it changes a plan that is already partly done"));
             }
             if let Some(state) = asked {
                 self.exec.phase = Phase::Forward;
@@ -185,7 +184,7 @@ impl<W: Workflow> TransitionCtx<W> {
             }
         }
         if self.exec.slots.is_empty() {
-            // It was parked before it began.
+            // Parked before it began.
             self.enter(self.exec.state, None);
             return Ok(());
         }
@@ -198,7 +197,7 @@ impl<W: Workflow> TransitionCtx<W> {
         if !patch.is_object() {
             return Err(bad_repair(
                 "patch",
-                "must be an object with the fields to change; null takes one away",
+                "must be an object with the fields to change; null removes a field",
             ));
         }
         editable::<W>(&patch)?;
@@ -208,18 +207,19 @@ impl<W: Workflow> TransitionCtx<W> {
         data.sort_all_objects();
         let edited: W =
             serde_json::from_value(data.clone()).map_err(|error| bad_repair("patch", error.to_string()))?;
-        // What the workflow does not know it would drop in silence.
+        // Deserialization drops unknown fields silently, so look for them.
         let kept = serde_json::to_value(&edited).map_err(|error| unrepairable(error.to_string()))?;
         if let Some(field) = unknown(&data, &kept) {
             return Err(bad_repair("patch", format!("the workflow has no field {field}")));
         }
         if edited.subject() != self.exec.data.subject() {
-            return Err(bad_repair("patch", "it would make the execution about something else"));
+            return Err(bad_repair("patch", "it would change the subject of the execution"));
         }
         Ok(edited)
     }
 
-    /// What is done must be what would have been done, and what may be under way must be safe to do beside the new.
+    /// Checks that finished actions keep their arguments, and that actions which may be running are safe to run
+    /// beside the new ones.
     fn check_what_is_done(&self, act: &Act<W>, then: &Act<W>) -> Result<(), Refusal> {
         if !self.exec.slots.is_empty() && act.branches.len() != then.branches.len() {
             return Err(bad_repair("patch", "it changes how many actions the step has"));
@@ -231,7 +231,7 @@ impl<W: Workflow> TransitionCtx<W> {
             if matches!(slot.settled, Some(Ok(_))) && old.action.arguments != new.action.arguments {
                 return Err(bad_repair(
                     "patch",
-                    format!("it changes {}, which is done already", old.action.name),
+                    format!("it changes the arguments of {}, which is already done", old.action.name),
                 ));
             }
             if (open || doubtful) && old.action.repeat == Repeat::AfterProbe {
@@ -241,7 +241,7 @@ impl<W: Workflow> TransitionCtx<W> {
                 )));
             }
             if open && act.child_type.is_some() {
-                return Err(unrepairable("it waits for children: they end first"));
+                return Err(unrepairable("it waits for children: wait until they have ended"));
             }
         }
         Ok(())
@@ -250,10 +250,10 @@ impl<W: Workflow> TransitionCtx<W> {
     fn repair_undo(&mut self, repair: Repair, unwinding: Unwinding) -> Result<(), Refusal> {
         let (slot, fate) = match repair {
             Repair::Edit { .. } => {
-                return Err(unrepairable("it is turning back: undo with other arguments instead"));
+                return Err(unrepairable("it is being undone: run the undo with other arguments instead"));
             }
             Repair::Skip { slot: None } => {
-                return Err(bad_repair("slot", "say which slot's undo is left out"));
+                return Err(bad_repair("slot", "name the slot whose undo is skipped"));
             }
             Repair::Skip { slot: Some(slot) } => (slot, Some(UndoState::Kept)),
             Repair::MarkDone { slot, .. } => (slot, Some(UndoState::Undone)),
@@ -271,7 +271,7 @@ impl<W: Workflow> TransitionCtx<W> {
         let mark = place.and_then(|place| self.exec.trail.get_mut(place));
         let mark: &mut TrailEntry = mark.ok_or_else(|| unrepairable("the trail no longer has this slot"))?;
         if mark.undo == CANCEL {
-            return Err(unrepairable("a child speaks for itself: mend the child"));
+            return Err(unrepairable("its result comes from the child: repair the child"));
         }
         let Some(fate) = fate else { return self.retry() };
         mark.fate = fate;
@@ -314,7 +314,7 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 }
 
-/// RFC 7396.
+/// Applies a JSON merge patch (RFC 7396).
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(fields) = patch else {
         *target = patch;
@@ -333,7 +333,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// A field of `wanted` that `kept` does not have.
+/// Returns the path of a field of `wanted` that `kept` does not have.
 fn unknown(wanted: &Value, kept: &Value) -> Option<String> {
     let (Value::Object(wanted), Value::Object(kept)) = (wanted, kept) else { return None };
     wanted.iter().find_map(|(name, value)| match kept.get(name) {
@@ -343,7 +343,7 @@ fn unknown(wanted: &Value, kept: &Value) -> Option<String> {
     })
 }
 
-/// What a workflow may leave out when it is written: a default.
+/// Returns true for the default values that serde may omit.
 fn is_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -1,5 +1,5 @@
-//! The core's treatment of slots: beginning them within bounds, judging how attempts ended, and concluding a step once
-//! every slot that was begun has settled. Pure, a part of [`transition`](crate::transition).
+//! Slots: begins them up to the step's bound, judges the results of attempts, and concludes the step when every slot
+//! that was begun has settled. Pure, a part of [`transition`](crate::transition).
 
 use super::transition::TransitionCtx;
 use crate::{
@@ -11,20 +11,20 @@ use serde_json::Value;
 use std::time::Duration;
 use store::Timestamp;
 
-/// The code of a task that has brought its engine down too often to be tried again.
+/// The error code of a task that has crashed its engine too often to be tried again.
 pub(crate) const POISONED: &str = "task.poisoned";
 
-/// The code of work that its state's deadline has cut off.
+/// The error code of work that is cut off by the deadline of its state.
 pub(crate) const STATE_DEADLINE: &str = "step.deadline";
 
-/// How an attempt is to be taken.
+/// The consequences of an attempt's result.
 enum Judgement {
     Again(Duration),
     Final(Result<Value, ActionError>),
 }
 
 impl<W: Workflow> TransitionCtx<W> {
-    /// Begins slots up to the step's bound; none once one has failed, since the step will turn back.
+    /// Begins slots up to the step's bound. Begins none after a failure, because the step will be undone.
     pub(crate) fn begin_slots(&mut self, act: &Act<W>) {
         let failing = self.exec.slots.iter().any(|slot| matches!(slot.settled, Some(Err(_))));
         let mut at_work = self.exec.slots.iter().filter(|slot| slot.begun && slot.settled.is_none()).count();
@@ -73,7 +73,7 @@ impl<W: Workflow> TransitionCtx<W> {
             let place = unwinding.places.get(ticket.slot as usize);
             let undone = place.and_then(|place| self.exec.trail.get(*place));
             let policy = match undone {
-                // Its child ends when it ends.
+                // The undo of a child is a cancel: it takes as long as the child takes to end.
                 Some(mark) if mark.undo == CANCEL => {
                     RetryPolicy { budget: Duration::MAX, ..RetryPolicy::patient() }
                 }
@@ -93,7 +93,7 @@ impl<W: Workflow> TransitionCtx<W> {
         match self.judge_result(ticket.slot, result, &act.retry) {
             Judgement::Again(after) => self.schedule_slot(ticket.slot, after),
             Judgement::Final(result) => {
-                // What cannot be taken back has happened with the first slot, whatever becomes of its siblings.
+                // The first success of a forward-only step passes the pivot, whatever the other slots do.
                 if result.is_ok() && matches!(act.commitment, Commitment::ForwardOnly { .. }) {
                     self.pass_pivot();
                 }
@@ -107,13 +107,13 @@ impl<W: Workflow> TransitionCtx<W> {
 
     pub(crate) fn probed(&mut self, ticket: TaskRef, answer: Probe<Value>) -> Result<(), Refusal> {
         self.check_open(ticket)?;
-        // Whoever had to ask does not know; only a clear no takes the doubt away.
+        // A probe means that the outcome was in doubt. Only a clear `NotDone` removes the doubt.
         self.slot_mut(ticket.slot, |slot| slot.doubt = true);
         let result = match answer {
             Probe::Done(output) => Ok(output),
             Probe::Running => Err(ActionError::pending("outcome.running", 5 * SECOND)),
             Probe::Gone => {
-                Err(ActionError::permanent("outcome.gone", "what it was done to no longer exists"))
+                Err(ActionError::permanent("outcome.gone", "the object it acted on no longer exists"))
             }
             Probe::NotDone => {
                 self.slot_mut(ticket.slot, |slot| slot.doubt = false);
@@ -141,7 +141,8 @@ impl<W: Workflow> TransitionCtx<W> {
         self.settled(ticket, result)
     }
 
-    /// Remembers what is known of work that is held back; asks for it at once if the pause has been lifted meanwhile.
+    /// Records the doubt about a slot that a pause holds back. Schedules it at once if the pause has been lifted
+    /// meanwhile.
     pub(crate) fn hold_slot(&mut self, ticket: TaskRef, doubt: bool) -> Result<(), Refusal> {
         self.check_open(ticket)?;
         self.slot_mut(ticket.slot, |slot| slot.doubt |= doubt);
@@ -173,7 +174,7 @@ impl<W: Workflow> TransitionCtx<W> {
         });
     }
 
-    /// Asks for the slot again, unless a pause holds it back until it is lifted.
+    /// Schedules the slot again, unless the execution is paused.
     fn schedule_slot(&mut self, slot: u32, after: Duration) {
         if self.exec.paused.is_none() {
             self.effects.push(Effect::Perform { slot, after });
@@ -232,19 +233,19 @@ impl<W: Workflow> TransitionCtx<W> {
 
     pub(crate) fn set_undo_state(&mut self, number: u32, result: &Result<Value, ActionError>) {
         let states_entered = self.exec.states_entered;
-        // The latest: what an operator had changed is on the trail as it was before.
+        // The latest entry: before a repair with other arguments, the trail may hold earlier entries of the same slot.
         let mut trail = self.exec.trail.iter_mut().enumerate().rev();
         let mark = trail.find(|(_, mark)| mark.states_entered == states_entered && mark.slot == number);
         if let Some((place, mark)) = mark {
             self.known.encoded.forget_trail(place);
             mark.fate = if result.is_ok() { UndoState::Done } else { UndoState::Failed };
-            // What a child has to tell is kept with the child.
+            // The output of a child is stored with the child.
             mark.output = result.as_ref().ok().filter(|_| mark.undo != CANCEL).cloned();
         }
     }
 
-    /// Lets what is in flight end, and begins nothing more; what waits for its next attempt is asked for at once, so that
-    /// it is given up without waiting.
+    /// Lets running attempts end, and begins no more slots. Schedules waiting retries at once, so that they are given
+    /// up without delay.
     pub(crate) fn wind_down(&mut self) {
         self.ask_again_for_open_slots();
         if let Step::Act(act) = self.step() {
@@ -252,7 +253,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// Asks at once for every slot that was begun and has not settled; answers how many those are.
+    /// Schedules every open slot at once, and returns their number.
     pub(crate) fn ask_again_for_open_slots(&mut self) -> usize {
         let open = (0u32..).zip(&self.exec.slots).filter(|(_, slot)| slot.begun && slot.settled.is_none());
         let asked: Vec<_> = open.map(|(slot, _)| Effect::Perform { slot, after: Duration::ZERO }).collect();
@@ -261,7 +262,7 @@ impl<W: Workflow> TransitionCtx<W> {
         count
     }
 
-    /// Begins more slots, or concludes the step when none is open: never while a sibling is still at work.
+    /// Begins more slots, or concludes the step when no slot is open.
     pub(crate) fn continue_act(&mut self, act: &Act<W>) {
         if self.exec.paused.is_some() {
             return;
@@ -276,7 +277,7 @@ impl<W: Workflow> TransitionCtx<W> {
 
     fn conclude(&mut self, act: &Act<W>) {
         let whole = self.exec.slots.iter().all(|slot| slot.settled.is_some());
-        // What weighs most decides: a sibling's plain failure must not hide that an outcome is unknown.
+        // An unknown outcome counts more than a plain failure of another slot, which must not hide it.
         let weight = |error: &ActionError| (error.class == Class::Unknown, error.code == POISONED);
         let failed = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err());
         let failure =
@@ -348,7 +349,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.exec.last_failure = Some(Failure { state: self.exec.state_name().into(), at: self.at, errors });
     }
 
-    /// Every error of the current slots, none hidden by another.
+    /// Returns every error of the current slots, or the reason of the stop without one.
     pub(crate) fn errors(&self) -> Vec<ActionError> {
         let errors = self.exec.slots.iter().filter_map(|slot| slot.settled.as_ref()?.as_ref().err().cloned());
         let errors: Vec<_> = errors.collect();
@@ -356,7 +357,7 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 }
 
-/// The failure of work that was not let go on.
+/// The failure of work that a cancel or a deadline has stopped.
 pub(crate) fn stop_error<W: Workflow>(exec: &Execution<W>) -> ActionError {
     match &exec.cancelled {
         Some(by) => ActionError::permanent("execution.cancelled", format!("by {by}")),
@@ -364,7 +365,7 @@ pub(crate) fn stop_error<W: Workflow>(exec: &Execution<W>) -> ActionError {
     }
 }
 
-/// Spreads the retries of different executions and slots, the same on every engine.
+/// Spreads the retries of different executions and slots. Every engine computes the same value.
 fn seed<W: Workflow>(exec: &Execution<W>, slot: u32) -> u64 {
     let Timestamp(since) = exec.since;
     since ^ (u64::from(exec.states_entered) << 40) ^ (u64::from(slot) << 20) ^ u64::from(exec.visit)

@@ -1,34 +1,36 @@
-//! What a person cannot state: the result of an observation, and a decision on our own documents.
+//! Results that a repair must not state: observations, and decisions on documents of the store.
 //!
-//! Called by the repairs. Invariant: a result that a workflow takes for observed was answered by the action itself.
+//! Called by the repairs. Invariant: a result that a workflow treats as observed comes from the action itself.
 
 use super::transition::TransitionCtx;
 use crate::{Act, Attribution, Branch, MadeRepair, Refusal, Repair, ResultSource, Step, Workflow};
 use serde_json::Value;
 
-/// The longest text of an error that a noted repair keeps, in characters.
+/// The longest error text in a recorded repair, in characters.
 const ERROR_CHARS: usize = 400;
-/// The most errors that a noted repair keeps.
+/// The most errors in a recorded repair.
 const ERRORS: usize = 8;
 
-/// Refuses to take a person's word for the result of an action that is no deed.
+/// Refuses a stated result for an action whose result is an observation or a decision.
 pub(super) fn statable<W: Workflow>(act: &Act<W>, branch: &Branch<W>) -> Result<(), Refusal> {
     let why = match branch.action.result {
         ResultSource::Deed => return Ok(()),
-        ResultSource::Observation => "only the step itself can observe it, and nobody can state its result",
+        ResultSource::Observation => {
+            "only the step itself can observe the result, so a repair cannot state it"
+        }
         ResultSource::Decision => {
-            "it decides on the documents of this server, and nobody can state its result"
+            "it decides on documents of this server, so a repair cannot state its result"
         }
     };
     let instead = if act.optional {
-        "remove the cause and retry, or accept that it stays open, as an exception: repair skip"
+        "remove the cause and retry, or skip the step and accept the exception"
     } else {
         "remove the cause and retry"
     };
     Err(Refusal::NotStatable { what: branch.action.name.to_owned(), why: format!("{why}; {instead}") })
 }
 
-/// Refuses a patch of fields that hold what was observed or decided.
+/// Refuses a patch of fields that hold observations or decisions.
 pub(super) fn editable<W: Workflow>(patch: &Value) -> Result<(), Refusal> {
     let (Some(allowed), Some(fields)) = (W::EDITABLE, patch.as_object()) else { return Ok(()) };
     match fields.keys().find(|field| !allowed.contains(&field.as_str())) {
@@ -36,7 +38,7 @@ pub(super) fn editable<W: Workflow>(patch: &Value) -> Result<(), Refusal> {
         Some(field) => Err(Refusal::NotStatable {
             what: field.clone(),
             why: format!(
-                "it holds what was observed or decided, and nobody can state it; of a {} these can be edited: {}",
+                "it holds an observation or a decision and cannot be edited; editable fields of {}: {}",
                 W::NAME,
                 allowed.join(", ")
             ),
@@ -45,7 +47,8 @@ pub(super) fn editable<W: Workflow>(patch: &Value) -> Result<(), Refusal> {
 }
 
 impl<W: Workflow> TransitionCtx<W> {
-    /// Lets the workflow take note of a repair that is about to take effect. If the repair is refused, nothing of it stays.
+    /// Passes a repair that is about to take effect to the workflow. If the repair is refused, the change is
+    /// discarded.
     pub(super) fn note_repair(&mut self, repair: &Repair, order: &Attribution) {
         let (marked, output, evidence) = match repair {
             Repair::MarkDone { slot, output, evidence } => (Some(*slot), output.clone(), evidence.clone()),
@@ -85,7 +88,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.exec.data.note_repair(made);
     }
 
-    /// Returns true unless the execution is turning back: what its slots hold then are undos.
+    /// Returns false if the slots of the execution hold undos.
     fn forward_or_parked(&self) -> bool {
         match &self.exec.phase {
             crate::Phase::Forward | crate::Phase::Parked { unwinding: None, .. } => true,

@@ -1,7 +1,7 @@
-//! The core's treatment of deadlines, of the time by which an execution should be over, and of signals. Pure, a part of
+//! Deadlines of states, the promised end of an execution, and signals. Pure, a part of
 //! [`transition`](crate::transition()).
 //!
-//! A pause delays the consequence, never the event: what came first while paused is what counts on resume.
+//! A pause delays the consequence of an event, not the event itself: on resume, the first event of the pause counts.
 
 use super::transition::TransitionCtx;
 use crate::{
@@ -15,13 +15,14 @@ impl<W: Workflow> TransitionCtx<W> {
             return Err(Refusal::Stale);
         }
         if let Some(left) = self.time_left() {
-            // The clock has gone back since the timer was due, or another engine's is ahead: it is set again.
+            // The clock has gone back since the timer was due, or the clock of another engine is ahead: set the timer
+            // again.
             self.schedule_wakeup(Some(left));
             return Ok(());
         }
         match self.step() {
             Step::Approval(_) => {
-                // What should have come before it comes first, and may have moved it.
+                // Earlier parts of the timetable apply first, and may have moved the deadline.
                 if !self.catch_up() {
                     let ballot = self.exec.ballot.as_mut().ok_or(Refusal::Stale)?;
                     match ballot.next() {
@@ -50,7 +51,7 @@ impl<W: Workflow> TransitionCtx<W> {
         Ok(())
     }
 
-    /// How long the state may still take by the clock of this event; `None` when its deadline has passed.
+    /// Returns the time left until the state's deadline by the time of this event, or `None` if it has passed.
     fn time_left(&self) -> Option<Duration> {
         let since = self.exec.since;
         let deadline = match self.step() {
@@ -73,14 +74,14 @@ impl<W: Workflow> TransitionCtx<W> {
             Some(promised) if promised <= self.at && !self.exec.promise_missed => {
                 self.exec.promise_missed = true
             }
-            // The clock has gone back since the alarm was due: it is set again, or the promise would break in silence.
+            // The clock has gone back since the alarm was due: set it again, or a missed promise would go unnoticed.
             Some(promised) if !self.exec.promise_missed => self.effects.push(Effect::Alarm { at: promised }),
             Some(_) | None => return Err(Refusal::Stale),
         }
         Ok(())
     }
 
-    /// Sets the alarm for what is promised now.
+    /// Sets the alarm for the promised end.
     pub(crate) fn set_promise_alarm(&mut self) {
         let open = !matches!(self.exec.phase, Phase::Finished { .. });
         let promised = self.exec.data.promised_by().filter(|_| open);
@@ -99,7 +100,7 @@ impl<W: Workflow> TransitionCtx<W> {
     pub(crate) fn follow_signals(&mut self) {
         let Step::Wait(wait) = self.step() else { return };
         let ready = self.forward() && self.exec.paused.is_none();
-        // Only the state's own: entering it forgot the earlier ones, or was answered by them.
+        // Signals from before the state were removed or used when it was entered.
         if ready && wait.signal.is_some_and(|name| self.exec.signals.remove(name)) {
             self.enter(wait.then, Some(wait.signal_label()));
         }

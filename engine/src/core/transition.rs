@@ -1,9 +1,8 @@
-//! The pure core: one event in, the next execution and what to do about it out.
+//! The pure core: takes one event, returns the next execution and the effects to perform.
 //!
-//! Called by [`Engine::deliver`](crate::Engine::deliver) with a record just loaded, and its result is committed whole
-//! or not at all. Invariant: nothing here reads a clock, a store or the world (`at` is an input like any other), so the
-//! same execution and event always give the same answer. What happens to slots is in `slots.rs`, the way back in
-//! `unwind.rs`.
+//! Called by [`Engine::deliver`](crate::Engine::deliver) with a freshly loaded record; the result is committed whole
+//! or not at all. Invariant: no clock, no store, no network (`at` is an input). The same execution and event always
+//! give the same answer. `slots.rs` handles slots, `unwind.rs` compensation.
 
 use crate::{
     Act, ActionError, Authorisation, Authoriser, Ballot, Commitment, Edge, Effect, Event, Execution, Outcome,
@@ -21,28 +20,30 @@ use crate::{
 use std::time::Duration;
 use store::Timestamp;
 
-/// The most states entered by one event: a loop of choices is a bug of its workflow, and is parked.
+/// The most states that one event may enter. A workflow that exceeds it has an endless loop of choices, and is
+/// parked.
 const MAX_STATES_PER_EVENT: u32 = 64;
-/// How often a plan may change after it was authorised before an operator has to look.
+/// How often a plan may change after its authorisation before the execution is parked.
 const MAX_PLAN_CHANGES: u32 = 3;
 
-/// What an event led to.
+/// The result of an event.
 #[derive(Debug)]
 pub struct Transition<W: Workflow> {
     /// The execution afterwards.
     pub execution: Execution<W>,
-    /// What to do.
+    /// The effects to perform.
     pub effects: Vec<Effect>,
-    /// The ways taken.
+    /// The edges of the diagram that were taken.
     pub edges: Vec<Edge>,
-    /// The ballot that this event ended, with [`Execution::states_entered`] at its time; without a ruling it was withdrawn.
+    /// The ballot that this event closed, with [`Execution::states_entered`] at its time. Without a ruling, it was
+    /// abandoned.
     pub closed: Option<(u32, Ballot)>,
 }
 
-/// Takes `event`, which happened at `at`.
+/// Applies `event`, which happened at `at`.
 ///
 /// # Errors
-/// [`Refusal`]: the execution does not take the event, and nothing has changed.
+/// Returns a [`Refusal`] if the execution does not accept the event; then nothing has changed.
 pub fn transition<W: Workflow>(
     execution: Execution<W>,
     event: Event,
@@ -51,7 +52,7 @@ pub fn transition<W: Workflow>(
     transition_with(execution, event, at, &mut KnownStep::default())
 }
 
-/// The same with what is `known` of the execution, which afterwards is what is known of the next one.
+/// Applies `event` with the cached values `known` of the execution, and updates them for the next one.
 pub(crate) fn transition_with<W: Workflow>(
     execution: Execution<W>,
     event: Event,
@@ -87,9 +88,9 @@ pub(crate) struct TransitionCtx<W: Workflow> {
     pub(crate) effects: Vec<Effect>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) closed: Option<(u32, Ballot)>,
-    /// What is known of the execution as it stands.
+    /// The cached values of the execution.
     pub(crate) known: KnownStep<W>,
-    /// Who agreed to the command as a second person.
+    /// The second person who confirmed the command.
     pub(crate) seconded_by: Option<String>,
 }
 
@@ -138,7 +139,7 @@ impl<W: Workflow> TransitionCtx<W> {
         matches!(self.exec.phase, Phase::Forward)
     }
 
-    /// Enters `state` by the way `label`, and goes on through every state that needs no waiting.
+    /// Enters `state` by the edge `label`, and continues through every state that ends at once.
     pub(crate) fn enter(&mut self, state: W::State, label: Option<String>) {
         let mut next = Some((state, label));
         for _ in 0..MAX_STATES_PER_EVENT {
@@ -148,7 +149,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         if next.is_some() {
             let error =
-                ActionError::permanent("engine.endless", "the workflow goes from state to state without end");
+                ActionError::permanent("engine.endless", "the workflow changes its state without end");
             self.park(Reason::LimitReached, vec![error], None);
         }
     }
@@ -173,7 +174,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.closed = self.exec.ballot.take().map(|ballot| (states_entered, ballot)).or(self.closed.take());
     }
 
-    /// Begins what the state asks for; answers with the next state if nothing has to be waited for.
+    /// Begins the current state. Returns the next state if there is nothing to wait for.
     fn begin_state(&mut self) -> Option<(W::State, Option<String>)> {
         match self.step() {
             Step::End(outcome) => {
@@ -217,7 +218,8 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         let ledger =
             act.branches.iter().all(|branch| matches!(branch.action.kind, ErasedActionKind::Ledger(_)));
-        // A ledger action's pivot takes effect in the commit that settles it; one on the world, the moment it may begin.
+        // A ledger action passes the pivot in the commit that settles it; any other action passes it before it
+        // begins.
         if matches!(act.commitment, Commitment::ForwardOnly { .. }) && (!ledger || act.branches.is_empty()) {
             self.pass_pivot();
         }
@@ -234,7 +236,8 @@ impl<W: Workflow> TransitionCtx<W> {
         self.exec.pivot.get_or_insert_with(|| self.exec.state.into().to_owned());
     }
 
-    /// `None` to go on; `Some(None)` when it has been parked; `Some(state)` to ask there again.
+    /// Returns `None` to continue, `Some(None)` if the execution was parked, `Some(state)` to go back to that
+    /// approval.
     pub(crate) fn check_authorisation(&mut self, act: &Act<W>) -> Option<Option<W::State>> {
         let (needed, people) = act.authority_needed();
         if !needed {
@@ -242,7 +245,8 @@ impl<W: Workflow> TransitionCtx<W> {
         }
         let current = self.exec.digest();
         if self.exec.pivot.is_some() {
-            // There is no way back to ask again, and nothing is destroyed that nobody agreed to.
+            // Past the pivot there is no way back to an approval. Without consent of people to this plan, nothing is
+            // destroyed.
             let given = self.exec.authorisation.as_ref();
             let agreed = given.is_some_and(|given| given.digest == current && given.by.is_people());
             if agreed || !people {
@@ -259,7 +263,7 @@ impl<W: Workflow> TransitionCtx<W> {
             }
             Some(given) if matches!(given.by, Authoriser::Parent { .. }) => {
                 self.exec.authorisation = Some(given);
-                self.park_unauthorised("the plan is not the one that the parent execution answers for");
+                self.park_unauthorised("the plan differs from the plan that the parent execution authorised");
                 Some(None)
             }
             Some(given) if self.exec.asked_again < MAX_PLAN_CHANGES => {
@@ -285,8 +289,8 @@ impl<W: Workflow> TransitionCtx<W> {
         self.park(Reason::LimitReached, vec![ActionError::permanent("plan.unauthorised", why)], None);
     }
 
-    /// Keeps an earlier authorisation of the same plan: what more people agree to later is not what let it pass. Whoever
-    /// broke the glass gives way to people who were asked.
+    /// Records the authorisation. An earlier authorisation of the same plan is kept, because the plan passed by it.
+    /// Only a break-glass authorisation is replaced.
     pub(crate) fn authorise(&mut self, by: Authoriser, digest: PlanDigest) {
         let whole = |given: &Authorisation| !matches!(given.by, Authoriser::BreakGlass { .. });
         if self.exec.authorisation.as_ref().is_some_and(|given| given.digest == digest && whole(given)) {

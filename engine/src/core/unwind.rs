@@ -1,6 +1,6 @@
-//! The way back: the trail in reverse, one entered state at a time, its slots side by side. An undo that fails for good
-//! parks the execution with every error listed, once its independent siblings have ended. Pure, a part of
-//! [`transition`](crate::transition).
+//! Compensation: undoes the trail in reverse, one entered state at a time, the slots of a state concurrently. An undo
+//! that fails permanently parks the execution with all errors, after the other undos of that state have ended. Pure,
+//! a part of [`transition`](crate::transition).
 
 use super::transition::TransitionCtx;
 use crate::{
@@ -21,7 +21,7 @@ use serde_json::Value;
 use strum::VariantArray as _;
 
 impl<W: Workflow> TransitionCtx<W> {
-    /// Takes the trail back, then ends as `outcome`. Past the pivot there is no way back: it ends as it is.
+    /// Starts to undo the trail, and ends as `outcome` afterwards. Past the pivot nothing is undone.
     pub(crate) fn turn_back(&mut self, cause: Option<ActionError>, outcome: Outcome) {
         self.effects.clear();
         self.close_ballot();
@@ -31,7 +31,7 @@ impl<W: Workflow> TransitionCtx<W> {
         self.unwind_next();
     }
 
-    /// Ends: at once when completed or past the pivot, else by way of the trail.
+    /// Ends the execution: at once if completed or past the pivot, otherwise after the trail is undone.
     pub(crate) fn end(&mut self, outcome: Outcome) {
         if outcome == Outcome::Completed || self.exec.pivot.is_some() {
             self.finish(outcome, None, Vec::new());
@@ -40,7 +40,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// Begins to undo the latest state that is not undone, or finishes.
+    /// Starts the undos of the latest state that has any, or finishes.
     pub(crate) fn unwind_next(&mut self) {
         let Phase::Compensating(unwinding) = &mut self.exec.phase else { return };
         let standing = self.exec.trail.iter().filter(|mark| mark.needs_undo());
@@ -67,7 +67,7 @@ impl<W: Workflow> TransitionCtx<W> {
         }
     }
 
-    /// Goes on once every undo of the state has settled: further back, or to an operator.
+    /// Continues when every undo of the state has settled: with an earlier state, or by parking the execution.
     pub(crate) fn continue_unwinding(&mut self) {
         if self.exec.paused.is_some() || self.exec.slots.iter().any(|slot| slot.settled.is_none()) {
             return;
@@ -93,7 +93,7 @@ impl<W: Workflow> TransitionCtx<W> {
     }
 }
 
-/// What to do about a slot while turning back: the undo as its arguments were stored, not as the data says today.
+/// Returns what to do about a slot of a compensation. The undo uses its stored arguments, not the current data.
 pub(crate) fn undo_directive<W: Workflow>(
     exec: &Execution<W>,
     unwinding: &Unwinding,
@@ -124,8 +124,8 @@ pub(crate) fn undo_directive<W: Workflow>(
     }
 }
 
-/// Rebuilds an undo from the trail. Its type is found by name among the steps of the data, or of the examples when the
-/// data no longer shows it (a fan-out over what is an empty list by now).
+/// Rebuilds an undo from the trail. Finds its type by name among the steps of the data, or of the examples if the
+/// data no longer shows it (for example, a fan-out over a list that is empty now).
 pub(crate) fn undo_of<W: Workflow>(
     data: &W,
     mark: &TrailEntry,
@@ -136,7 +136,7 @@ pub(crate) fn undo_of<W: Workflow>(
     let state: W::State =
         state_named(&mark.state).ok_or_else(|| lost("the state no longer exists".into()))?;
     let shown = || W::examples().iter().find_map(|example| decoder(example, state, &mark.undo));
-    // An operator may choose the undo of another step.
+    // A repair may have chosen the undo of another step.
     let others = || W::State::VARIANTS.iter().filter(|_| mark.undo_revision > 0);
     let other = || others().find_map(|state| decoder(data, *state, &mark.undo));
     let any = || {
@@ -144,7 +144,7 @@ pub(crate) fn undo_of<W: Workflow>(
         others().find_map(|state| examples.iter().find_map(|example| decoder(example, *state, &mark.undo)))
     };
     let decode = decoder(data, state, &mark.undo).or_else(shown).or_else(other).or_else(any);
-    let decode = decode.ok_or_else(|| lost("the workflow has no such undo there".into()))?;
+    let decode = decode.ok_or_else(|| lost("the workflow has no such undo in this state".into()))?;
     decode(&mark.arguments).map_err(|e| lost(e.to_string()))
 }
 
@@ -157,7 +157,7 @@ fn decoder<W: Workflow>(data: &W, state: W::State, undo: &str) -> Option<Decoder
         .map(|u| u.decode)
 }
 
-/// What an undo would be called with, for previews.
+/// Returns the undos that a compensation would run, latest first, with their arguments. For previews.
 #[must_use]
 pub fn pending_undos<W: Workflow>(exec: &Execution<W>) -> Vec<(String, Value)> {
     let standing = exec.trail.iter().rev().filter(|mark| mark.needs_undo());

@@ -1,24 +1,24 @@
-//! On whose behalf documents are changed from outside of executions, as an entry of the journal.
+//! The author of document changes outside of executions, as an entry of the journal.
 //!
-//! Set once, where a request is let in, around all that is done for it; [`Engine::transact`](crate::Engine::transact) reads
-//! it, so that no caller in between can forget it. Invariant: the entry is part of the very commit that changes the
-//! documents.
+//! Set once when a request is accepted, around all its work; [`Engine::transact`](crate::Engine::transact) reads it,
+//! so no caller in between can forget it. Invariant: the entry is part of the commit that changes the documents.
 
 use serde_json::json;
 use std::future::Future;
 use store::{Entry, ExecutionId, Put, Sequence, Timestamp};
 
-/// The most documents that an entry names; of more it says how many.
+/// The most documents that an entry names. The entry always has their number.
 const MAX_NAMED_DOCUMENTS: usize = 32;
 
-/// Who asked for a change, and how.
+/// The author of a change, and the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditContext {
-    /// A person or a key, by name.
+    /// The name of a person or a key.
     pub by: String,
-    /// What was asked for, as the list of what can be asked for has it, such as `POST /v1/holds`.
+    /// The operation as the list of operations has it, such as `POST /v1/holds`.
     pub operation: String,
-    /// The same with its names filled in, such as `/v1/holds/acme/3:release`. At most the first 1,024 bytes are kept.
+    /// The path with its names filled in, such as `/v1/holds/acme/3:release`. At most the first 1,024 bytes are
+    /// stored.
     pub path: String,
 }
 
@@ -27,16 +27,16 @@ tokio::task_local! {
     static REASON: String;
 }
 
-/// The longest reason that an entry keeps, in characters.
+/// The longest stored reason, in characters.
 const MAX_REASON_LENGTH: usize = 2_000;
 
-/// Does `work` on somebody's behalf: what it commits by [`Engine::transact`](crate::Engine::transact) is journalled as theirs,
-/// outside of any execution. Work that it spawns is not.
+/// Runs `work` on behalf of `of`: its commits by [`Engine::transact`](crate::Engine::transact) get a journal entry
+/// outside of any execution. Spawned work is not covered.
 pub async fn with_actor<F: Future>(of: AuditContext, work: F) -> F::Output {
     BEHALF.scope(of, work).await
 }
 
-/// Does `work` for a reason in somebody's own words, which stands in the entry of what it commits on their behalf.
+/// Runs `work` with a reason, which the journal entries of its commits contain.
 pub async fn with_reason<F: Future>(reason: &str, work: F) -> F::Output {
     if reason.is_empty() {
         return work.await;
@@ -45,25 +45,25 @@ pub async fn with_reason<F: Future>(reason: &str, work: F) -> F::Output {
 }
 
 impl AuditContext {
-    /// The event of such entries.
+    /// The event of these entries.
     pub const EVENT: &'static str = "asked";
 
-    /// The event of an entry that says which execution was forgotten.
+    /// The event of an entry that names an erased execution.
     pub const ERASED: &'static str = "erased";
 
-    /// The execution that entries name which belong to none.
+    /// The execution id of entries that belong to no execution.
     #[must_use]
     pub fn no_execution() -> ExecutionId {
         ExecutionId::from_bytes([0; 16])
     }
 }
 
-/// On whose behalf this runs, if on anybody's.
+/// Returns the current author, if there is one.
 pub(crate) fn actor() -> Option<String> {
     BEHALF.try_with(|of| of.by.clone()).ok()
 }
 
-/// The entry for a commit that writes `documents` and asks something of executions or not; `None` on nobody's behalf.
+/// Returns the entry for a commit that writes `documents` and sends `asks` messages, or `None` without an author.
 pub(crate) fn entry(documents: &[Put], asks: usize, now: Timestamp) -> Option<Entry> {
     let AuditContext { by, operation: asked, path: at } = BEHALF.try_with(Clone::clone).ok()?;
     let named = |kept: bool| -> Vec<String> {
@@ -119,21 +119,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_of_documents_carries_who_asked_for_it() {
+    async fn a_change_of_documents_records_its_author() {
         let store = Arc::new(Memory::new());
         let engine = Engine::new(store.clone(), Arc::new(ManualClock::starting_at(Timestamp(7))), ());
         let of =
             AuditContext { by: "ada".into(), operation: "POST /v1/notes".into(), path: "/v1/notes".into() };
 
-        with_actor(of.clone(), with_reason("she was asked to", engine.transact(true, write))).await.unwrap();
+        with_actor(of.clone(), with_reason("her manager asked", engine.transact(true, write))).await.unwrap();
         with_actor(of, engine.transact(false, write)).await.unwrap();
-        with_reason("it is its own", engine.transact(true, write)).await.unwrap();
+        with_reason("outside of any request", engine.transact(true, write)).await.unwrap();
 
         let entries = history(&store).await;
-        assert_eq!(entries.len(), 1, "a look, and what the engine does by itself, are nobody's");
+        assert_eq!(entries.len(), 1, "dry runs and changes by the engine itself have no author");
         assert_eq!((entries[0].actor.as_str(), entries[0].execution), ("ada", AuditContext::no_execution()));
         let detail: serde_json::Value = serde_json::from_slice(&entries[0].detail).unwrap();
-        assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("she was asked to")));
+        assert_eq!((&detail["wrote"], &detail["reason"]), (&json!(["notes/n"]), &json!("her manager asked")));
         let version = store.document(&store::Key::new("notes", "n")).await.unwrap().unwrap().version;
         assert!(entries[0].sequence < version, "the second write came later");
     }

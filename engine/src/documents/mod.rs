@@ -1,4 +1,4 @@
-//! What binds a change of documents from outside of executions: its preconditions, and who asked for it.
+//! Preconditions and the author of document changes outside of executions.
 //!
 //! Set around a request by the caller, read by `Engine::transact`. Invariant: both take part in the commit that changes
 //! the documents.

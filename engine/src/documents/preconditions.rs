@@ -1,18 +1,17 @@
-//! What must still be so for documents to be changed from outside of executions: what whoever asked for the change had
-//! read.
+//! Preconditions of document changes outside of executions, such as the version that the caller has read.
 //!
-//! Set around the work by whoever lets a request in; [`Engine::transact`](crate::Engine::transact) reads it, so that no
-//! caller in between can forget it. Invariant: it is looked at by every decision that is to be kept, on the very
-//! documents that the commit rests on.
+//! Set around the work when a request is accepted; [`Engine::transact`](crate::Engine::transact) reads them, so no
+//! caller in between can forget them. Invariant: every decision that is committed checks them on the same documents
+//! that its commit depends on.
 
 use crate::{Undecided, View};
 use std::{fmt, future::Future, sync::Arc};
 
-/// Something that must be so of the documents.
+/// A condition on documents.
 #[derive(Clone)]
 pub struct Precondition(Arc<Check>);
 
-/// Looks at documents and says whether it holds.
+/// Checks documents and returns an error if the condition is false.
 type Check = dyn Fn(&mut View) -> Result<(), Undecided> + Send + Sync;
 
 impl fmt::Debug for Precondition {
@@ -22,7 +21,7 @@ impl fmt::Debug for Precondition {
 }
 
 impl Precondition {
-    /// A condition: `holds` fails with why it does not.
+    /// Creates a condition: `holds` returns an error that says why it is false.
     pub fn new(holds: impl Fn(&mut View) -> Result<(), Undecided> + Send + Sync + 'static) -> Self {
         Self(Arc::new(holds))
     }
@@ -36,15 +35,15 @@ tokio::task_local! {
     static CONDITIONS: Vec<Precondition>;
 }
 
-/// Does `work`, in which [`Engine::transact`](crate::Engine::transact) changes nothing unless `condition` holds, and every one that is
-/// in force around it. Work that it spawns is not bound.
+/// Runs `work`. [`Engine::transact`](crate::Engine::transact) changes nothing in it unless `condition` and all outer
+/// conditions hold. Spawned work is not bound.
 pub async fn with_precondition<F: Future>(condition: Precondition, work: F) -> F::Output {
     let mut all = current();
     all.push(condition);
     CONDITIONS.scope(all, work).await
 }
 
-/// The conditions that bind what is changed here.
+/// Returns the conditions in force here.
 pub(crate) fn current() -> Vec<Precondition> {
     CONDITIONS.try_with(Clone::clone).unwrap_or_default()
 }
@@ -72,7 +71,7 @@ mod tests {
     fn document_equals(n: u32) -> Precondition {
         Precondition::new(move |view| match view.get::<Note>("n")? {
             Some(Note(_, stands)) if stands == n => Ok(()),
-            _ => Err(ActionError::permanent("note.other", "it says something else").into()),
+            _ => Err(ActionError::permanent("note.other", "its content is different").into()),
         })
     }
 
@@ -99,8 +98,8 @@ mod tests {
         let looked =
             with_precondition(document_equals(7), engine.transact(false, |view| view.get::<Note>("n"))).await;
 
-        assert!(inner.is_err() && outer.is_err(), "one of two does not hold");
-        assert_eq!(looked.unwrap(), Some(Note("n".into(), 2)), "a look is bound by nothing");
+        assert!(inner.is_err() && outer.is_err(), "one of two conditions is false");
+        assert_eq!(looked.unwrap(), Some(Note("n".into(), 2)), "a dry run ignores conditions");
     }
 
     #[tokio::test]
@@ -110,7 +109,7 @@ mod tests {
         let store = engine.store().clone();
         let meddled = AtomicBool::new(false);
 
-        // Somebody else writes after the condition was looked at, and before what rests on it is committed.
+        // Another writer commits after the condition was checked, and before the dependent commit.
         let done = with_precondition(document_equals(1), async {
             engine
                 .transact(true, |view| {

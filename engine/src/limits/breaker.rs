@@ -1,4 +1,4 @@
-//! A circuit breaker: a key whose attempts fail one after the other is left alone for a while, then tried once. Pure.
+//! A circuit breaker: pauses attempts of a key after repeated failures, then allows one trial attempt. Pure.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use store::{TaskId, Timestamp};
 /// When a breaker trips, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakerRule {
-    /// It trips after so many transient or unknown failures in a row; 0 turns it off. Default 10: more than a step's default
-    /// of 6 attempts, so that one execution that fails does not bar the others.
+    /// The number of consecutive transient or unknown failures that trips it; 0 disables it. Default 10: more than a
+    /// step's default of 6 attempts, so that one failing execution does not block the others.
     pub after: u32,
-    /// How long nothing is tried after the first trip; twice as long after each further one. Default 5 s.
+    /// The pause after the first trip. It doubles with each further trip. Default 5 s.
     pub span: Duration,
-    /// No span is longer. Default 30 s, as long as the longest usual wait between two attempts of a step.
+    /// The longest pause. Default 30 s, the longest default wait between two attempts of a step.
     pub cap: Duration,
 }
 
@@ -22,43 +22,43 @@ impl Default for BreakerRule {
     }
 }
 
-/// How a breaker stands.
+/// The state of a breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breaker {
     /// Failures since the last success.
     #[serde(default)]
     pub failures: u32,
-    /// Times it has tripped since the last success.
+    /// Trips since the last success.
     #[serde(default)]
     pub trips: u32,
-    /// What it lets through.
+    /// Which attempts it allows.
     #[serde(default)]
     pub state: BreakerState,
 }
 
-/// What a breaker lets through.
+/// Which attempts a breaker allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
-    /// Everything.
+    /// All.
     #[default]
     Sound,
-    /// Nothing before this moment, then one attempt.
+    /// None until this moment, then one trial.
     Tripped {
         /// The moment.
         until: Timestamp,
     },
-    /// Nothing beside one attempt, which decides.
+    /// Only the trial attempt.
     Trying {
-        /// The attempt.
+        /// The trial attempt.
         task: TaskId,
-        /// When it counts as lost, and another may try.
+        /// When the trial counts as lost and another may start.
         until: Timestamp,
     },
 }
 
 impl Breaker {
-    /// Whether `task` may be attempted at `now`; if not, when to look again.
+    /// Returns an error with the time of the next check if `task` may not be attempted at `now`.
     pub(crate) fn admits(&self, task: TaskId, now: Timestamp) -> Result<(), Timestamp> {
         match self.state {
             BreakerState::Sound => Ok(()),
@@ -68,14 +68,14 @@ impl Breaker {
         }
     }
 
-    /// Begins an attempt that was admitted: the one that decides, unless the breaker is sound.
+    /// Begins an attempt. It becomes the trial if the breaker has tripped.
     pub(crate) fn begin(&mut self, task: TaskId, until: Timestamp) {
         if self.state != BreakerState::Sound {
             self.state = BreakerState::Trying { task, until };
         }
     }
 
-    /// The attempt was answered by what it was addressed to. One that began before the trip says nothing about after it.
+    /// The target answered. An attempt that began before the trip does not count.
     pub(crate) fn answered(&mut self, task: TaskId) {
         match self.state {
             BreakerState::Sound => self.failures = 0,
@@ -84,7 +84,7 @@ impl Breaker {
         }
     }
 
-    /// The attempt failed in a way that may be the key's. Says whether the breaker tripped.
+    /// The attempt failed in a way that may be the key's fault. Returns true if the breaker tripped.
     pub(crate) fn failed(&mut self, task: TaskId, now: Timestamp, rule: &BreakerRule) -> bool {
         let trips = match self.state {
             BreakerState::Sound => {
@@ -103,14 +103,14 @@ impl Breaker {
         trips
     }
 
-    /// The attempt ended without a verdict; if it was the one to decide, the next one is.
+    /// The attempt ended without a verdict. If it was the trial, the next attempt is.
     pub(crate) fn given_up(&mut self, task: TaskId, now: Timestamp) {
         if self.is_tried_by(task) {
             self.state = BreakerState::Tripped { until: now };
         }
     }
 
-    /// The attempt that decides is still at work.
+    /// Extends the trial attempt.
     pub(crate) fn renew(&mut self, task: TaskId, until: Timestamp) {
         if self.is_tried_by(task) {
             self.state = BreakerState::Trying { task, until };

@@ -1,86 +1,86 @@
-//! What stands at one key: who is inside, how fast it may be entered, whether it is closed. Decisions are pure.
+//! The limiter of one key: its permits, its rate, and its closure. Decisions are pure.
 
 use crate::{Breaker, BreakerRule, BreakerState, Entity, Limit, Rate};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use store::{TaskId, Timestamp};
 
-/// What stands at one key. Persisted while there is something to tell.
+/// The limiter of one key. Stored only while it has some state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limiter {
     /// The key.
     pub key: String,
-    /// Who is inside, the earliest first.
+    /// The permits in use, earliest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Permit>,
-    /// When the next attempt would begin if all were spread evenly: microseconds since 1970.
+    /// The theoretical start of the next attempt at an even rate, in microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paced: Option<u64>,
-    /// Nothing is let in.
+    /// The closure of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<KeyClosure>,
-    /// How its breaker stands.
+    /// The state of its breaker.
     #[serde(default, skip_serializing_if = "Breaker::is_untouched")]
     pub breaker: Breaker,
 }
 
-/// One attempt that is inside.
+/// The permit of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permit {
-    /// Whose attempt it is.
+    /// The task of the attempt.
     pub task: TaskId,
-    /// Since when.
+    /// When it was acquired.
     pub since: Timestamp,
-    /// When it is free again unless renewed.
+    /// When it lapses unless renewed.
     pub until: Timestamp,
-    /// It is kept while its action is pending: nobody is at work on it.
+    /// True while its action is pending and no attempt runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
 }
 
-/// Why nothing is let in.
+/// The closure of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyClosure {
-    /// Until then; `None` until a person opens it.
+    /// The end; `None` if only a person can open it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Why, in words.
+    /// The reason.
     pub why: String,
-    /// Who closed it: a person, or the action that was told to stay away.
+    /// The person who closed it, or the action whose target asked to wait.
     pub by: String,
 }
 
-/// Why an attempt is not let in.
+/// Why an attempt is deferred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deferral {
-    /// All places are taken, or those before it will take them.
+    /// All permits are used, or reserved for earlier attempts.
     Full {
-        /// Places taken.
+        /// Permits in use.
         in_use: usize,
-        /// Places in all.
+        /// The limit.
         of: u32,
-        /// Attempts that go first.
+        /// Attempts ahead.
         before: usize,
     },
-    /// It would be too fast.
+    /// The rate would be exceeded.
     Paced {
-        /// What is allowed.
+        /// The allowed rate.
         rate: Rate,
-        /// Attempts that go first.
+        /// Attempts ahead.
         before: usize,
     },
     /// The key is closed.
     Closed(KeyClosure),
     /// The breaker has tripped.
     Tripped {
-        /// Failures in a row that made it trip.
+        /// The consecutive failures that tripped it.
         failures: u32,
     },
 }
 
 impl Deferral {
-    /// The reason's stable code.
+    /// Returns the stable code of the reason.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -101,36 +101,36 @@ impl fmt::Display for Deferral {
             }
             Self::Closed(closed) => write!(f, "closed by {}: {}", closed.by, closed.why),
             Self::Tripped { failures } => {
-                write!(f, "left alone for a while after {failures} failures in a row")
+                write!(f, "paused by its circuit breaker after {failures} failures in a row")
             }
         }
     }
 }
 
-/// Not now: why, and when it could be otherwise. `None` where only somebody else's doing changes it.
+/// A refusal: its reason, and when to check again. `None` if only another event can change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub(crate) why: Deferral,
     pub(crate) until: Option<Timestamp>,
 }
 
-/// What holds for an attempt at a key.
+/// The rules for an attempt at a key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KeyTerms<'a> {
     pub(crate) limit: Option<&'a Limit>,
     pub(crate) breaker: Option<BreakerRule>,
-    /// Attempts in the line that go first.
+    /// Attempts ahead.
     pub(crate) ahead: usize,
 }
 
-/// How an attempt ended, for the keys it passed.
+/// The verdict of an attempt about its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyVerdict {
-    /// What it was addressed to has answered, whatever the answer was.
+    /// The target answered, with any answer.
     Answered,
-    /// It failed in a way that may be the key's.
+    /// The attempt failed in a way that may be the key's fault.
     Failed,
-    /// Nothing was learnt.
+    /// The attempt says nothing about the key.
     Unheard,
 }
 
@@ -148,17 +148,17 @@ impl Limiter {
         Self { key: key.into(), ..Self::default() }
     }
 
-    /// Nothing has to be remembered of it.
+    /// Returns true if it has no state to store.
     pub(crate) fn is_plain(&self) -> bool {
         self.places.is_empty() && self.paced.is_none() && self.closed.is_none() && self.breaker.is_untouched()
     }
 
-    /// Places taken at `now`, but for that of `task`.
+    /// Returns the permits in use at `now`, without that of `task`.
     pub(crate) fn permits_in_use(&self, now: Timestamp, task: Option<TaskId>) -> usize {
         self.places.iter().filter(|place| place.until > now && Some(place.task) != task).count()
     }
 
-    /// Whether `task` may be attempted at `now`.
+    /// Returns an error if `task` may not be attempted at `now`.
     pub(crate) fn admits(&self, task: TaskId, now: Timestamp, terms: KeyTerms<'_>) -> Result<(), Denied> {
         if let Some(closed) = self.closed.as_ref().filter(|closed| closed.until.is_none_or(|at| at > now)) {
             return Err(Denied { why: Deferral::Closed(closed.clone()), until: closed.until });
@@ -169,7 +169,7 @@ impl Limiter {
             self.breaker.admits(task, now).map_err(hold)?;
         }
         let Some(limit) = terms.limit else { return Ok(()) };
-        // What is inside already does not wait for a place of its own.
+        // A task that already has a permit does not wait for another.
         let inside = self.places.iter().any(|place| place.task == task && place.until > now);
         if let Some(of) = limit.concurrency.filter(|_| !inside) {
             let in_use = self.permits_in_use(now, None);
@@ -188,7 +188,7 @@ impl Limiter {
         Ok(())
     }
 
-    /// When an attempt may begin that lets `before` others go first, in microseconds since 1970.
+    /// Returns when an attempt with `before` others ahead may begin, in microseconds since 1970.
     fn paced_from(&self, rate: Rate, before: usize) -> u64 {
         let interval = rate.interval();
         let before = u64::try_from(before).unwrap_or(u64::MAX);
@@ -196,7 +196,7 @@ impl Limiter {
         due.saturating_sub(interval.saturating_mul(u64::from(rate.burst.max(1)) - 1))
     }
 
-    /// Lets `task` in, until `until` unless renewed.
+    /// Gives `task` a permit until `until`, unless renewed.
     pub(crate) fn admit(&mut self, task: TaskId, now: Timestamp, until: Timestamp, terms: KeyTerms<'_>) {
         self.tidy(now);
         if terms.breaker.is_some() {
@@ -215,7 +215,7 @@ impl Limiter {
         }
     }
 
-    /// Lets `task` out.
+    /// Releases the permit of `task`.
     pub(crate) fn release(
         &mut self,
         task: TaskId,
@@ -234,7 +234,7 @@ impl Limiter {
         false
     }
 
-    /// Keeps the place of `task` until `until`.
+    /// Extends the permit of `task` to `until`.
     pub(crate) fn extend_permit(&mut self, task: TaskId, until: Timestamp, pending: bool) {
         for place in self.places.iter_mut().filter(|place| place.task == task) {
             place.until = until;
@@ -243,7 +243,7 @@ impl Limiter {
         self.breaker.renew(task, until);
     }
 
-    /// Closes the key for as long as the longest of all that closed it say.
+    /// Closes the key until the latest end of all its closures.
     pub(crate) fn close(&mut self, closing: KeyClosure) {
         let longer = match (&self.closed, closing.until) {
             (None, _) | (Some(_), None) => true,
@@ -255,7 +255,7 @@ impl Limiter {
         }
     }
 
-    /// How many more could be let in, as far as places, closing and breaker go.
+    /// Returns how many more attempts could start, by permits, closure and breaker.
     pub(crate) fn free_permits(&self, limit: Option<&Limit>, now: Timestamp) -> usize {
         if self.closed.as_ref().is_some_and(|closed| closed.until.is_none_or(|until| until > now)) {
             return 0;
@@ -279,7 +279,7 @@ impl Limiter {
         self.places.iter().find(|place| place.task == task)
     }
 
-    /// Forgets what has passed.
+    /// Removes expired state.
     fn tidy(&mut self, now: Timestamp) {
         self.places.retain(|place| place.until > now);
         self.paced = self.paced.filter(|paced| *paced > micros(now));

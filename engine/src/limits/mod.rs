@@ -1,10 +1,11 @@
-//! How much may be asked of one key at once, how fast, and whether at all: a tenant, an action, a cluster, or any name.
+//! Limits of one key: concurrency, rate, closure and circuit breaker. A key is a tenant, an action, a cluster, or any
+//! name.
 //!
-//! Called by the worker before and after every attempt of an action on the world. An attempt passes all its keys or
-//! none; what does not pass is put off, which counts neither as an attempt nor as a delivery. What stands at a key is
-//! one document, changed by commits that are conditional on it, so it holds for every engine on the store; who waits is
-//! known to each process by itself. Invariant: a place is given back by its attempt, or lapses with the attempt's
-//! lease. ADR 0008.
+//! The worker acquires the limits before every attempt of an action and releases them afterwards. An attempt acquires
+//! all its keys or none. An attempt that cannot acquire them is deferred, which counts neither as an attempt nor as a
+//! delivery. The limiter of a key is one document, changed by conditional commits, so it holds for all engines of the
+//! store; each process has its own list of waiting tasks. Invariant: a permit is released by its attempt, or lapses
+//! with the lease of the attempt. ADR 0008.
 
 mod breaker;
 pub(crate) mod limiter;

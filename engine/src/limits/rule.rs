@@ -1,4 +1,4 @@
-//! What operators allow: a document a key, or a pattern of keys.
+//! The limits that operators set: one document for each key or pattern of keys.
 
 use crate::{BreakerRule, Entity};
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ use store::Timestamp;
 /// The longest key, in bytes.
 const MAX_KEY_LENGTH: usize = 200;
 
-/// What is allowed at a key, or at each of the keys that a pattern names. Persisted under its key.
+/// The limit of a key, or of each key that a pattern matches. Stored under its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Such as `cluster/eu-1`; a `*` at the end stands for anything, and each key that it matches counts by itself.
+    /// The key, such as `cluster/eu-1`. A final `*` matches any end; each matching key is limited separately.
     pub key: String,
-    /// Attempts at work at once.
+    /// The most concurrent attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// Attempts begun in a span of time.
+    /// The most attempts begun in a span of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// When the key's breaker trips, where the default will not do.
+    /// The rule of the key's breaker, instead of the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerRule>,
-    /// Who set it.
+    /// The person who set it.
     pub set_by: String,
     /// When.
     pub set_at: Timestamp,
@@ -31,29 +31,29 @@ pub struct Limit {
 /// How fast attempts may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// So many …
+    /// The number of attempts.
     pub times: u32,
-    /// … in this span, evenly spread.
+    /// The span of time, over which they are evenly spread.
     pub per: Duration,
-    /// So many at once after a quiet while, at least 1.
+    /// The number of attempts that may start together after a quiet time; at least 1.
     pub burst: u32,
 }
 
 impl Rate {
-    /// Between two attempts, in microseconds.
+    /// Returns the time between two attempts, in microseconds.
     pub(crate) fn interval(&self) -> u64 {
         let per = u64::try_from(self.per.as_micros()).unwrap_or(u64::MAX);
         (per / u64::from(self.times.max(1))).max(1)
     }
 }
 
-/// What is wrong with a limit: the field, and what it should be.
+/// An invalid limit: the field, and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct LimitError {
-    /// The field at fault.
+    /// The invalid field.
     pub field: &'static str,
-    /// Why, and what it should be.
+    /// The reason and the allowed values.
     pub why: String,
 }
 
@@ -67,7 +67,7 @@ impl Entity for Limit {
 }
 
 impl Limit {
-    /// A limit of `key` that limits nothing yet.
+    /// Creates a limit of `key` without any restriction.
     #[must_use]
     pub fn for_key(key: impl Into<String>) -> Self {
         Self {
@@ -80,26 +80,26 @@ impl Limit {
         }
     }
 
-    /// Whether it can be put into force.
+    /// Checks the limit.
     ///
     /// # Errors
-    /// The first field at fault.
+    /// Returns the first invalid field.
     pub fn validate(&self) -> Result<(), LimitError> {
         let wrong = |field, why: &str| Err(LimitError { field, why: why.into() });
         check_key(self.key.strip_suffix('*').unwrap_or(&self.key))?;
         if self.concurrency == Some(0) {
-            return wrong("concurrency", "must be at least 1; to let nothing in, close the key by hand");
+            return wrong("concurrency", "must be at least 1; to allow no attempts, close the key");
         }
         if let Some(rate) = &self.rate {
             if rate.times == 0 || rate.burst == 0 {
                 return wrong("rate", "times and burst must be at least 1");
             }
             if rate.per.is_zero() || rate.per > Duration::from_secs(31 * 86_400) {
-                return wrong("rate", "per must be more than nothing and no more than 31 days");
+                return wrong("rate", "per must be more than 0 and at most 31 days");
             }
         }
         if self.breaker.is_some_and(|rule| rule.cap < rule.span || rule.span.is_zero()) {
-            return wrong("breaker", "span must be more than nothing, and cap no less than span");
+            return wrong("breaker", "span must be more than 0, and cap at least span");
         }
         if self.concurrency.is_none() && self.rate.is_none() && self.breaker.is_none() {
             return wrong("concurrency", "a limit must set at least one of concurrency, rate and breaker");
@@ -108,14 +108,14 @@ impl Limit {
     }
 }
 
-/// Refuses what cannot be a key: `kind/name`, printable, without `*` and `:`.
+/// Refuses invalid keys. A key is `kind/name`, printable, without `*` and `:`.
 pub(crate) fn check_key(key: &str) -> Result<(), LimitError> {
     let allowed = |c: char| !c.is_control() && !c.is_whitespace() && !matches!(c, '*' | ':');
     let named = key.split_once('/').is_some_and(|(kind, _)| !kind.is_empty());
     if !named || key.len() > MAX_KEY_LENGTH || !key.chars().all(allowed) {
         let why = format!(
-            "{key:?} is no key: write kind/name, such as cluster/eu-1 or tenant/*, in at most {MAX_KEY_LENGTH} bytes, \
-             without spaces and colons and with `*` at its end alone"
+            "{key:?} is not a key: use kind/name, such as cluster/eu-1 or tenant/*, in at most {MAX_KEY_LENGTH} bytes, \
+             without spaces and colons, and with `*` only at its end"
         );
         return Err(LimitError { field: "key", why });
     }
@@ -135,7 +135,7 @@ impl LimitRules {
         self.0.values()
     }
 
-    /// The limit of `key`: its own, else that of the longest pattern that matches it.
+    /// Returns the limit of `key`: its own, or that of the longest matching pattern.
     pub(crate) fn limit_for(&self, key: &str) -> Option<&Arc<Limit>> {
         if let Some(own) = self.0.get(key) {
             return Some(own);

@@ -1,4 +1,4 @@
-//! What an engine remembers of limits beside the documents: the rules as last read, who waits, and who is inside.
+//! The limits in the memory of an engine: cached rules, waiting tasks, and active tasks.
 
 use super::{rule::LimitRules, waiters::WaitQueues};
 use crate::{Limiter, Permit, model::definition::action::Heartbeat};
@@ -10,10 +10,10 @@ use std::{
 use store::{ExecutionId, TaskId, Timestamp};
 use tokio::sync::{Notify, watch};
 
-/// Attempts of one process that change what stands at a key wait for each other here rather than conflict in the store.
+/// Attempts of one process that change the same limiter wait here, so that they do not conflict in the store.
 const KEY_LOCKS: usize = 64;
 
-/// What an engine remembers of limits; lost with the process, and found again.
+/// The limits in the memory of an engine. They are lost with the process and rebuilt.
 pub(crate) struct LimitState {
     pub(crate) rules: Mutex<Option<(Timestamp, Arc<LimitRules>)>>,
     queues: Mutex<WaitQueues>,
@@ -21,16 +21,16 @@ pub(crate) struct LimitState {
     turnstiles: [tokio::sync::Mutex<()>; KEY_LOCKS],
 }
 
-/// A task that has passed its keys.
+/// A task that has acquired its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct ActiveTask {
-    /// Those at which it may have left something.
+    /// The keys at which it may have a permit.
     pub(crate) keys: Vec<String>,
-    /// An attempt is under way; if not, its places are kept until it is looked at again.
+    /// True while an attempt runs. If false, its permits are kept until the next check.
     pub(crate) at_work: bool,
-    /// Told when the task is not wanted any more, so that its attempt looks to its lease.
+    /// Signals that the task is no longer needed, so that its attempt checks its lease.
     pub(crate) revoked: Arc<Notify>,
-    /// What its attempt says of how far it is, once that has begun.
+    /// The progress of its attempt, once it has begun.
     pub(crate) beats: Option<watch::Receiver<Heartbeat>>,
 }
 
@@ -54,14 +54,14 @@ impl LimitState {
         self.active_tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a task's attempt says of how far it is can be asked for from now on.
+    /// Makes the progress of a task's attempt available.
     pub(crate) fn listen(&self, task: TaskId, beats: watch::Receiver<Heartbeat>) {
         if let Some(inside) = self.active_tasks().get_mut(&task) {
             inside.beats = Some(beats);
         }
     }
 
-    /// What an attempt of `execution` that is under way here said last.
+    /// Returns the latest progress of a running attempt of `execution` in this process.
     pub(crate) fn progress_note(&self, execution: ExecutionId) -> Option<String> {
         let first = TaskId { execution, visit: 0, slot: 0 };
         let last = TaskId { execution, visit: u32::MAX, slot: u32::MAX };
@@ -73,12 +73,12 @@ impl LimitState {
         })
     }
 
-    /// Reads the rules anew next time.
+    /// Discards the cached rules.
     pub(crate) fn forget_rules(&self) {
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Lets one attempt of this process at a time change what stands at these keys.
+    /// Locks these keys, so that one attempt of this process at a time changes their limiters.
     pub(crate) async fn lock_keys<'a>(
         &self,
         keys: impl Iterator<Item = &'a str>,
@@ -88,7 +88,7 @@ impl LimitState {
             key.hash(&mut hasher);
             hasher.finish() % KEY_LOCKS as u64
         };
-        // In one order for everybody, so that no two wait for each other.
+        // All callers lock in the same order, which prevents deadlocks.
         let wanted: std::collections::BTreeSet<u64> = keys.map(hash).collect();
         let mut guards = Vec::new();
         for (place, lock) in (0..).zip(&self.turnstiles) {
@@ -99,7 +99,7 @@ impl LimitState {
         guards
     }
 
-    /// Notes the places that are kept for pending actions, as an earlier process left them.
+    /// Adds the permits that an earlier process kept for pending actions.
     pub(crate) fn take_over(&self, gates: &[Limiter]) {
         let mut inside = self.active_tasks();
         let kept = |place: &&Permit| place.pending;

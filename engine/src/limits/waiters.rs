@@ -1,8 +1,7 @@
-//! Who waits at which key, in this process. Tenants take turns, as everywhere; within one, who waits longest goes
-//! first.
+//! The tasks that wait for a key, in this process. Tenants take turns; within a tenant, the oldest task goes first.
 //!
-//! Pure. What waits is a task that has been put off: it is on disk, and comes due again by itself if nobody brings it
-//! forward; so a line that is lost with its process forms again in the same order.
+//! Pure. A waiting task is deferred in the store and becomes due again by itself. So a list that is lost with its
+//! process forms again in the same order.
 
 use crate::Deferral;
 use std::{
@@ -11,16 +10,16 @@ use std::{
 };
 use store::{TaskId, Timestamp};
 
-/// A head of the line that has not come for so long after it was due is somebody else's by now, and is passed over.
+/// A first task that is overdue by this much belongs to another process now, and is skipped.
 const LOST_AFTER: Duration = Duration::from_secs(120);
 
-/// One task that waits.
+/// A waiting task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) tenant: String,
-    /// Since when; it keeps that from one key's line to another's.
+    /// Since when it waits. Kept when it moves to the list of another key.
     pub(crate) since: Timestamp,
-    /// When it comes due by itself.
+    /// When it becomes due by itself.
     pub(crate) due: Timestamp,
     pub(crate) why: Deferral,
 }
@@ -33,7 +32,7 @@ struct TenantQueue {
 }
 
 impl TenantQueue {
-    /// What its turn goes by: who was served longest ago, else who has waited longest.
+    /// Returns the order of its turn: tenants by their last turn, then by the age of their oldest task.
     fn rank(&self) -> Option<(u64, Timestamp)> {
         self.waiting.keys().next().map(|(since, _)| (self.last_turn, *since))
     }
@@ -45,7 +44,7 @@ struct KeyQueue {
     turns: u64,
 }
 
-/// The lines at all keys. A task waits in one at a time.
+/// The waiting tasks of all keys. A task waits for one key at a time.
 #[derive(Default)]
 pub(crate) struct WaitQueues {
     keys: BTreeMap<String, KeyQueue>,
@@ -61,20 +60,20 @@ impl WaitQueues {
         queue.waiting.insert((waiter.since, task), waiter);
     }
 
-    /// Takes `task` out of the line it waits in, if it waits.
+    /// Removes `task` from its list.
     pub(crate) fn remove(&mut self, task: TaskId) {
         let Some((key, tenant, since)) = self.location.remove(&task) else { return };
         let Entry::Occupied(mut line) = self.keys.entry(key) else { return };
         if let Some(queue) = line.get_mut().tenants.get_mut(&tenant) {
             queue.waiting.remove(&(since, task));
         }
-        // A tenant of which nobody waits keeps its turn for as long as others wait.
+        // A tenant without waiting tasks keeps its turn while others wait.
         if line.get().tenants.values().all(|queue| queue.waiting.is_empty()) {
             line.remove();
         }
     }
 
-    /// Notes that a task of `tenant` was let in at `key`.
+    /// Records that a task of `tenant` started at `key`.
     pub(crate) fn mark_served(&mut self, key: &str, tenant: &str) {
         if let Some(line) = self.keys.get_mut(key) {
             line.turns = line.turns.saturating_add(1);
@@ -82,12 +81,13 @@ impl WaitQueues {
         }
     }
 
-    /// Since when `task` has waited, if it has.
+    /// Returns since when `task` has waited.
     pub(crate) fn waiting_since(&self, task: TaskId) -> Option<Timestamp> {
         self.location.get(&task).map(|(_, _, since)| *since)
     }
 
-    /// How many go before a task of `tenant` that has waited since `since`, whether or not it stands in the line yet.
+    /// Returns how many tasks are ahead of a task of `tenant` that has waited since `since`, whether or not it is in
+    /// the list.
     pub(crate) fn count_ahead(
         &mut self,
         key: &str,
@@ -109,7 +109,7 @@ impl WaitQueues {
         others.fold(round, usize::saturating_add)
     }
 
-    /// The first `n` at `key`, in the order of their turns.
+    /// Returns the first `n` tasks of `key`, in the order of their turns.
     pub(crate) fn next(&mut self, key: &str, n: usize, now: Timestamp) -> Vec<TaskId> {
         self.forget_lost(key, now);
         let Some(line) = self.keys.get(key) else { return Vec::new() };
@@ -133,7 +133,7 @@ impl WaitQueues {
         order
     }
 
-    /// Notes that `task` has been brought forward to `due`.
+    /// Records that `task` becomes due at `due`.
     pub(crate) fn hastened(&mut self, task: TaskId, due: Timestamp) {
         let Some((key, tenant, since)) = self.location.get(&task) else { return };
         let queue = self.keys.get_mut(key).and_then(|line| line.tenants.get_mut(tenant));
@@ -142,7 +142,7 @@ impl WaitQueues {
         }
     }
 
-    /// Everyone who waits, by key.
+    /// Returns all waiting tasks, by key.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, TaskId, &Waiter)> {
         self.keys.iter().flat_map(|(key, line)| {
             let queues = line.tenants.values().flat_map(|queue| &queue.waiting);
@@ -154,7 +154,7 @@ impl WaitQueues {
         self.location.len()
     }
 
-    /// Only heads are looked at: whoever stands behind a head that is there is not in anybody's way.
+    /// Only the first tasks are checked: a task behind a present one blocks no other.
     fn forget_lost(&mut self, key: &str, now: Timestamp) {
         loop {
             let heads = self.keys.get(key).into_iter().flat_map(|line| line.tenants.values());

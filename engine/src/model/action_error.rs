@@ -10,82 +10,84 @@ use std::{fmt::Display, time::Duration};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct ActionError {
-    /// What the engine does about it.
+    /// How the engine reacts.
     pub class: Class,
     /// `noun.problem`, listed with its remedy in `docs/operations.md`.
     pub code: String,
     /// For people: lower case, no full stop, no secret.
     pub message: String,
-    /// What the action was addressed to asks to be left alone for so long: nothing is begun under the attempt's keys
-    /// before, and it is not tried again before.
+    /// How long the target asks the engine to wait. Until then the action is not retried, and no other attempt starts
+    /// under the same limit keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// The last thing that the attempt said with [`Call::heartbeat`](crate::Call::heartbeat), or an earlier one if it said nothing.
+    /// The last note passed to [`Call::heartbeat`](crate::Call::heartbeat) by this attempt, or by an earlier one if
+    /// it sent none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beat: Option<String>,
-    /// A limit of time was reached, and that is why there is no result or no further attempt.
+    /// The time limit that ended the attempt or prevents another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_out: Option<TimedOut>,
 }
 
-/// Which limit of time was reached, and by which attempt.
+/// The time limit that was reached, and by which attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimedOut {
     /// The limit.
     pub limit: TimeLimit,
-    /// The attempt, from 1; of the limits of a state and of a budget, how many attempts had failed.
+    /// The attempt, from 1. For the limits of a state and of a budget: the number of failed attempts.
     pub attempt: u32,
 }
 
-/// The limits of time that an attempt can meet.
+/// The time limits of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum TimeLimit {
-    /// [`ActBuilder::attempt_within`](crate::ActBuilder::attempt_within): no answer came in time.
+    /// [`ActBuilder::attempt_within`](crate::ActBuilder::attempt_within): the attempt took too long.
     Attempt,
-    /// [`ActBuilder::heartbeat`](crate::ActBuilder::heartbeat): it gave no sign of life.
+    /// [`ActBuilder::heartbeat`](crate::ActBuilder::heartbeat): the attempt sent no heartbeat.
     Heartbeat,
-    /// [`RetryPolicy::budget`](crate::RetryPolicy::budget): the next attempt would begin too late, and does not.
+    /// [`RetryPolicy::budget`](crate::RetryPolicy::budget): the next attempt would start too late.
     Budget,
-    /// [`ActBuilder::within`](crate::ActBuilder::within): the state was to be left by then.
+    /// [`ActBuilder::within`](crate::ActBuilder::within): the deadline of the state passed.
     State,
 }
 
-/// The kinds of failure, by what is to be done.
+/// The classes of failure. Each leads to another reaction of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Try again by the step's retry policy.
+    /// Retry by the step's retry policy.
     Transient,
-    /// Nothing is wrong, it is not done yet: look again after this long.
+    /// The work is still in progress: check again after this time.
     Pending {
-        /// How long to wait, at least.
+        /// The shortest wait.
         after: Duration,
     },
-    /// Trying again would not help.
+    /// A retry would not help.
     Permanent,
-    /// The call was sent and no answer came: it may have taken effect. The engine probes before it does anything else.
+    /// The call was sent and no answer came: it may have taken effect. The engine probes before it does anything
+    /// else.
     Unknown,
 }
 
 impl ActionError {
-    /// A failure that may pass by itself.
+    /// Creates a failure that may pass by itself.
     pub fn transient(code: &str, message: impl Display) -> Self {
         Self::with_class(Class::Transient, code, message)
     }
 
-    /// Not done yet; look again after `after`.
+    /// Reports work in progress. The engine checks again after `after`.
     pub fn pending(code: &str, after: Duration) -> Self {
         Self::with_class(Class::Pending { after }, code, "not done yet")
     }
 
-    /// A failure that no repetition mends.
+    /// Creates a failure that a retry cannot fix.
     pub fn permanent(code: &str, message: impl Display) -> Self {
         Self::with_class(Class::Permanent, code, message)
     }
 
-    /// No answer came, and the effect may or may not have happened.
+    /// Creates a failure with an unknown outcome: the action may or may not have taken effect.
     pub fn unknown(code: &str, message: impl Display) -> Self {
         Self::with_class(Class::Unknown, code, message)
     }
@@ -95,8 +97,7 @@ impl ActionError {
         Self { class, code: code.into(), message, retry_after: None, beat: None, timed_out: None }
     }
 
-    /// What the action was addressed to asks to be left alone for `span`, as by `Retry-After`. For transient and pending
-    /// failures.
+    /// Sets how long the target asks the engine to wait, as in `Retry-After`. For transient and pending failures.
     #[must_use]
     pub fn retry_after(self, span: Duration) -> Self {
         Self { retry_after: Some(span), ..self }

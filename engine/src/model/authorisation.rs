@@ -1,48 +1,48 @@
-//! What allows an execution to pass its point of no return, bound to one plan.
+//! The authorisation to pass the pivot, bound to one plan.
 
 use crate::{PlanDigest, Rule};
 use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
-/// What allows an execution to pass its point of no return, bound to one plan.
+/// The authorisation of an execution to pass its pivot, bound to one plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorisation {
     /// The plan that was decided on.
     pub digest: PlanDigest,
-    /// The state in which it was given; asked again there when the plan has changed since.
+    /// The approval state that granted it. The execution returns to it if the plan changes.
     pub state: String,
-    /// Who or what gave it.
+    /// The authoriser.
     pub by: Authoriser,
 }
 
-/// Who or what gave an [`Authorisation`].
+/// The sources of an [`Authorisation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Authoriser {
     /// These people.
     People(Vec<String>),
-    /// This person alone, in an emergency.
+    /// One person, by break-glass.
     BreakGlass {
-        /// Who.
+        /// The person.
         person: String,
-        /// Policy let it be done for a plan that destroys data too.
+        /// True if policy allows break-glass for plans that destroy data.
         destroys: bool,
     },
     /// This rule of policy.
     Waiver(Rule),
     /// The execution that started this one.
     Parent {
-        /// Which one.
+        /// The id of the parent.
         execution: ExecutionId,
-        /// Its plan, which covers the one that is authorised here.
+        /// The plan of the parent, which covers the authorised plan.
         plan: PlanDigest,
-        /// Who or what authorised that.
+        /// The authoriser of the parent.
         by: Box<Authoriser>,
     },
 }
 
 impl Authoriser {
-    /// People stand behind it, here or where the parent was authorised: enough of them to destroy what is destroyed.
+    /// Returns true if people authorised the plan, here or in the parent, with enough authority to destroy data.
     #[must_use]
     pub fn is_people(&self) -> bool {
         match self {

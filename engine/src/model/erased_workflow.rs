@@ -1,7 +1,7 @@
 //! A workflow with its type erased, as the engine calls it.
 //!
-//! Implemented by `runtime/adapter`; held by the registry and by steps that start children. Invariant: no method
-//! changes anything; what is to be committed is returned.
+//! Implemented by `runtime/adapter`; used by the registry and by steps that start children. Invariant: no method has
+//! side effects; the caller commits what it returns.
 
 use super::input::VersionedInput;
 use crate::{
@@ -17,34 +17,34 @@ use serde_json::Value;
 use std::sync::Arc;
 use store::{Entry, ExecutionId, Put, Record, Task, TaskId, Timestamp};
 
-/// An execution as people see it.
+/// An execution, for display.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExecutionView {
-    /// The state, phase, trail and all else the engine keeps, and the workflow's data, as stored.
+    /// The state, phase, trail and other fields of the engine, and the workflow's data, as stored.
     pub body: Value,
-    /// The plan as the data stands.
+    /// The plan for the current data.
     pub plan: Plan,
-    /// Its digest; empty where the plan is not known, because only another version of the software can read it.
+    /// The digest of the plan; empty if only another version of the software can read it.
     pub digest: PlanDigest,
-    /// What it has started, in the order of its slots.
+    /// The children, in the order of its slots.
     pub children: Vec<Child>,
 }
 
-/// An execution as one that it starts looks at it.
+/// The authority of a parent, for its children.
 #[derive(Debug)]
 pub(crate) struct ParentAuthority {
-    /// Its plan, and the plan's digest.
+    /// The plan, and its digest.
     pub(crate) plan: Arc<(Plan, PlanDigest)>,
     pub(crate) authoriser: Option<Authoriser>,
-    /// Where the credential came from by which it was asked for.
+    /// The origin of the requester's credential.
     pub(crate) requester: Option<Provenance>,
 }
 
-/// What an execution waits for that does not come from the engine.
+/// The input from outside that an execution waits for.
 #[cfg(feature = "testing")]
 #[derive(Debug)]
 pub(crate) enum AwaitedInput {
-    /// Those whom the approval of this visit asks at this stage.
+    /// The approvers at this stage of the approval.
     People {
         visit: u32,
         stage: usize,
@@ -53,7 +53,7 @@ pub(crate) enum AwaitedInput {
     Nothing,
 }
 
-/// A decision that one person took alone.
+/// The use of break-glass.
 #[derive(Debug)]
 pub(crate) struct BreakGlassUse {
     pub(crate) approval: String,
@@ -61,7 +61,7 @@ pub(crate) struct BreakGlassUse {
     pub(crate) reason: String,
 }
 
-/// All that a transition asks the store to commit.
+/// Everything that a transition commits.
 #[derive(Debug)]
 pub(crate) struct TransitionCommit {
     pub(crate) record: Record,
@@ -72,23 +72,24 @@ pub(crate) struct TransitionCommit {
     pub(crate) edges: Vec<Edge>,
     /// The reason code, if this event parked the execution.
     pub(crate) parked: Option<&'static str>,
-    /// Who decided alone by this event, if anybody did.
+    /// The use of break-glass, if this event was one.
     pub(crate) break_glass: Option<BreakGlassUse>,
     /// The outcome, if this event finished it.
     pub(crate) finished: Option<Outcome>,
-    /// Whether it is over by when that was promised, if it was and this event finished it.
+    /// True if this event finished the execution before its promised end, false if after it. `None` without a
+    /// promise.
     pub(crate) met_promise: Option<bool>,
-    /// How an approval ended by this event, if one did.
+    /// The ruling, if this event ended an approval.
     pub(crate) ruled: Option<Ruling>,
-    /// What started it, if another execution did.
+    /// The parent, if another execution started this one.
     pub(crate) parent: Option<Parent>,
 }
 
 pub(crate) trait ErasedWorkflow<P>: Send + Sync {
     fn diagram(&self) -> Diagram;
-    /// The schema that it writes.
+    /// Returns the schema that it writes.
     fn schema(&self) -> u32;
-    /// An execution of an earlier schema as it is written now; `None` if it is so already.
+    /// Upgrades a record of an earlier schema. Returns `None` if it is current.
     fn upgrade(&self, record: &Record, at: Timestamp) -> Result<Option<Record>, Error>;
     fn open(
         &self,
@@ -102,9 +103,9 @@ pub(crate) trait ErasedWorkflow<P>: Send + Sync {
     fn directive(&self, record: &Record, ticket: TaskRef) -> Result<Directive<P>, Error>;
     fn show(&self, record: &Record) -> Result<ExecutionView, Error>;
     fn parent_authority(&self, record: &Record) -> Result<ParentAuthority, Error>;
-    /// How a finished execution ended; `None` while it is open.
+    /// Returns how a finished execution ended, or `None` while it is open.
     fn finished_child(&self, record: &Record) -> Result<Option<FinishedChild>, Error>;
-    /// The signal that an execution waits for as it stands; `None` while it waits for none.
+    /// Returns the signal that the execution waits for now.
     fn awaited_signal(&self, record: &Record) -> Result<Option<&'static str>, Error>;
     #[cfg(feature = "testing")]
     fn awaited_input(&self, record: &Record) -> Result<AwaitedInput, Error>;

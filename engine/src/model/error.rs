@@ -1,12 +1,12 @@
-//! What a call of the engine fails with.
+//! The errors of engine calls.
 
 use crate::{ActionError, Class, Refusal};
 use store::{ExecutionId, Fault};
 
-/// What a call of the [`Engine`](crate::Engine) can fail with.
+/// The errors of calls to the [`Engine`](crate::Engine).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The execution does not take the event.
+    /// The execution does not accept the event.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The store failed or refused.
@@ -15,9 +15,9 @@ pub enum Error {
     /// There is no such execution.
     #[error("there is no execution {0}")]
     NotFound(ExecutionId),
-    /// This engine does not know the workflow, or not in this schema; its executions are left alone.
+    /// This engine does not have the workflow in this schema, and does not change its executions.
     #[error(
-        "this engine has no workflow {workflow} with schema {schema}; run a version of Tenure that has it"
+        "this server has no workflow {workflow} with schema {schema}; run a version of Tenure that has it"
     )]
     NoWorker {
         /// The workflow's name.
@@ -28,65 +28,63 @@ pub enum Error {
     /// The execution's body cannot be decoded.
     #[error("execution {id} is unreadable: {why}")]
     Unreadable {
-        /// Which one.
+        /// The execution.
         id: ExecutionId,
-        /// What the decoder said.
+        /// The error of the decoder.
         why: String,
     },
-    /// The execution's content was destroyed with the record key of its tenant. What it was is still listed.
+    /// The execution's content was destroyed with the record key of its tenant. The execution stays listed.
     #[error("execution {id} cannot be read any more: {what}")]
     Destroyed {
-        /// Which one.
+        /// The execution.
         id: ExecutionId,
-        /// Whose key it was, and which.
+        /// The destroyed key and its tenant.
         what: String,
     },
-    /// The key of a request was used for a different one before.
+    /// The idempotency key was used for a different request before.
     #[error(
         "key {key:?} was used for a different request, which became execution {execution}; use a new key"
     )]
     KeyReused {
         /// The key.
         key: String,
-        /// What it started then.
+        /// The execution that the first request started.
         execution: ExecutionId,
     },
-    /// Policy asks for a second person before this command takes effect.
-    #[error("{command} needs a second person: propose it, and let another agree")]
+    /// Policy requires a second person before this command takes effect.
+    #[error("{command} needs a second person: propose it, and have another person confirm it")]
     NeedsSecond {
         /// The command.
         command: &'static str,
     },
-    /// There is no such proposal; it may have taken effect, or have been taken back.
+    /// The proposal does not exist: it may have taken effect or have been withdrawn.
     #[error("there is no proposal {id}")]
     NoProposal {
-        /// What was asked for.
+        /// The requested id.
         id: String,
     },
-    /// The workflow goes by the authority of a parent, and was asked for without one.
-    #[error("workflow {workflow} runs only as a child of an execution that is authorised: start that one")]
+    /// The workflow runs only on the authority of a parent.
+    #[error("workflow {workflow} runs only as a child of an authorised execution: start the parent")]
     NeedsParent {
         /// The workflow's name.
         workflow: String,
     },
-    /// A ledger action refused outside of any execution, as in a dry run.
+    /// A ledger action failed outside of an execution, as in a dry run.
     #[error(transparent)]
     Undecided(ActionError),
-    /// A decision had no turn in time, or other servers kept writing; nothing was changed.
-    #[error(
-        "too many decisions on {what} at once: this one had no turn in time, and nothing was changed; repeat it later"
-    )]
+    /// A decision had to wait too long for its turn, or other servers kept writing. Nothing was changed.
+    #[error("too many concurrent decisions on {what}: nothing was changed; repeat the call later")]
     Crowded {
         /// The document that the decisions change.
         what: String,
     },
-    /// Too many writers at once; nothing was changed.
-    #[error("execution {0} changed too often while this call was being decided; try again")]
+    /// Too many concurrent writers. Nothing was changed.
+    #[error("execution {0} changed too often during this call; try again")]
     Contended(ExecutionId),
 }
 
 impl Error {
-    /// Says at whom the error lies, and so whether the same call may succeed later.
+    /// Returns who caused the error, and so whether the same call may succeed later.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {

@@ -1,8 +1,8 @@
-//! What an execution is begun with, by whoever asks for it: another version of this program, perhaps.
+//! The input of a new execution. It may come from another version of this program.
 
 use serde_json::Value;
 
-/// What an execution is begun with: data as a schema has them, which may not be that of whoever begins it.
+/// The input of a new execution: data in the given schema, which may differ from this version's.
 #[derive(Clone, Debug)]
 pub(crate) struct VersionedInput {
     pub(crate) schema: u32,

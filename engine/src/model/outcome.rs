@@ -1,4 +1,4 @@
-//! How an execution ends, the edges that it takes, and the policy rule that can stand for an approval.
+//! Outcomes of executions, the edges that they take, and the policy rule that can replace an approval.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,37 +9,38 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Outcome {
-    /// It did what it was asked for.
+    /// It did what was requested.
     Completed,
-    /// Policy said no.
+    /// Policy rejected it.
     Rejected,
-    /// People said no.
+    /// People refused it.
     Refused,
-    /// Nobody decided, or nothing came, in time.
+    /// A decision or a signal did not arrive in time.
     Expired,
-    /// A failure turned it back, and everything was undone.
+    /// A failure caused its compensation; everything was undone.
     RolledBack,
-    /// A person cancelled it, and everything was undone.
+    /// A person cancelled it; everything was undone.
     Cancelled,
-    /// A person closed it by force; the leak report lists what was left.
+    /// A person terminated it; the leftovers are listed.
     Terminated,
 }
 
-/// A policy rule that stands for people: recorded in place of an approval.
+/// A policy rule that replaces an approval, as a waiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Which rule of which document.
+    /// The document and the rule.
     pub name: String,
     /// The document's version and digest.
     pub version: String,
 }
 
-/// A way from one state to another, as diagram, check and coverage see it.
+/// An edge from one state to another, as the diagram, the check and the coverage report it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Edge {
     /// The state it leaves.
     pub from: String,
-    /// What makes it be taken: `done`, `approved`, `refused`, `expired`, `escalated`, `extended`, `deadline`, `signal x`, a code, or a choice's label.
+    /// The label: `done`, `approved`, `refused`, `expired`, `escalated`, `extended`, `deadline`, `signal x`, a code,
+    /// or a choice's label.
     pub label: String,
     /// The state it leads to, or `[*]` at an end.
     pub to: String,

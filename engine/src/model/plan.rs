@@ -1,23 +1,24 @@
-//! What people decide on, and its digest.
+//! Plans, which approvers decide on, and their digests.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 
-/// What an execution will do, as its data says.
+/// The plan of an execution, derived from its data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// One line for lists, such as `onboard acme: 16 H100 in eu`.
     pub title: String,
-    /// What is decided: kind, count, model, region, isolation, object set, quotas, price, policy version. In the digest.
+    /// The approved part: kind, count, model, region, isolation, object set, quotas, price, policy version. In the
+    /// digest.
     pub decides: Value,
-    /// What may vary inside the decision, such as the nodes proposed. Shown, and outside the digest.
+    /// The part that may vary within the approval, such as the proposed nodes. Shown, and outside the digest.
     pub placement: Value,
 }
 
 impl Plan {
-    /// The SHA-256 of the workflow, its schema, and the decided part in canonical form.
+    /// Returns the SHA-256 of the workflow, its schema, and the approved part in canonical form.
     #[must_use]
     pub fn digest(&self, workflow: &str, schema: u32) -> PlanDigest {
         let mut canonical = String::new();
@@ -33,8 +34,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether all that `child` decides is decided here too: somewhere in [`Plan::decides`] there is a part that has every field
-    /// of the child's, with the same value; of a list, every item. A child that decides nothing by name is not covered.
+    /// Returns true if this plan covers `child`: somewhere in [`Plan::decides`] is an object that has every field of
+    /// the child's plan with the same value, and of each list every item. A child whose plan has no fields is not
+    /// covered.
     ///
     /// ```
     /// # use engine::Plan;
@@ -61,7 +63,7 @@ fn somewhere(whole: &Value, part: &Value) -> bool {
         }
 }
 
-/// `whole` says all that `part` does, and may say more.
+/// Returns true if `whole` contains every field and item of `part`.
 fn says(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -74,7 +76,7 @@ fn says(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// Names exactly one plan: `sha256:` and 64 hexadecimal digits.
+/// The digest of a plan: `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PlanDigest(pub String);
 
@@ -84,7 +86,7 @@ impl fmt::Display for PlanDigest {
     }
 }
 
-/// JSON with sorted keys and no spaces, whatever order the map type keeps.
+/// Writes JSON with sorted keys and without spaces.
 fn canonicalise(value: &Value, out: &mut String) {
     match value {
         Value::Object(fields) => {

@@ -2,7 +2,7 @@
 //!
 //! Returned by the core. Invariant: a refused event has changed nothing.
 
-/// Why an execution did not take an event. Nothing has changed.
+/// Why an execution did not accept an event. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It has ended.
@@ -11,72 +11,72 @@ pub enum Refusal {
     /// It is past its pivot.
     #[error("the execution is past its point of no return ({state}) and can only go forward")]
     ForwardOnly {
-        /// Where it passed.
+        /// The state in which it passed the pivot.
         state: String,
     },
-    /// The event belongs to a visit that is over.
+    /// The event belongs to an earlier visit.
     #[error("the event belongs to a state that has been left")]
     Stale,
-    /// The state does not take such an event.
+    /// The state does not accept such an event.
     #[error("{event} is not expected in state {state} while {phase}")]
     Unexpected {
-        /// Where the execution stands.
+        /// The current state.
         state: String,
-        /// What it is doing.
+        /// The current phase.
         phase: &'static str,
-        /// What was offered.
+        /// The event.
         event: &'static str,
     },
-    /// The execution does not wait for the signal as it stands.
+    /// The execution does not wait for the signal now.
     #[error(
         "signal {signal:?} is not awaited in state {state} while {phase}; {}",
-        awaited.map_or_else(|| "no signal is".to_owned(), |awaited| format!("the signal that is awaited now is {awaited:?}"))
+        awaited.map_or_else(|| "it waits for no signal".to_owned(), |awaited| format!("it waits for {awaited:?}"))
     )]
     SignalNotAwaited {
-        /// What was sent.
+        /// The signal.
         signal: String,
-        /// Where the execution stands.
+        /// The current state.
         state: String,
-        /// What it is doing.
+        /// The current phase.
         phase: String,
-        /// The signal that it waits for now.
+        /// The signal that it waits for.
         awaited: Option<&'static str>,
     },
-    /// The execution is unwinding already.
+    /// The execution is already compensating.
     #[error("the execution is already being rolled back")]
     Unwinding,
     /// The request is already in force.
     #[error("the execution is already {0}")]
     Already(&'static str),
-    /// Four eyes: the requester does not decide.
-    #[error("{person} asked for this execution and cannot decide on it: another person must")]
+    /// The requester cannot decide.
+    #[error("{person} requested this execution and cannot decide on it: another person must")]
     OwnRequest {
         /// The requester.
         person: String,
     },
-    /// No open seat of the approval is for any of the person's roles.
-    #[error("{person} holds none of the roles that are still asked for: {wanted}")]
+    /// The person has none of the roles of the open seats.
+    #[error("{person} holds none of the roles that are still needed: {wanted}")]
     NotEntitled {
-        /// Who tried.
+        /// The voter.
         person: String,
         /// The open seats.
         wanted: String,
     },
-    /// It cannot be mended so, as it stands.
-    #[error("it cannot be mended so: {why}")]
+    /// The repair is not possible now.
+    #[error("this repair is not possible: {why}")]
     Unrepairable {
         /// Why not, and what to do first.
         why: String,
     },
-    /// The repair is not one that could be made.
+    /// The repair is invalid.
     #[error("{field}: {why}")]
     BadRepair {
-        /// What is wrong with it.
+        /// The invalid field.
         field: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A person's word does not stand for what an action observes, or the workflow decides.
+    /// A repair cannot state an observation of an action or a decision of the workflow.
     #[error("{what}: {why}")]
     NotStatable {
         /// The action, or the field of the data.
@@ -84,105 +84,103 @@ pub enum Refusal {
         /// Why not, and what to do instead.
         why: String,
     },
-    /// Four eyes: whoever gave a command does not agree to it as another.
-    #[error("{person} gave the command: another person must agree to it")]
+    /// The person who gave a command cannot confirm it.
+    #[error("{person} gave the command: another person must confirm it")]
     SamePerson {
-        /// Who tried.
+        /// The person.
         person: String,
     },
-    /// Who stands for the requester does not decide either.
-    #[error("{person} stands in for {requester}, who asked for this execution: another person must decide")]
+    /// A person who acts for the requester cannot decide.
+    #[error(
+        "{person} has a delegation from {requester}, who requested this execution: another person must decide"
+    )]
     ForRequester {
-        /// Who tried, or for whom.
+        /// The voter, or the person voted for.
         person: String,
         /// The requester.
         requester: String,
     },
-    /// Four eyes: who decides is not another person than somebody who asked or has decided.
+    /// The voter is not separate from a requester or another voter.
     #[error(
-        "the vote of {person} does not count as that of another person than {}: {}; {person} counts with a credential of their own, after `tenure user enrol` and `tenure login --enrol`, or after signing in through the identity provider",
+        "{person} is not independent of {}: {}; the vote is refused; {person} can vote with a credential of their own: use `tenure user enrol` and `tenure login --enrol`, or sign in through the identity provider",
         tie.with,
         tie.describe(person)
     )]
     NotSeparate {
-        /// Who tried.
+        /// The voter.
         person: String,
-        /// What joins them.
+        /// The tie with the other person.
         tie: crate::Tie,
     },
     /// No delegation covers the vote.
-    #[error("no delegation lets {person} vote for {from} at this moment; ask {from}, or an admin, for one")]
+    #[error("no active delegation allows {person} to vote for {from}; ask {from} or an admin for one")]
     NotDelegated {
         /// Who tried.
         person: String,
-        /// For whom.
+        /// The person voted for.
         from: String,
     },
-    /// A decision that must be explained is not.
-    #[error("reason: a decision like this needs one of at least {least} characters")]
+    /// The decision needs a reason.
+    #[error("reason: this decision needs a reason of at least {least} characters")]
     ReasonMissing {
-        /// Its least length.
+        /// The shortest reason, in characters.
         least: u32,
     },
-    /// Policy does not let the person decide alone.
-    #[error(
-        "{person} may not break the glass here, and decide alone; policy lets {wanted} do so, in their own right"
-    )]
+    /// Policy does not allow the person to use break-glass.
+    #[error("{person} may not use break-glass here; policy allows it to: {wanted}, in their own right")]
     NoBreakGlass {
-        /// Who tried.
+        /// The person.
         person: String,
-        /// Who may.
+        /// The roles that may.
         wanted: String,
     },
-    /// Nobody destroys alone.
-    #[error("{state} destroys data, and policy lets nobody decide on that alone: ask those who hold a seat")]
+    /// Break-glass is not allowed for a destruction.
+    #[error("{state} destroys data, and policy does not allow break-glass for that: ask the approvers")]
     BreakGlassDestroys {
-        /// Where data would be destroyed.
+        /// The state that destroys data.
         state: String,
     },
-    /// There is no vote to take back.
-    #[error("{person} has no vote here that could be taken back")]
+    /// There is no vote to withdraw.
+    #[error("{person} has no vote to withdraw")]
     NoVote {
         /// Who tried.
         person: String,
     },
-    /// The approval has expired, whether or not its timer has been dealt with.
-    #[error("the approval has expired; ask anew")]
+    /// The approval has expired, even if its timer has not been handled yet.
+    #[error("the approval has expired; submit a new request")]
     TooLate {
-        /// When it did.
+        /// The deadline.
         deadline: store::Timestamp,
     },
-    /// A ruling never changes. One that still stands open waits for a paused execution to be resumed.
+    /// The approval is decided, and the execution is paused. A ruling never changes.
     #[error(
-        "it is decided already: {}, which takes effect when the execution is resumed: resume it, or cancel it",
+        "the approval is already decided ({}); the decision takes effect when the execution is resumed: resume it, or cancel it",
         ruling.name()
     )]
     Decided {
-        /// How.
+        /// The ruling.
         ruling: crate::Ruling,
     },
-    /// One person, one vote.
+    /// Each person has one vote.
     #[error("{person} has already voted")]
     VotedBefore {
         /// Who tried.
         person: String,
     },
-    /// The vote was cast on another plan than the one that stands.
-    #[error(
-        "the vote is for plan {offered}, but the plan that stands is {current}: read it again and decide anew"
-    )]
+    /// The plan has changed since the voter saw it.
+    #[error("the vote is for plan {offered}, but the current plan is {current}: read it and vote again")]
     PlanChanged {
-        /// The digest voted for.
+        /// The digest in the vote.
         offered: String,
-        /// The digest to be voted for.
+        /// The current digest.
         current: String,
     },
-    /// An engine of another version, which was asked because this one cannot read the execution, refused.
+    /// An engine of another version, which can read the execution, refused the event.
     #[error("{said}")]
     Elsewhere {
-        /// The code of its refusal.
+        /// The code of the refusal.
         code: String,
-        /// Why, in its words.
+        /// Its message.
         said: String,
     },
 }

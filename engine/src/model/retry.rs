@@ -1,4 +1,4 @@
-//! When to try again: policy as data, the same answer on every engine and after every restart.
+//! Retry policies as data. Every engine computes the same delays, also after a restart.
 
 use crate::{DAY, MINUTE, SECOND};
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ pub struct RetryPolicy {
     pub first: Duration,
     /// Each wait is this many times the one before. Default 2.
     pub factor: u32,
-    /// No wait is longer. Default 30 s.
+    /// The longest wait. Default 30 s.
     pub cap: Duration,
-    /// Attempts in all, the first included. Default 6.
+    /// The number of attempts, the first included. Default 6.
     pub attempts: u32,
-    /// No attempt begins later than this after the first was due; bounds polling too. Default 1 day.
+    /// The longest time from the first attempt to the start of the last; also bounds polling. Default 1 day.
     pub budget: Duration,
-    /// Codes that are not worth another attempt, whatever their class.
+    /// Error codes that are never retried, whatever their class.
     pub never: Vec<String>,
 }
 
@@ -28,14 +28,14 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// For compensations: patient, since giving up leaves something behind.
+    /// The policy of compensations: more attempts, because giving up leaves effects behind.
     #[must_use]
     pub fn patient() -> Self {
         Self { cap: 5 * MINUTE, attempts: 20, ..Self::default() }
     }
 
-    /// The wait after `failed` attempts (at least one), or `None` when it was the last. `seed` spreads simultaneous failures
-    /// over the second half of the wait. Whether the budget has room for it is for the caller to see.
+    /// Returns the wait after `failed` attempts (at least one), or `None` after the last. `seed` spreads simultaneous
+    /// failures over the second half of the wait. The caller checks the budget.
     #[must_use]
     pub fn delay(&self, failed: u32, seed: u64) -> Option<Duration> {
         if failed >= self.attempts {
@@ -47,7 +47,7 @@ impl RetryPolicy {
     }
 }
 
-/// A fraction of `span` that `seed` picks.
+/// Returns a fraction of `span` that depends on `seed`.
 fn spread(span: Duration, seed: u64) -> Duration {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     // Multiplication by a large odd constant (Knuth, TAOCP 6.4) scatters neighbouring seeds.
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_lies_between_half_and_the_whole_of_its_step() {
+    fn a_wait_is_between_half_and_all_of_its_step() {
         let policy = RetryPolicy::default();
         for seed in 0..1_000 {
             let wait = policy.delay(3, seed).unwrap();

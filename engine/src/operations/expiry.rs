@@ -1,7 +1,7 @@
-//! Removes documents of the engine itself that are kept no longer: idempotency keys of starts, and batches that have ended.
+//! Removes expired documents of the engine itself: idempotency keys of starts, and ended batches.
 //!
-//! Called by the server's housekeeping. Invariant: a key stays as long as its execution is open, and nothing of a tenant under a
-//! legal hold goes. Each removal rests on the version that was read.
+//! Called by the server's housekeeping. Invariant: a key stays while its execution is open, and no document of a
+//! tenant under a legal hold is removed. Each removal is conditional on the version that was read.
 
 use crate::{
     Engine, Error,
@@ -12,19 +12,19 @@ use crate::{
 use std::collections::BTreeSet;
 use store::{Commit, CompositeKey, Document, Put, Read, Timestamp};
 
-/// How many days a key starts nothing again, at least; longer while its execution is open.
+/// The least number of days that a key is retained; longer while its execution is open.
 const REQUEST_KEY_DAYS: u32 = 30;
-/// How many days a batch is kept once it has ended.
+/// The number of days that an ended batch is retained.
 const BATCH_DAYS: u32 = 90;
-/// Documents read, and removed by one commit, at the most.
+/// The most documents that are read at once, and removed in one commit.
 const PAGE: usize = 200;
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Removes idempotency keys of starts and ended batches that are kept no longer, but none of the tenants that are `held`, and
-    /// returns how many documents that were.
+    /// Removes expired idempotency keys and batches, except those of the tenants in `held`. Returns the number of
+    /// documents.
     ///
     /// # Errors
-    /// The store's. What was removed before stays so; the rest goes with the next call.
+    /// Returns the store's error. Earlier removals stay; the next call continues.
     pub async fn expire_own_documents(&self, held: &BTreeSet<String>) -> Result<u64, Error> {
         let keys = self.expire_request_keys(held).await?;
         Ok(keys.saturating_add(self.expire_batches(held).await?))
@@ -65,7 +65,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 let Ok(batch) = serde_json::from_slice::<Batch>(&found.body) else { continue };
                 let ended =
                     batch.ended_at.filter(|ended| is_over(*ended, BATCH_DAYS, self.inner.clock.now()));
-                // One of no tenant has executions of all.
+                // A batch without a tenant has executions of all tenants.
                 let is_held = batch.tenant.as_ref().map_or(!held.is_empty(), |tenant| held.contains(tenant));
                 if ended.is_none() || is_held {
                     continue;
@@ -80,7 +80,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Before the batch itself, so that an interrupted removal finds it again.
+    /// The items go before the batch, so that the next run continues an interrupted removal.
     async fn remove_items(&self, batch: &str) -> Result<u64, Error> {
         let (prefix, mut gone) = (CompositeKey::of(&[&batch]).prefix(), 0_u64);
         loop {
@@ -93,8 +93,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Removes documents if they are as they were read, and returns how many that were. If one was written meanwhile all stay for the
-    /// next time.
+    /// Removes documents if they are unchanged, and returns their number. If one has changed, all stay until the next
+    /// run.
     async fn remove_as_read(&self, old: &[Document]) -> Result<u64, Error> {
         if old.is_empty() {
             return Ok(0);

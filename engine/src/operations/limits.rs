@@ -1,4 +1,4 @@
-//! What operators see of limits, and what they do about them.
+//! The status of limits, and the commands of operators on them.
 
 use crate::{
     Breaker, Deferral, Engine, Entity as _, Error, KeyClosure, Limit, LimitError, Limiter, Permit,
@@ -7,45 +7,45 @@ use crate::{
 use std::collections::BTreeMap;
 use store::{ExecutionId, TaskId, Timestamp};
 
-/// How one key stands, or what a pattern of keys allows.
+/// The status of one key or pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyStatus {
     /// The key or pattern.
     pub key: String,
-    /// What is allowed there, by its own limit or by that of a pattern.
+    /// The limit: its own or that of a pattern.
     pub limit: Option<Limit>,
-    /// Who is inside, on any engine of the store.
+    /// The permits in use, on all engines of the store.
     pub permits: Vec<Permit>,
-    /// Attempts that wait here in this process.
+    /// The number of attempts that wait in this process.
     pub queued: usize,
-    /// Since when the one that has waited longest does.
+    /// Since when the oldest of them waits.
     pub oldest: Option<Timestamp>,
-    /// Nothing is let in.
+    /// The closure.
     pub closed: Option<KeyClosure>,
-    /// How its breaker stands.
+    /// The state of its breaker.
     pub breaker: Breaker,
 }
 
-/// An attempt that waits at a key.
+/// An attempt that waits for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingAttempt {
     /// Its task.
     pub task: TaskId,
     /// The key.
     pub key: String,
-    /// Since when it has waited, whichever key it was at before.
+    /// Since when it has waited, for any key.
     pub since: Timestamp,
-    /// When it is looked at again if nobody wakes it.
+    /// When it tries again unless it is woken.
     pub due: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: Deferral,
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Every limit, and every key that has something to tell, by key.
+    /// Returns the status of every limit and of every key with some state, by key.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn limit_statuses(&self) -> Result<Vec<KeyStatus>, Error> {
         let rules = self.rules().await?;
         let now = self.inner.clock.now();
@@ -76,10 +76,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(all.into_values().collect())
     }
 
-    /// How `key` stands: also one that has nothing to tell, if a limit of its own or of a pattern governs it.
+    /// Returns the status of `key`. A key without state has one if a limit applies to it.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn limit_status(&self, key: &str) -> Result<Option<KeyStatus>, Error> {
         if let Some(found) = self.limit_statuses().await?.into_iter().find(|row| row.key == key) {
             return Ok(Some(found));
@@ -99,7 +99,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }))
     }
 
-    /// What the attempts of an execution wait for in this process, by slot. Positions are as they are now.
+    /// Returns the keys that the attempts of an execution wait for in this process, by slot, with their current
+    /// positions.
     #[must_use]
     pub fn waiting_attempts(&self, id: ExecutionId) -> Vec<WaitingAttempt> {
         let now = self.inner.clock.now();
@@ -120,10 +121,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         found.into_iter().map(|(waiting, _)| waiting).collect()
     }
 
-    /// Puts a limit into force, in place of one for the same key. Running attempts are not interrupted.
+    /// Sets a limit, and replaces one for the same key. Running attempts continue.
     ///
     /// # Errors
-    /// [`LimitError`] in the inner result when a field is at fault; otherwise the store's.
+    /// Returns a [`LimitError`] in the inner result for an invalid field; otherwise the store's error.
     pub async fn set_limit(&self, limit: Limit) -> Result<Result<Limit, LimitError>, Error> {
         if let Err(error) = limit.validate() {
             return Ok(Err(error));
@@ -138,10 +139,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Ok(limit))
     }
 
-    /// Takes a limit back; false when there is none.
+    /// Removes a limit. Returns false if it does not exist.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn remove_limit(&self, key: &str) -> Result<bool, Error> {
         let there = self
             .transact(true, |view| {
@@ -154,14 +155,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(there)
     }
 
-    /// Lets nothing more in at `key`, until a moment or until it is opened. What is inside goes on.
+    /// Closes `key` until a moment or until it is opened. Running attempts continue.
     ///
     /// # Errors
-    /// [`LimitError`] in the inner result when it is no key; otherwise the store's.
+    /// Returns a [`LimitError`] in the inner result for an invalid key; otherwise the store's error.
     pub async fn close_key(&self, key: &str, closed: KeyClosure) -> Result<Result<(), LimitError>, Error> {
         if key.ends_with('*') {
-            let why =
-                "a pattern cannot be closed: name a key, such as cluster/eu-1, and close each by itself";
+            let why = "a pattern cannot be closed: close each key, such as cluster/eu-1, separately";
             return Ok(Err(LimitError { field: "key", why: why.into() }));
         }
         if let Err(error) = check_key(key) {
@@ -175,10 +175,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Ok(()))
     }
 
-    /// Opens `key`, whoever closed it, and mends its breaker; false when nothing was to be opened.
+    /// Opens `key` and resets its breaker. Returns false if it was open.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn open_key(&self, key: &str) -> Result<bool, Error> {
         let opened = self
             .transact(true, |view| {
@@ -197,7 +197,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(opened)
     }
 
-    /// Wakes whoever could be let in by what an operator has changed.
+    /// Wakes all tasks that may be able to start after a change by an operator.
     async fn wake_all_waiters(&self) -> Result<(), Error> {
         self.inner.limits.forget_rules();
         let (rules, now) = (self.rules().await?, self.inner.clock.now());

@@ -1,8 +1,8 @@
-//! Executions of earlier versions: how many are open, which this engine can take over, and bringing them up to date.
+//! Migration of executions of earlier versions: counts the open ones, and upgrades the readable ones.
 //!
-//! An execution is brought up to date by itself with its next event; until then it rests as it was written, and several
-//! schemas of one workflow lie side by side. [`Engine::migrate`] does so at once, so that the code that reads an old
-//! schema can be removed. One that this version cannot read is never touched, and said to be in the way.
+//! An execution is upgraded with its next event; until then it is stored as it was written, so a workflow may have
+//! several schemas in the store. [`Engine::migrate`] upgrades all at once, so that the code for an old schema can be
+//! removed. An execution that this version cannot read is never changed, and is reported.
 
 use crate::{Engine, Error};
 use serde::Serialize;
@@ -10,26 +10,26 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use store::{Commit, Entry, ExecutionId, Filter, Record, Revision, Sequence, Write};
 
-/// Executions read in one go.
+/// The page size of reads.
 const PAGE: usize = 500;
-/// How often an execution is read again that moves while it is migrated.
+/// How often a migration is retried after a conflict.
 const MAX_TRIES: usize = 8;
 
-/// The open executions of one workflow at one schema.
+/// The number of open executions of one workflow at one schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SchemaUsage {
     /// The workflow.
     pub workflow: String,
-    /// The schema at which they were last written.
+    /// The schema of their last write.
     pub schema: u32,
-    /// How many are open.
+    /// The number of open executions.
     pub open: u64,
-    /// The schema that this engine writes; `None` if it has no such workflow.
+    /// The schema that this engine writes; `None` if it does not have the workflow.
     pub here: Option<u32>,
 }
 
 impl SchemaUsage {
-    /// How this engine stands to them: `current`, `older` (it reads them), or `no_worker` (it leaves them alone).
+    /// Returns `current`, `older` (this engine can read them) or `no_worker` (it cannot).
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.here {
@@ -40,31 +40,31 @@ impl SchemaUsage {
     }
 }
 
-/// An open execution that is not of the version that this engine writes.
+/// An open execution with another schema than this engine writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// The execution as it rests, or rested.
+    /// The execution as it is, or was, stored.
     pub record: Record,
-    /// What becomes of it.
+    /// The result.
     pub answer: MigrationAnswer,
 }
 
-/// Whether an execution can be brought up to date.
+/// The result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MigrationAnswer {
-    /// It would be of this schema.
+    /// It would get this schema.
     Planned(u32),
-    /// It is of this schema by now.
+    /// It now has this schema.
     Migrated(u32),
-    /// It cannot, and nothing was changed: in words.
+    /// It cannot be migrated, and nothing was changed; the reason.
     Refused(String),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The open executions by workflow and schema; registered workflows without any are listed with none.
+    /// Returns the open executions by workflow and schema. Registered workflows without any are listed with zero.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn schema_usage(&self) -> Result<Vec<SchemaUsage>, Error> {
         let here = |workflow: &str| self.inner.workflows.get(workflow).map(|machine| machine.schema());
         let own = self.inner.workflows.iter();
@@ -81,11 +81,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(counts.into_iter().map(row).collect())
     }
 
-    /// The open executions, of `workflow` or all, that are not of the version that this engine writes, oldest first, and whether
-    /// each can be brought up to date. Changes nothing.
+    /// Returns the open executions, of `workflow` or all, whose schema is not current, oldest first, and whether each
+    /// can be migrated. Changes nothing.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn outdated(&self, workflow: Option<&str>) -> Result<Vec<Migration>, Error> {
         let mut found = Vec::new();
         let take = |record: Record| match self.upgrade_of(&record) {
@@ -99,11 +99,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(found)
     }
 
-    /// Brings them up to date, each by a commit of its own on the revision that was read, with a line in its journal. What an
-    /// execution does is not changed, nor is what it waits for.
+    /// Migrates them, each in its own commit with a journal entry. Neither their state nor their waits change.
     ///
     /// # Errors
-    /// The store's. An execution that is refused is answered, and the others are migrated.
+    /// Returns the store's error. Executions that cannot be migrated are in the result, and the others are migrated.
     pub async fn migrate(&self, workflow: Option<&str>, by: &str) -> Result<Vec<Migration>, Error> {
         let mut all = self.outdated(workflow).await?;
         for migration in &mut all {
@@ -118,7 +117,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         for _ in 0..MAX_TRIES {
             let record = self.record(id).await?;
             let next = match self.upgrade_of(&record) {
-                // Its own next event was quicker.
+                // The execution's own next event was faster.
                 Ok(None) => return Ok(MigrationAnswer::Migrated(record.schema)),
                 Ok(Some(next)) => next,
                 Err(why) => return Ok(MigrationAnswer::Refused(why)),
@@ -139,7 +138,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(MigrationAnswer::Refused(Error::Contended(id).to_string()))
     }
 
-    /// The record as this engine would write it; `None` if it is so. In words, why it cannot.
+    /// Returns the record as this engine writes it, or `None` if it is current. The error says why it cannot be
+    /// migrated.
     fn upgrade_of(&self, record: &Record) -> Result<Option<Record>, String> {
         let machine = self.machine(&record.workflow, record.schema).map_err(|e| e.to_string())?;
         machine.upgrade(record, self.inner.clock.now()).map_err(|error| match error {
@@ -163,7 +163,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// The commit of a migration.
+/// Returns the commit of a migration.
 fn migration_commit(before: &Record, next: Record, by: &str) -> Commit {
     let detail = json!({ "from_schema": before.schema, "to_schema": next.schema });
     let entry = Entry {

@@ -1,5 +1,4 @@
-//! What operators and servers ask of an engine beside events: queries, proposals, pending work, migration, retention
-//! and limits.
+//! Operations for operators and servers: queries, proposals, pending work, migration, retention and limits.
 //!
 //! Called by the API and the CLI. Invariant: a change of an execution goes through `Engine::commit` like any event.
 

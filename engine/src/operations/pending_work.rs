@@ -1,4 +1,4 @@
-//! What a held store would have performed: shown to whoever is to let it go. Changes nothing.
+//! Lists the work that a held store would run after its release. Changes nothing.
 
 use crate::{
     Engine, ErasedAction, Error, Repeat, TaskRef,
@@ -13,55 +13,55 @@ use crate::{
 use serde::Serialize;
 use store::{ExecutionId, Filter, Page, Record, Task, Timestamp};
 
-/// Work that waits in the store.
+/// A task of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingTask {
-    /// The execution as it stands.
+    /// The execution.
     pub record: Record,
-    /// Which of the slots of its state; 0 where there is one.
+    /// The slot of its state; 0 if there is only one.
     pub slot: u32,
-    /// When it is due, in milliseconds of the epoch.
+    /// When it is due, in milliseconds since 1970.
     pub due: Timestamp,
-    /// What it is.
+    /// The work.
     pub work: PendingWork,
 }
 
-/// What is done when work falls due.
+/// The kinds of work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "does")]
 pub enum PendingWork {
-    /// Calls the outside. What was scheduled before a hold is asked about first.
+    /// Calls an external system. If the task was scheduled before a hold, the engine probes first.
     Calls {
-        /// The action, by its name.
+        /// The name of the action.
         action: String,
-        /// Whether it takes back what an earlier step made.
+        /// True for an undo.
         undo: bool,
-        /// What comes when nobody can tell whether it was done: `repeated` under the same key, or `parked` as unknown.
+        /// The next step if the outcome stays unknown: `repeated` with the same key, or `parked`.
         untold: &'static str,
     },
-    /// Decides on the books, or about a child: within the store alone.
+    /// Decides on documents, or about a child, only within the store.
     Decides {
-        /// The action, by its name.
+        /// The name of the action.
         action: String,
     },
-    /// Lets a moment pass: a deadline, a reminder, a promise.
+    /// Handles a timer: a deadline, a reminder or a promised end.
     Rings,
-    /// Passes a word of another execution on.
+    /// Delivers a message of another execution.
     Tells,
-    /// Nothing: the execution is paused, has moved on, or fails here.
+    /// Nothing: the execution is paused, has left that state, or fails.
     Nothing,
-    /// Not known to this version: the workflow, its schema, or what is written there.
+    /// This version does not have the workflow, its schema, or the kind of message.
     Unknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The work of up to `limit` open executions, the oldest first and after `after`.
+    /// Returns the work of up to `limit` open executions, oldest first, after `after`.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn pending_tasks(
         &self,
         after: Option<ExecutionId>,
@@ -98,10 +98,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Ends the hold of the store that began at `since`, and goes to work. Says whether there was such a one.
+    /// Releases the hold of the store that began at `since`, and starts to work. Returns false if there is no such
+    /// hold.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn unhold(&self, since: Timestamp) -> Result<bool, Error> {
         let ended = self.inner.store.unhold(since).await?;
         self.inner.wakeup.notify();

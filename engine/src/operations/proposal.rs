@@ -1,5 +1,5 @@
-//! Commands that need a second person: kept until another agrees, bound to the very state of the execution that was
-//! seen.
+//! Commands that need a second person: stored until another person confirms them, and bound to the revision of the
+//! execution.
 
 use crate::{
     Attribution, Edge, Engine, Error, Event, Provenance, Refusal,
@@ -13,34 +13,34 @@ use store::{Commit, ExecutionId, Key, Page, Put, Read, Revision, Timestamp};
 /// A command that waits for a second person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// Names it: the execution, a dot, and its revision. One at a time for each.
+    /// The id: the execution, a dot, and its revision. There is one at a time for each.
     pub id: String,
-    /// What it is about.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Its revision when the command was given: once it has moved on, the command is void.
+    /// The execution's revision at the time of the command. If the execution changes, the command is void.
     pub revision: Revision,
-    /// What the execution runs.
+    /// The workflow.
     pub workflow: String,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// Where it stands.
+    /// The state.
     pub state: String,
     /// The command.
     pub command: Event,
-    /// Who gave it.
+    /// The person who gave it.
     pub by: String,
-    /// Where the credential came from by which it was given; none where that was not recorded.
+    /// The origin of that person's credential; `None` if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_from: Option<Provenance>,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// When.
     pub at: Timestamp,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandResult {
     /// It took effect.
@@ -49,33 +49,34 @@ pub enum CommandResult {
     Proposed(Box<Proposal>),
 }
 
-/// What a command would do, decided as it would be and not kept.
+/// The result of a dry run of a command. The changes are discarded.
 #[derive(Clone, Debug, Serialize)]
 pub struct CommandPreview {
-    /// The state it would lead to.
+    /// The new state.
     pub state: String,
-    /// The phase.
+    /// The new phase.
     pub phase: String,
-    /// The ways taken.
+    /// The edges taken.
     pub edges: Vec<Edge>,
-    /// The workflow's data afterwards.
+    /// The new data of the workflow.
     pub data: Value,
-    /// The slots of the state afterwards.
+    /// The new slots.
     pub slots: Value,
-    /// A second person would have to agree.
+    /// True if a second person must confirm it.
     pub needs_second: bool,
-    /// The trail afterwards, as it is stored.
+    /// The new trail, as it is stored.
     #[serde(skip)]
     pub trail: Value,
-    /// What would stay behind for good, if it would be finished.
+    /// The effects that would remain if it finished the execution.
     #[serde(skip)]
     pub left: Value,
-    /// Whether it would be on its way back.
+    /// True if it would start a compensation.
     #[serde(skip)]
     pub unwinds: bool,
 }
 
-/// How [`Options::second_person`](crate::Options::second_person) names a command; `None` for what is no command of a person.
+/// Returns the name of a command for [`Options::second_person`](crate::Options::second_person), or `None` for other
+/// events.
 #[must_use]
 pub fn command_name(event: &Event) -> Option<&'static str> {
     match event {
@@ -130,7 +131,7 @@ fn attribution_of(event: &Event) -> Option<&Attribution> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Whether policy asks for a second person before `event` takes effect.
+    /// Returns true if policy requires a second person for `event`.
     #[must_use]
     pub fn needs_second_person(&self, event: &Event) -> bool {
         command_name(event).is_some_and(|name| self.inner.options.second_person.contains(name))
@@ -143,10 +144,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Takes a person's command: at once, or, where policy asks for a second person, as a proposal.
+    /// Applies a command at once, or stores a proposal if policy requires a second person.
     ///
     /// # Errors
-    /// As [`Engine::deliver`] and [`Engine::deliver_at`]; what would be refused is not proposed.
+    /// Same as [`Engine::deliver`] and [`Engine::deliver_at`]. A command that would be refused is not proposed.
     pub async fn command(
         &self,
         id: ExecutionId,
@@ -156,10 +157,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.command_from(id, event, revision, None).await
     }
 
-    /// The same, given by a credential that came from there: who agrees to it is held against that.
+    /// Applies a command, and records the origin of the credential. The second person must be separate from it.
     ///
     /// # Errors
-    /// As [`Engine::command`].
+    /// Same as [`Engine::command`].
     pub async fn command_from(
         &self,
         id: ExecutionId,
@@ -213,19 +214,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Agrees to a proposal as a second person, and lets it take effect with the same commit.
+    /// Confirms a proposal as the second person, and applies it in the same commit.
     ///
     /// # Errors
-    /// [`Error::NoProposal`]; [`Refusal::SamePerson`]; [`store::Error::Conflict`] when the execution has moved on, which
-    /// makes the proposal void.
+    /// Returns [`Error::NoProposal`]; [`Refusal::SamePerson`]; [`store::Error::Conflict`] if the execution has
+    /// changed, which makes the proposal void.
     pub async fn approve_proposal(&self, proposal: &str, by: &str) -> Result<Revision, Error> {
         self.approve_proposal_as_read(self.proposal(proposal).await?, by).await
     }
 
-    /// The same, of a proposal as it was read: of no other one that has taken its place since.
+    /// Confirms a proposal as it was read, and no later one with the same id.
     ///
     /// # Errors
-    /// As [`Engine::approve_proposal`]; [`store::Error::Conflict`] when it is not the one that was read.
+    /// Same as [`Engine::approve_proposal`]; [`store::Error::Conflict`] if the proposal has changed.
     pub async fn approve_proposal_as_read(
         &self,
         (proposal, read): (Proposal, Read),
@@ -233,8 +234,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Revision, Error> {
         let record = self.record(proposal.execution).await?;
         if record.revision != proposal.revision {
-            let what =
-                format!("execution {} has moved on, so the proposal is void; what it", proposal.execution);
+            let what = format!("execution {} has changed, so the proposal is void; it", proposal.execution);
             return Err(store::Error::Conflict { what }.into());
         }
         let event = Event::Seconded { event: Box::new(proposal.command), by: by.to_owned() };
@@ -245,10 +245,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.commit(Some(proposal.revision), next, None, also).await
     }
 
-    /// Takes a proposal back as it was read; whoever may command may, the proposer or another.
+    /// Withdraws a proposal as it was read. Anyone who may give the command may withdraw it.
     ///
     /// # Errors
-    /// [`store::Error::Conflict`] when it is gone, or not the one that was read; the store's.
+    /// Returns [`store::Error::Conflict`] if it is gone or has changed, or the store's error.
     pub async fn drop_proposal(&self, (_, read): (Proposal, Read)) -> Result<(), Error> {
         let gone = Put { key: read.key.clone(), body: None };
         let commit = Commit { reads: vec![read], documents: vec![gone], ..Commit::default() };
@@ -256,10 +256,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(())
     }
 
-    /// A proposal by its id.
+    /// Returns a proposal by its id.
     ///
     /// # Errors
-    /// [`Error::NoProposal`], or the store's.
+    /// Returns [`Error::NoProposal`] or the store's error.
     pub async fn proposal(&self, id: &str) -> Result<(Proposal, Read), Error> {
         let key = Key::new(collection::PROPOSALS, id);
         let found = self.inner.store.document(&key).await?;
@@ -267,10 +267,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok((parse(&found)?, Read { key, version: Some(found.version) }))
     }
 
-    /// Proposals, oldest execution first.
+    /// Returns proposals, oldest execution first.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn proposals(
         &self,
         after: Option<&str>,
@@ -281,10 +281,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Page { items, next: page.next })
     }
 
-    /// What a command would lead to. Nothing is kept.
+    /// Dry run of a command. The changes are discarded.
     ///
     /// # Errors
-    /// As [`Engine::deliver`].
+    /// Same as [`Engine::deliver`].
     pub async fn preview(&self, id: ExecutionId, event: Event) -> Result<CommandPreview, Error> {
         let record = self.record(id).await?;
         let needs_second = self.needs_second_person(&event);

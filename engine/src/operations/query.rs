@@ -1,4 +1,4 @@
-//! Reading an engine: executions, their history, and what people are asked.
+//! Queries: executions, their history, and their approvals.
 
 use crate::{
     ApprovalRecord, Child, Engine, Error, ExecutionView, Plan, PlanDigest, Review,
@@ -7,11 +7,11 @@ use crate::{
 use store::{CompositeKey, Document, Entry, ExecutionId, Filter, Found, Key, Page, Query, Record, Sequence};
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The execution in full. Of one that only another version can read, what is stored is shown, with the plan that people
-    /// were last asked about; without one if they were not.
+    /// Returns the full execution. If only another version can read it, returns the stored data with the plan of its
+    /// last approval, if there was one.
     ///
     /// # Errors
-    /// As [`Engine::record`], and when it cannot be decoded.
+    /// Same as [`Engine::record`]; an error if it cannot be decoded.
     pub async fn execution(&self, id: ExecutionId) -> Result<(Record, ExecutionView), Error> {
         let record = self.record(id).await?;
         let machine = self.machine(&record.workflow, record.schema);
@@ -29,10 +29,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok((record, ExecutionView { children, ..shown }))
     }
 
-    /// What an execution has started, open or finished, in the order of its states and slots.
+    /// Returns the children of an execution, open or finished, in the order of its states and slots.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
         let (mut children, mut after): (Vec<Child>, Option<String>) = (Vec::new(), None);
         let prefix = CompositeKey::of(&[&id]).prefix();
@@ -51,20 +51,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(children)
     }
 
-    /// Those of an execution's children that have not ended.
+    /// Returns the children that have not ended.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn open_children(&self, id: ExecutionId) -> Result<Vec<Child>, Error> {
         let mut children = self.children(id).await?;
         children.retain(|child| child.outcome.is_none());
         Ok(children)
     }
 
-    /// The whole history of an execution.
+    /// Returns the full history of an execution.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Entry>, Error> {
         let (mut entries, mut after) = (Vec::new(), None);
         loop {
@@ -77,16 +77,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// What an attempt of an execution said last of how far it is, if one is under way in this process and has said anything.
+    /// Returns the latest progress of an attempt, if one is running in this process and has reported any.
     #[must_use]
     pub fn progress_note(&self, id: ExecutionId) -> Option<String> {
         self.inner.limits.progress_note(id)
     }
 
-    /// Executions that `filter` accepts, oldest first.
+    /// Returns executions that match `filter`, oldest first.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn list(
         &self,
         filter: &Filter,
@@ -96,10 +96,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(self.inner.store.list(filter, after, limit).await?)
     }
 
-    /// Executions that `query` accepts, oldest first; a page may end early and say so.
+    /// Returns executions that match `query`, oldest first. A page may be incomplete and then has `partial` set.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn search(
         &self,
         query: &Query,
@@ -109,10 +109,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(self.inner.store.search(query, after, limit).await?)
     }
 
-    /// The open approvals, oldest execution first.
+    /// Returns the open approvals, oldest execution first.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn approvals(
         &self,
         after: Option<&str>,
@@ -123,10 +123,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Page { items, next: page.next })
     }
 
-    /// One approval by its id, open or closed.
+    /// Returns one approval by its id, open or closed.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn approval_record(&self, id: &str) -> Result<Option<ApprovalRecord>, Error> {
         for place in [collection::OPEN, collection::CLOSED] {
             if let Some(found) = self.inner.store.document(&Key::new(place, id)).await? {
@@ -136,28 +136,28 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(None)
     }
 
-    /// Decisions that people took alone and nobody has reviewed, oldest execution first.
+    /// Returns the break-glass decisions that wait for a review, oldest execution first.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn reviews(&self, after: Option<&str>, limit: usize) -> Result<Page<Review, String>, Error> {
         let page = self.inner.store.documents(collection::REVIEWS, "", after, limit).await?;
         let items = page.items.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Page { items, next: page.next })
     }
 
-    /// All that people were and are asked about an execution, the earliest first.
+    /// Returns all approvals of an execution, earliest first.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn approval_records(&self, id: ExecutionId) -> Result<Vec<ApprovalRecord>, Error> {
         Ok(self.approval_versions(id).await?.into_iter().map(|(_, case)| case).collect())
     }
 
-    /// The same, each with the commit that wrote it as it stands.
+    /// Returns all approvals of an execution, each with the sequence of its last write.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn approval_versions(&self, id: ExecutionId) -> Result<Vec<(Sequence, ApprovalRecord)>, Error> {
         let mut cases: Vec<(Sequence, ApprovalRecord)> = Vec::new();
         for place in [collection::CLOSED, collection::OPEN] {
@@ -178,10 +178,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(cases)
     }
 
-    /// The approval an execution waits for, if it does.
+    /// Returns the approval that an execution waits for.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn approval(&self, id: ExecutionId) -> Result<Option<ApprovalRecord>, Error> {
         let page = self.inner.store.documents(collection::OPEN, &format!("{id}."), None, 1).await?;
         page.items.first().map(parse_case).transpose()

@@ -1,10 +1,10 @@
-//! Forgetting executions that finished long ago: their record, their history and the links to their children. Nothing
+//! Erases executions that finished long ago: their record, their history and the links to their children, and nothing
 //! else.
 //!
-//! Approvals, votes, decisions and every other document outlive them. An execution goes in commits of their own, each
-//! conditional on its record as it was read, and the record with the last: whoever is interrupted finds it again and
-//! goes on. Invariant: nothing is erased that is open, that an open parent still looks at, that has work left, or that
-//! was not sealed before.
+//! Approvals, votes, decisions and all other documents remain. An execution is erased in several commits, each
+//! conditional on its record, and the record goes with the last one. So the next run finds and continues an
+//! interrupted erasure. Invariant: no execution is erased that is open, has an open parent, has tasks, or has
+//! unsealed history.
 
 use crate::{Engine, Error, Parent, model::documents::collection, search::attributes::LEFTOVERS};
 use serde::Deserialize;
@@ -18,14 +18,14 @@ use store::{
     Timestamp,
 };
 
-/// How long finished executions are kept, from the moment they ended.
+/// How long finished executions are retained after their end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// Of every workflow that is not named; `None` for ever.
+    /// The default for all workflows; `None` is forever.
     pub default: Option<Duration>,
-    /// Of one workflow, by its name; `None` for ever.
+    /// The retention of single workflows, by name; `None` is forever.
     pub by_workflow: BTreeMap<String, Option<Duration>>,
-    /// Tenants under a legal hold: nothing of theirs goes.
+    /// Tenants under a legal hold: nothing of them is erased.
     pub held: BTreeSet<String>,
 }
 
@@ -34,7 +34,7 @@ impl RetentionPolicy {
         self.by_workflow.get(workflow).copied().unwrap_or(self.default)
     }
 
-    /// What was begun after this moment cannot be due, whatever it runs; `None` if nothing is ever due.
+    /// Returns the latest start of an execution that can be due, or `None` if none can be.
     fn latest(&self, now: Timestamp) -> Option<Timestamp> {
         let spans = self.by_workflow.values().copied().chain([self.default]).flatten();
         let shortest = u64::try_from(spans.min()?.as_millis()).unwrap_or(u64::MAX);
@@ -47,48 +47,49 @@ impl RetentionPolicy {
     }
 }
 
-/// A finished execution that is old enough, and what became of it.
+/// A finished execution that is old enough, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredExecution {
     /// Its record.
     pub record: Record,
-    /// Why it stays for now; `None` if it went, or would go.
+    /// Why it is retained; `None` if it was or would be erased.
     pub kept_reason: Option<&'static str>,
 }
 
-/// A batch of [`Engine::expire`].
+/// One batch of [`Engine::expire`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryBatch {
-    /// Those that were old enough.
+    /// The executions that were old enough.
     pub examined: Vec<ExpiredExecution>,
-    /// Pass it as `after` to go on; `None` at the end.
+    /// The `after` of the next call; `None` at the end.
     pub next: Option<ExecutionId>,
 }
 
-/// What of an execution's body says that it has a parent.
+/// The parent field of an execution's body.
 #[derive(Deserialize)]
 struct ParentField {
     #[serde(default)]
     parent: Option<Parent>,
 }
 
-/// Why an execution stays.
+/// The reasons to retain an execution.
 mod why {
-    pub(super) const UNSEALED: &str = "its history is not under a signed checkpoint of the audit";
-    pub(super) const LEFTOVERS: &str = "what it left behind has not been released";
+    pub(super) const UNSEALED: &str = "its history is not covered by a signed checkpoint of the audit";
+    pub(super) const LEFTOVERS: &str = "its leftovers have not been released";
     pub(super) const HELD: &str = "its tenant is under a legal hold";
-    pub(super) const WORK: &str = "it has tasks left";
+    pub(super) const WORK: &str = "it still has tasks";
     pub(super) const PARENT: &str = "the execution that started it is open";
     pub(super) const UNREADABLE: &str = "its body cannot be read";
-    pub(super) const MOVED: &str = "it has been written meanwhile";
+    pub(super) const MOVED: &str = "it has changed meanwhile";
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Looks at up to `limit` executions, the oldest first and after `after`, and if `erase` forgets those that `keep` keeps no
-    /// longer and whose history from the first to the last entry `sealed` says is sealed; otherwise says which it would.
+    /// Checks up to `limit` executions, oldest first, after `after`. With `erase`, erases those whose retention by
+    /// `keep` is over and whose history is sealed by `sealed`, from the first to the last entry. Without it, reports
+    /// them.
     ///
     /// # Errors
-    /// The store's. What was erased before stays so; the rest is found by the next call.
+    /// Returns the store's error. Earlier erasures stay; the next call continues.
     pub async fn expire(
         &self,
         keep: &RetentionPolicy,
@@ -104,7 +105,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let mut found = ExpiryBatch { examined: Vec::new(), next: page.next };
         for record in page.items {
             if record.created_at > latest {
-                // Ids sort by the moment they were made; what follows is younger still.
+                // Ids sort by their creation, so all later ones are younger.
                 found.next = None;
                 break;
             }
@@ -128,7 +129,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(found)
     }
 
-    /// The last commit of its history, or why it stays.
+    /// Returns the last commit of its history, or why it is retained.
     async fn may_go(
         &self,
         record: &Record,
@@ -150,7 +151,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(match ends {
             Some((first, last)) if sealed(first, last) => Ok(last),
             Some(_) => Err(why::UNSEALED),
-            // What an interrupted erasure has left.
+            // The rest of an interrupted erasure.
             None => Ok(Sequence(0)),
         })
     }
@@ -176,7 +177,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             match self.inner.store.commit(commit).await {
                 Ok(receipt) if receipt.erased => {
                     self.inner.metrics.erased(&record.workflow);
-                    tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), workflow = record.workflow, "forgotten: it ended long ago");
+                    tracing::info!(execution = %record.id, trace_id = %record.id.trace_id(), workflow = record.workflow, "erased after its retention");
                     return Ok(None);
                 }
                 Ok(_) => {}
@@ -187,7 +188,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Some(why::MOVED))
     }
 
-    /// The links to an execution's children, to be removed with it.
+    /// Returns the links to an execution's children, which are removed with it.
     async fn links_of(&self, id: ExecutionId) -> Result<(Vec<Read>, Vec<Put>), Error> {
         let (mut reads, mut documents, mut after) = (Vec::new(), Vec::new(), None::<String>);
         let mut gone = |key: Key, version| {
@@ -213,7 +214,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// What stays in the history of all.
+/// Returns the entry that remains in the global history.
 fn erased_entry(record: &Record, now: Timestamp) -> Entry {
     let detail = json!({
         "execution": record.id, "workflow": record.workflow, "tenant": record.tenant, "subject": record.subject,

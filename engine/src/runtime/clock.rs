@@ -1,4 +1,4 @@
-//! Time and chance: the only place that asks the machine for either.
+//! Time and randomness: the only place that reads them from the machine.
 
 pub(crate) mod shared;
 
@@ -10,22 +10,22 @@ use std::{
 use store::Timestamp;
 use tokio::sync::watch;
 
-/// How far the clocks of servers that share a store may be apart from the store's: 30 seconds. A server whose clock differs by more
-/// does no work.
+/// The largest difference between a server's clock and that of the shared store: 30 seconds. A server with a larger
+/// difference does no work.
 pub const MAX_SKEW: Duration = Duration::from_secs(30);
 
-/// Returns the moment of what `cause` led to, by a clock that shows `now`: never before its cause. A cause that is further ahead than two
-/// servers may be apart is of a clock that was wrong, and does not count.
+/// Returns the time of an effect of `cause`, by a clock that shows `now`: never before its cause. A cause that is
+/// further ahead than the clocks of two servers may differ comes from a wrong clock, and is ignored.
 pub(crate) fn caused_at(now: Timestamp, cause: Timestamp) -> Timestamp {
     if cause.since(now) <= MAX_SKEW * 2 { now.max(cause) } else { now }
 }
 
-/// What time it is, and bytes that nobody can guess.
+/// A clock and a source of unpredictable bytes.
 pub trait Clock: Send + Sync + 'static {
-    /// The moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// How long it is since some moment, by a clock that nobody sets; `None` if there is no such clock.
+    /// Returns the time since some fixed moment, by a clock that cannot be set, or `None` if there is no such clock.
     fn monotonic(&self) -> Option<Duration> {
         None
     }
@@ -35,14 +35,14 @@ pub trait Clock: Send + Sync + 'static {
         self.now()
     }
 
-    /// Takes over `theirs`, the time that a shared database showed between two moments of [`Clock::monotonic`]. A clock that goes by
-    /// no database ignores it.
+    /// Adopts `theirs`, the time that a shared database showed between two readings of [`Clock::monotonic`]. A clock
+    /// without a database ignores it.
     fn synchronize(&self, _theirs: Timestamp, _asked: Duration, _answered: Duration) {}
 
     /// Resolves when the clock has reached `at`.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()>;
 
-    /// Bytes that tell ids of the same millisecond apart.
+    /// Returns bytes that make ids of the same millisecond unique.
     fn entropy(&self) -> [u8; 10];
 }
 
@@ -58,7 +58,7 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Option<Duration> {
-        // The clock that goes on while the machine sleeps: a laptop that wakes up has not jumped.
+        // The clock that includes suspended time: a laptop that wakes up has not jumped.
         #[cfg(target_os = "linux")]
         let clock = rustix::time::ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
@@ -76,7 +76,7 @@ impl Clock for SystemClock {
     fn entropy(&self) -> [u8; 10] {
         let mut bytes = [0; 10];
         if getrandom::fill(&mut bytes).is_err() {
-            // Without the system's source, the clock and the stack tell ids apart; they are names, not secrets.
+            // Without the system's source, the clock and a stack address make ids unique; ids are not secrets.
             let now = self.now().0.to_be_bytes();
             let here = std::ptr::from_ref(&bytes).addr().to_be_bytes();
             for (byte, source) in bytes.iter_mut().zip(now.iter().rev().chain(here.iter().rev())) {
@@ -87,7 +87,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told; ids made by it count up.
+/// A clock that moves only when set. The ids count up.
 #[derive(Debug)]
 pub struct ManualClock {
     now: watch::Sender<Timestamp>,
@@ -95,23 +95,23 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Creates a clock that shows `now`.
     #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
         Self { now: watch::Sender::new(now), made: Mutex::new(0) }
     }
 
-    /// Moves on by `span`.
+    /// Moves the clock by `span`.
     pub fn advance(&self, span: Duration) {
         self.now.send_modify(|now| *now = now.after(span));
     }
 
-    /// Sets the clock, also back: as an operator or a time server does.
+    /// Sets the clock, also backwards, as an operator or a time server does.
     pub fn set(&self, at: Timestamp) {
         self.now.send_replace(at);
     }
 
-    /// Moves on to `at`, never back.
+    /// Moves the clock to `at`, never backwards.
     pub fn advance_to(&self, at: Timestamp) {
         self.now.send_modify(|now| *now = at.max(*now));
     }
@@ -146,14 +146,14 @@ impl Clock for ManualClock {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts.
+    /// Starts the measurement.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the home of the ban")]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// Since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()

@@ -1,8 +1,8 @@
-//! Notices that the machine's clock jumped forward, so that nothing ends for good only because of that.
+//! Detects forward jumps of the machine's clock, so that a jump cannot end anything permanently.
 //!
-//! The wall clock is compared with the monotonic clock, and at a start with the store's last time. While a jump is not confirmed,
-//! retention, ended contracts and the deadlines of approvals wait. Invariant: a clock without a monotonic part is never found to have
-//! jumped.
+//! Compares the wall clock with the monotonic clock, and at the start with the last time in the store. Until an
+//! operator confirms a jump, retention, ended contracts and approval deadlines are suspended. Invariant: without a
+//! monotonic clock, no jump is detected.
 
 use crate::{ActionError, Engine, Entity, Error, Event, MINUTE};
 use serde::{Deserialize, Serialize};
@@ -15,17 +15,17 @@ use std::{
 };
 use store::{ExecutionId, Lease, Timestamp};
 
-/// A forward jump of the clock that is larger waits for a confirmation, while a process runs: one hour.
+/// A larger forward jump, while the process runs, needs a confirmation: one hour.
 pub const LARGEST_JUMP: Duration = Duration::from_secs(3_600);
-/// A store whose last time is further back waits for a confirmation at a start: seven days.
+/// If the last time in the store is further back at the start, the clock needs a confirmation: seven days.
 pub const LONGEST_DOWNTIME: Duration = Duration::from_secs(7 * 86_400);
 
-/// A forward jump of the clock that no operator has confirmed.
+/// A forward jump of the clock that is not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockJump {
-    /// What the time was to be.
+    /// The expected time.
     pub from: Timestamp,
-    /// What the clock showed.
+    /// The time that the clock showed.
     pub to: Timestamp,
 }
 
@@ -42,19 +42,19 @@ impl Entity for ClockJump {
     }
 }
 
-/// `at` in UTC, as RFC 3339.
+/// Formats `at` in UTC as RFC 3339.
 fn shown(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(chrono::DateTime::<chrono::Utc>::from_timestamp_millis);
     at.map(|at| at.to_rfc3339()).unwrap_or_default()
 }
 
-/// What was seen of the clocks.
+/// The observed clocks.
 #[derive(Debug, Default)]
 struct Observed {
-    /// The wall clock and the monotonic clock, when they agreed last.
+    /// The wall clock and the monotonic clock when they last agreed.
     anchor: Option<(Timestamp, Duration)>,
     jump: Option<ClockJump>,
-    /// Whether the jump is in the store by this process.
+    /// True if this process has written the jump to the store.
     is_stored: bool,
 }
 
@@ -67,7 +67,7 @@ impl Observed {
         let expected = then.after(monotonic.saturating_sub(since));
         let ahead = wall.since(expected) > LARGEST_JUMP;
         match self.jump {
-            // The clock was set back: what had jumped is right again.
+            // The clock was set back, so the jump is gone.
             Some(jump) if !ahead || (wall < jump.to && wall.since(expected) <= LONGEST_DOWNTIME) => {
                 self.jump = None;
                 self.anchor = Some((wall, monotonic));
@@ -84,7 +84,7 @@ impl Observed {
     }
 }
 
-/// The clocks of one engine.
+/// The clock guard of one engine.
 #[derive(Debug, Default)]
 pub(crate) struct ClockGuard {
     observed: Mutex<Observed>,
@@ -98,7 +98,7 @@ impl ClockGuard {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Returns the jump of the clock that waits for a confirmation, as the clocks show now.
+    /// Returns the unconfirmed jump of the clock, if there is one now.
     #[must_use]
     pub fn clock_jump(&self) -> Option<ClockJump> {
         let monotonic = self.inner.clock.monotonic()?;
@@ -107,10 +107,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         observed.jump
     }
 
-    /// Compares the clock with the store's last time. Called once, before anything that waits for a confirmation.
+    /// Compares the clock with the last time in the store. Called once, before any work that a jump suspends.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn load_clock(&self) -> Result<(), Error> {
         let Some(monotonic) = self.inner.clock.monotonic() else { return Ok(()) };
         let now = self.inner.clock.now();
@@ -129,10 +129,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.watch_clock().await
     }
 
-    /// Has the store say of a jump what this process saw, and takes over a confirmation that another process was given.
+    /// Writes a detected jump to the store, and applies a confirmation that another process received.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn watch_clock(&self) -> Result<(), Error> {
         let Some(monotonic) = self.inner.clock.monotonic() else { return Ok(()) };
         let (jump, is_stored) = (self.clock_jump(), self.inner.clock_guard.observed().is_stored);
@@ -141,7 +141,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let stored = self.transact(false, |view| view.get::<ClockJump>(ClockJump::ID)).await?;
         match (jump, stored) {
-            // A server with a wrong clock learns nothing from one whose clock is right.
+            // A server with a wrong clock must not follow one whose clock is right.
             (Some(_), None) if is_stored && !self.refuses_work() => {
                 self.inner.clock_guard.observed().confirm(self.inner.clock.now(), monotonic);
                 tracing::warn!("the jump of the clock was confirmed");
@@ -152,23 +152,23 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 tracing::warn!(
                     from = shown(jump.from),
                     to = shown(jump.to),
-                    "the clock jumped forward, or no server ran in between: retention, ended contracts and deadlines of approvals wait; if the clock is right: `tenure store confirm-clock --reason TEXT`"
+                    "the clock jumped forward, or no server ran for a long time: retention, ended contracts and approval deadlines are suspended; if the clock is right, run `tenure store confirm-clock --reason TEXT`"
                 );
             }
             (Some(_), Some(_)) => self.inner.clock_guard.observed().is_stored = true,
             (None, _) => {
                 self.transact(true, |view| view.delete::<ClockJump>(ClockJump::ID)).await?;
                 self.inner.clock_guard.observed().is_stored = false;
-                tracing::warn!("the clock was set back; nothing waits for a confirmation any more");
+                tracing::warn!("the clock was set back; no confirmation is needed any more");
             }
         }
         Ok(())
     }
 
-    /// Takes the clock as right from now on. Returns the jump that waited for it.
+    /// Confirms the current time. Returns the jump that was unconfirmed.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn confirm_clock(&self) -> Result<Option<ClockJump>, Error> {
         let Some(monotonic) = self.inner.clock.monotonic() else { return Ok(None) };
         let own = self.clock_jump();
@@ -180,18 +180,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(own.or(stored))
     }
 
-    /// Sets whether this engine leases no work, such as while its clock is not that of the database.
+    /// Stops or resumes leasing, for example while the clock differs from the database's.
     pub fn refuse_work(&self, refuses: bool) {
         self.inner.clock_guard.refuses_work.store(refuses, Ordering::Release);
     }
 
-    /// Returns true if this engine leases no work.
+    /// Returns true if this engine leases no tasks.
     #[must_use]
     pub fn refuses_work(&self) -> bool {
         self.inner.clock_guard.refuses_work.load(Ordering::Acquire)
     }
 
-    /// Refuses a vote after a deadline that passed only by a jump: taken, it would find the approval expired for good.
+    /// Refuses a vote after a deadline that passed only by a jump. Otherwise the vote would find the approval
+    /// expired.
     pub(crate) async fn check_deadline(&self, id: ExecutionId, event: &Event) -> Result<(), Error> {
         if !matches!(event, Event::Voted { .. }) || self.clock_jump().is_none() {
             return Ok(());
@@ -200,12 +201,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if deadline.is_none_or(|deadline| deadline > self.inner.clock.now()) {
             return Ok(());
         }
-        let why = "the clock jumped past the deadline of this approval, and no operator has confirmed it yet";
+        let why = "the clock jumped past the deadline of this approval, and no operator has confirmed the clock yet";
         Err(Error::Undecided(ActionError::transient("clock.unconfirmed", why)))
     }
 
-    /// Returns true if the deadline that `lease` is about is that of an approval, and the clock waits for a confirmation. The task is
-    /// then handed back unchanged after a while, so that it is due at once when the clock is right.
+    /// Returns true if `lease` is for the deadline of an approval while the clock is unconfirmed. The task is then
+    /// returned unchanged after a while, so that it is due at once when the clock is right.
     pub(crate) async fn put_off_deadline(&self, lease: &Lease) -> Result<bool, Error> {
         if self.clock_jump().is_none() || self.approval(lease.task.id.execution).await?.is_none() {
             return Ok(false);
@@ -215,7 +216,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         tokio::spawn(async move {
             tokio::time::sleep(pause).await;
             if let Err(error) = engine.hand_back(task, epoch, due, 0).await {
-                tracing::debug!(%error, "a deadline that waits could not be handed back; its lease will lapse");
+                tracing::debug!(%error, "a suspended deadline could not be returned; its lease will expire");
             }
         });
         Ok(true)
@@ -241,14 +242,14 @@ mod tests {
         let mut observed = Observed::default();
         observed.observe(at(0), elapsed(0));
         observed.observe(at(300), elapsed(300));
-        assert_eq!(observed.jump, None, "time that passed on both is no jump");
+        assert_eq!(observed.jump, None, "time that passed on both clocks is no jump");
         observed.observe(at(302), elapsed(301));
         assert_eq!(observed.jump, None, "an hour is within the bound");
 
         observed.observe(at(10_000), elapsed(302));
         assert_eq!(observed.jump, Some(ClockJump { from: at(303), to: at(10_000) }));
         observed.observe(at(10_500), elapsed(802));
-        assert!(observed.jump.is_some(), "waiting confirms nothing");
+        assert!(observed.jump.is_some(), "a jump stays unconfirmed with time");
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The commit of one transition: record, journal, tasks and documents, in one write of the store.
+//! Commits one transition: record, journal, tasks and documents, in one write of the store.
 //!
-//! Invariant: a transition is committed whole or not at all; metrics, logs and observers learn of it afterwards.
+//! Invariant: a transition is committed whole or not at all; metrics, logs and observers are updated afterwards.
 
 use crate::{Engine, Error, Stopwatch, model::erased_workflow::TransitionCommit};
 use store::{Commit, Entry, Key, Put, Read, Revision, Settle, Task, Timestamp, Write};
 
-/// How often a call decides again before it gives up on a contended execution.
+/// How often a call retries on a contended execution.
 pub(crate) const MAX_TRIES: usize = 64;
 
-/// What else a commit carries beside an execution's own.
+/// Additional parts of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct ExtraWrites {
     pub(crate) reads: Vec<Read>,
@@ -46,7 +46,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             ..Commit::default()
         };
         let watch = Stopwatch::start();
-        // Whoever settles a task looks by itself for what to do next.
+        // A worker that settles a task looks for its next task itself.
         let now = self.inner.clock.now();
         let is_new = |due: &Timestamp| settle.is_none() || *due > now;
         let scheduled = commit.schedule.iter().map(|task| task.due).filter(is_new).min();
@@ -61,7 +61,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         if let Some(reason) = next.parked {
             self.inner.metrics.parked(reason);
-            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, reason, "parked: an operator has to look");
+            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, reason, "parked: an operator must act");
         }
         if let Some(ruling) = next.ruled {
             self.inner.metrics.ruled(&workflow, ruling);
@@ -69,7 +69,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         if let Some(review) = next.break_glass {
             self.inner.metrics.break_glass_used(&workflow);
             let (approval, by, reason) = (&review.approval, &review.by, &review.reason);
-            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, approval, by, reason, "the glass was broken: somebody has to review it");
+            tracing::warn!(execution = %id, trace_id = %id.trace_id(), workflow, approval, by, reason, "break-glass was used: another person must review it");
         }
         self.withdraw(&retired).await;
         Ok(receipt.revision.unwrap_or_default())

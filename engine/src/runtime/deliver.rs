@@ -1,4 +1,4 @@
-//! Delivers an event to an execution: load, [`transition`](crate::transition()), commit, again on conflict.
+//! Delivers an event to an execution: load, [`transition`](crate::transition()), commit, and again on conflict.
 
 use super::{
     commit::{ExtraWrites, MAX_TRIES},
@@ -9,10 +9,10 @@ use crate::{Attribution, Engine, Error, Event, Person, PlanDigest, Refusal, Verd
 use store::{ExecutionId, Record, Revision, Settle};
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Casts a vote on the plan named by `digest`.
+    /// Casts a vote on the plan with this `digest`.
     ///
     /// # Errors
-    /// [`Error::Refused`] by the rule that forbids it.
+    /// Returns [`Error::Refused`] with the rule that forbids the vote.
     pub async fn vote(
         &self,
         id: ExecutionId,
@@ -25,29 +25,29 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.deliver(id, Event::Voted { vote, digest: digest.clone() }).await
     }
 
-    /// Takes back the vote of `order.by`, or that somebody cast for them, while nothing is decided.
+    /// Withdraws the vote of `order.by`, or the one cast for them, while the approval is undecided.
     ///
     /// # Errors
-    /// [`Refusal::NoVote`]; see [`Engine::deliver`].
+    /// Returns [`Refusal::NoVote`] without such a vote; see [`Engine::deliver`].
     pub async fn withdraw_vote(&self, id: ExecutionId, order: Attribution) -> Result<Revision, Error> {
         self.deliver(id, Event::VoteWithdrawn(order)).await
     }
 
-    /// Asks to turn back.
+    /// Requests a cancel, which undoes the execution.
     ///
     /// # Errors
-    /// [`Refusal::ForwardOnly`] past the pivot; see [`Engine::deliver`].
+    /// Returns [`Refusal::ForwardOnly`] past the pivot; see [`Engine::deliver`].
     pub async fn cancel(&self, id: ExecutionId, order: Attribution) -> Result<Revision, Error> {
         self.deliver(id, Event::CancelRequested(order)).await
     }
 
-    /// Sends a signal of a person or a system outside: it counts for the wait that the execution is in, and for no other.
+    /// Sends a signal of a person or an external system. It is accepted only by the wait that the execution is in.
     ///
-    /// The check and the delivery are of the same revision: `bound`, or the newest one.
+    /// The check and the delivery use the same revision: `bound`, or the newest one.
     ///
     /// # Errors
-    /// [`Refusal::SignalNotAwaited`], which names the awaited signal; [`Refusal::Finished`]; with a `bound`, [`store::Error::Conflict`]
-    /// when the execution has moved on. See [`Engine::deliver`].
+    /// Returns [`Refusal::SignalNotAwaited`], which names the awaited signal; [`Refusal::Finished`]; with a `bound`,
+    /// [`store::Error::Conflict`] if the execution has changed. See [`Engine::deliver`].
     pub async fn signal_awaited(
         &self,
         id: ExecutionId,
@@ -63,7 +63,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let machine = self.machine(&record.workflow, record.schema);
             match machine.and_then(|machine| machine.awaited_signal(&record)) {
                 Ok(awaited) => not_awaited(&record, name, awaited)?,
-                // An engine that knows the workflow looks for itself.
+                // An engine that has the workflow checks it itself.
                 Err(Error::NoWorker { .. }) => return self.deliver_at(id, event(), record.revision).await,
                 Err(error) => return Err(error),
             }
@@ -75,11 +75,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(id))
     }
 
-    /// Tells an execution that something it waits for, or will, has happened. For the engine's own senders, which can be ahead
-    /// of the wait: what people send goes through [`Engine::signal_awaited`].
+    /// Sends a signal from within the engine, which may arrive before the execution waits for it. Signals of people
+    /// use [`Engine::signal_awaited`].
     ///
     /// # Errors
-    /// See [`Engine::deliver`]. An execution that has finished needs no telling: that is no error.
+    /// See [`Engine::deliver`]. A signal to a finished execution is ignored without an error.
     pub async fn signal(&self, id: ExecutionId, name: &str) -> Result<(), Error> {
         match self.deliver(id, Event::Signalled { name: name.into() }).await {
             Ok(_) | Err(Error::Refused(Refusal::Finished)) => Ok(()),
@@ -89,10 +89,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Lets an execution take an event.
+    /// Delivers an event to an execution.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's.
+    /// Returns [`Error::Refused`] with the reason, [`Error::NotFound`], [`Error::NoWorker`], or the store's error.
     pub async fn deliver(&self, id: ExecutionId, event: Event) -> Result<Revision, Error> {
         self.check_second(&event)?;
         self.check_deadline(id, &event).await?;
@@ -101,10 +101,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.or_relayed(id, (event, None), result).await
     }
 
-    /// Lets an execution take an event if it is still at `revision`.
+    /// Delivers an event to an execution if it is still at `revision`.
     ///
     /// # Errors
-    /// As [`Engine::deliver`]; [`store::Error::Conflict`] when it has moved on.
+    /// Same as [`Engine::deliver`]; [`store::Error::Conflict`] if the revision has changed.
     pub async fn deliver_at(
         &self,
         id: ExecutionId,
@@ -118,7 +118,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.or_relayed(id, (event, Some(revision)), result).await
     }
 
-    /// The event, as this engine takes it: whether a vote must be separate is its options' word, and nobody else's.
+    /// Sets the separation of a vote from this engine's options, whatever the event contains.
     fn under_separation(&self, event: Event) -> Event {
         let separation = self.separation();
         match event {
@@ -160,7 +160,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// A turn at a large execution. Its events are decided one after the other: to decide one in vain takes long.
+/// A turn at a large execution. Its events are decided one after the other, because a repeated decision is expensive.
 #[derive(Default)]
 pub(crate) struct ExecutionTurn {
     waited: bool,
@@ -168,7 +168,7 @@ pub(crate) struct ExecutionTurn {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Waits for a turn at the execution of `record` if that is large; returns true if the record may have changed meanwhile.
+    /// Waits for a turn if the execution of `record` is large. Returns true if the record may have changed meanwhile.
     pub(crate) async fn wait_for_turn(&self, record: &Record, turn: &mut ExecutionTurn) -> bool {
         if turn.waited || record.body.len() <= store::paged::INLINE_LIMIT {
             return false;
@@ -180,16 +180,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
         waits
     }
 
-    /// The stored record.
+    /// Returns the stored record.
     ///
     /// # Errors
-    /// [`Error::NotFound`], or the store's.
+    /// Returns [`Error::NotFound`] or the store's error.
     pub async fn record(&self, id: ExecutionId) -> Result<Record, Error> {
         self.inner.store.load(id).await?.ok_or(Error::NotFound(id))
     }
 }
 
-/// Refuses a signal that an execution does not wait for as it stands.
+/// Refuses a signal that the execution does not wait for now.
 fn not_awaited(record: &Record, name: &str, awaited: Option<&'static str>) -> Result<(), Refusal> {
     if !record.open {
         return Err(Refusal::Finished);

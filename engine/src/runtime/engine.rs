@@ -1,6 +1,6 @@
-//! The engine: workflows registered on a store, and the state that its parts share.
+//! The engine: workflows registered on a store, and shared state.
 //!
-//! The folders above this one add what can be asked of it. Invariant: clones are the same engine.
+//! The other folders add its operations. Invariant: clones are the same engine.
 
 use super::{
     clock_guard::ClockGuard, decisions::queues::Queues, version_routing::VersionRouting, wakeup::Wakeup,
@@ -24,7 +24,7 @@ impl<P> Clone for Engine<P> {
     }
 }
 
-/// Told every way taken, once it is committed.
+/// Receives every edge after its commit.
 type EdgeObserver = dyn Fn(ExecutionId, &[Edge]) + Send + Sync;
 
 pub(crate) struct Shared<P> {
@@ -64,7 +64,8 @@ impl<P> Clone for Shared<P> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// An engine without workflows. Bodies that are too large for a row of `store` are stored as [pages](store::paged).
+    /// Creates an engine without workflows. Bodies that are too large for a row of `store` are stored as
+    /// [pages](store::paged).
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, platform: impl Into<Arc<P>>) -> Self {
         let inner = Shared {
             store: store::paged::paged(store),
@@ -84,20 +85,20 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Sets how it works.
+    /// Sets the options.
     #[must_use]
     pub fn with_options(self, options: Options) -> Self {
         self.change(|inner| inner.options = options)
     }
 
-    /// Counts into these metrics, from zero for each workflow that is registered by then.
+    /// Sets the metrics. The workflows registered so far start at zero.
     #[must_use]
     pub fn with_metrics(self, metrics: Metrics) -> Self {
         metrics.expect(self.inner.workflows.keys().copied());
         self.change(|inner| inner.metrics = metrics)
     }
 
-    /// Tells `observer` every way taken, once it is committed.
+    /// Sets an observer of every edge, called after the commit.
     #[must_use]
     pub fn with_edge_observer(self, observer: impl Fn(ExecutionId, &[Edge]) + Send + Sync + 'static) -> Self {
         self.change(|inner| inner.edge_observer = Arc::new(observer))
@@ -109,37 +110,37 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// What its actions act on.
+    /// Returns the platform that its actions run on.
     #[must_use]
     pub fn platform(&self) -> &Arc<P> {
         &self.inner.platform
     }
 
-    /// What it keeps everything in.
+    /// Returns its store.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// What time it goes by.
+    /// Returns its clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }
 
-    /// Whether votes count that are not those of another person.
+    /// Returns whether votes must come from separate people.
     #[must_use]
     pub fn separation(&self) -> Separation {
         self.inner.options.separation
     }
 
-    /// The registered workflows as pictures, by name.
+    /// Returns the diagrams of the registered workflows, by name.
     #[must_use]
     pub fn diagrams(&self) -> Vec<Diagram> {
         self.inner.workflows.values().map(|machine| machine.diagram()).collect()
     }
 
-    /// The names of the workflows that it runs.
+    /// Returns the names of its workflows.
     #[must_use]
     pub fn workflow_names(&self) -> Vec<String> {
         self.inner.workflows.keys().map(ToString::to_string).collect()

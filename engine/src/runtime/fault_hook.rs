@@ -1,25 +1,25 @@
-//! The hook by which tests make attempts go wrong.
+//! The hook with which tests inject faults into attempts.
 //!
-//! Called before each attempt, if [`Options::fault_injector`](crate::Options::fault_injector) is set.
+//! Called before each attempt if [`Options::fault_injector`](crate::Options::fault_injector) is set.
 
 use crate::{ActionError, Call};
 use serde_json::Value;
 
-/// Bends attempts, so that a sweep can try every way in which one can go wrong.
+/// Injects faults into attempts, so that a sweep can try every failure.
 pub trait FaultInjector: Send + Sync + 'static {
-    /// What to do to the attempt of the action `name` that `call` describes.
+    /// Returns the fault for the attempt of the action `name` that `call` describes.
     fn inject(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault;
 }
 
-/// One way to bend an attempt.
+/// A fault of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InjectedFault {
-    /// Leave it alone.
+    /// No fault.
     NoFault,
-    /// Report this without performing it.
+    /// Report this result without running the action.
     Before(ActionError),
-    /// Perform it, and report this.
+    /// Run the action, and report this result.
     After(ActionError),
-    /// Perform it twice.
+    /// Run the action twice.
     Twice,
 }

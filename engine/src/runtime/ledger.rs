@@ -1,7 +1,7 @@
-//! Decisions on documents: fetches what a decision asks for, decides again, and commits on what was read.
+//! Decisions on documents: fetches the documents that a decision needs, decides again, and commits.
 //!
-//! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::transact`]. Invariant:
-//! a decision is committed only if every document that it read is unchanged.
+//! Called by the worker for ledger actions, and by callers outside of executions through [`Engine::transact`].
+//! Invariant: a decision is committed only if every document that it read is unchanged.
 
 use super::decisions::{
     queues::{Place, name_of},
@@ -14,25 +14,25 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc};
 use store::{Commit, Document, Key, Put, Read, Store, Task, Timestamp};
 
-/// A decision, and everything it rests on. A refusal rests on what was read just as a consent does: documents are fetched
-/// one after the other, so either may come from a mixture of before and after somebody else's commit, and holds only if
-/// every read still stands when it is committed.
+/// A decision with its reads and writes. Refusals have reads too: documents are fetched one after the other, so any
+/// decision may see a mixture of before and after another commit. It is valid only if every read is unchanged at its
+/// commit.
 #[derive(Debug)]
 pub struct Decided<T> {
-    /// What was decided.
+    /// The result.
     pub result: Result<T, ActionError>,
-    /// What it rests on.
+    /// The reads.
     pub reads: Vec<Read>,
-    /// What it writes; nothing when it failed.
+    /// The writes; empty if the decision failed.
     pub puts: Vec<Put>,
-    /// What it asks of executions, as tasks for the same commit; nothing when it failed.
+    /// The messages to executions, as tasks of the same commit; empty if the decision failed.
     pub tasks: Vec<Task>,
 }
 
-/// Reaches a decision on the documents of `store`, fetching those that `attempt` asks for until it has them all.
+/// Decides on the documents of `store`. Fetches documents until `attempt` has all it needs.
 ///
 /// # Errors
-/// The store's; the decision's own failure is in the [`Decided`].
+/// Returns the store's error. A failure of the decision itself is in [`Decided`].
 pub async fn decide<T>(
     store: &dyn Store,
     now: Timestamp,
@@ -41,7 +41,7 @@ pub async fn decide<T>(
     decide_cached(&DocumentCache::default(), store, now, attempt).await
 }
 
-/// The same, with what was `parsed` of this store before.
+/// Decides with the values `parsed` before.
 pub(crate) async fn decide_cached<T>(
     parsed: &DocumentCache,
     store: &dyn Store,
@@ -74,10 +74,10 @@ impl<T> Decided<T> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// What `document` says; the next who asks for a large one, or decides on it, need not parse it again.
+    /// Parses `document`. Large ones are cached for later reads and decisions.
     ///
     /// # Errors
-    /// When it is no `T`.
+    /// Returns an error if it is not a `T`.
     pub fn parse_document<T: Entity>(&self, document: &Document) -> Result<Arc<T>, serde_json::Error> {
         if let Some(value) = self.inner.document_cache.get::<T>(document) {
             return Ok(value);
@@ -88,26 +88,27 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// What came of a decision outside of any queue.
+/// The result of a decision outside of any queue.
 enum Alone<T> {
-    /// It holds.
+    /// The decision is valid.
     Decided(Result<T, ActionError>),
-    /// What it rests on has changed.
+    /// A read has changed.
     Changed,
-    /// It has to queue, before what is named.
+    /// It must queue for the named document.
     Queue(String),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Decides on documents as a ledger action would. Commits what the decision writes, and what it asks of executions, if `keep`
-    /// and what it is bound to is so ([`with_precondition`](crate::with_precondition())), else shows what it would answer.
+    /// Decides on documents as a ledger action does. If `keep` is true, commits the writes and messages, provided
+    /// that the preconditions hold ([`with_precondition`](crate::with_precondition())). Otherwise returns the result
+    /// as a dry run.
     ///
-    /// Decisions on a document that others change at the same time queue in the order of arrival, and several are committed
-    /// together. A decision is taken again when a commit from elsewhere comes between, for as long as
-    /// [`Options::patience`](crate::Options::patience).
+    /// Decisions on a contended document queue in order of arrival, and several are committed together. A decision is
+    /// repeated after a conflict with another commit, for at most [`Options::patience`](crate::Options::patience).
     ///
     /// # Errors
-    /// [`Error::Undecided`] when the decision is no; [`Error::Crowded`] when it had no turn in time, or other servers keep writing.
+    /// Returns [`Error::Undecided`] if the decision fails; [`Error::Crowded`] if it had no turn in time, or other
+    /// servers keep writing.
     pub async fn transact<T>(
         &self,
         keep: bool,
@@ -140,7 +141,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Decides without a queue, unless callers queue for a document that the decision reads.
+    /// Decides without a queue, unless callers queue for a document that it reads.
     async fn decide_alone<T>(
         &self,
         keep: bool,
@@ -152,7 +153,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let decided = decide_cached(&self.inner.document_cache, store, now, |view| {
             let result = attempt(view).map(Some);
             queue = view.queue().filter(|_| keep).cloned();
-            // Nothing is fetched for a decision that is taken in a queue.
+            // Documents are not fetched for a decision that is about to queue.
             if queue.is_some() { Ok(None) } else { result }
         });
         let Decided { result, reads, puts, tasks } = decided.await?;

@@ -1,7 +1,6 @@
-//! Delivers messages: what the commit of one execution asked of another.
+//! Delivers messages from one execution to another.
 //!
-//! Called by the worker. Invariant: a message takes effect in the commit that removes its task, so it takes effect
-//! once.
+//! Called by the worker. Invariant: a message takes effect in the commit that removes its task, so exactly once.
 
 use super::commit::ExtraWrites;
 use crate::{
@@ -17,9 +16,9 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let message: Message = match serde_json::from_slice(&lease.task.body) {
             Ok(message) => message,
             Err(error) => {
-                // It may be of a later version, whose engines take it: what was asked for is not lost for that.
+                // It may come from a later version, whose engines can read it, so it must not be lost.
                 tracing::debug!(task = %lease.task.id, %error, "a message cannot be read");
-                return Err(Error::NoWorker { workflow: "that sends such messages".into(), schema: 0 });
+                return Err(Error::NoWorker { workflow: "that can read this message".into(), schema: 0 });
             }
         };
         let event = match message {
@@ -32,7 +31,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         match self.deliver_settling(id, event, Some(settle)).await {
             Ok(_) => Ok(()),
             Err(error @ (Error::Refused(_) | Error::NotFound(_))) => {
-                tracing::info!(execution = %id, trace_id = %id.trace_id(), %error, "a message came too late, and is dropped");
+                tracing::info!(execution = %id, trace_id = %id.trace_id(), %error, "a message arrived too late and is dropped");
                 self.drop_message(settle).await
             }
             Err(error) => Err(error),
@@ -46,11 +45,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(started) if started.replayed => self.drop_message(settle).await,
             Ok(_) => Ok(()),
             Err(error @ (Error::KeyReused { .. } | Error::NeedsParent { .. })) => {
-                tracing::error!(%error, key = start.key, "an execution that a decision asked for cannot start");
+                tracing::error!(%error, key = start.key, "an execution that a decision requested cannot start");
                 self.drop_message(settle).await
             }
             Err(Error::Store(store::Error::Busy { guard, holder })) => {
-                tracing::info!(key = start.key, guard, %holder, "an execution that a decision asked for has to wait");
+                tracing::info!(key = start.key, guard, %holder, "an execution that a decision requested must wait");
                 let due = self.inner.clock.now().after(30 * SECOND);
                 Ok(self.hand_back(settle.task, settle.epoch, due, 0).await?)
             }

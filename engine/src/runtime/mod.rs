@@ -1,4 +1,4 @@
-//! The shell around the core: it loads, leases, performs, commits and sleeps.
+//! The runtime around the core: it loads, leases, performs, commits and sleeps.
 //!
 //! Called by every caller of [`Engine`](crate::Engine). Invariant: one path changes an execution: load,
 //! [`transition`](crate::transition()), commit, and again on conflict.

@@ -1,31 +1,32 @@
-//! How an engine works: its name, its concurrency, its leases, and what it injects in tests.
+//! The options of an engine: its name, its concurrency, its leases, and faults for tests.
 
 use crate::Separation;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// How an engine works. Start from `Options::default()`.
+/// The options of an engine. Start from `Options::default()`.
 #[derive(Clone)]
 pub struct Options {
-    /// Names this process in leases and logs.
+    /// The name of this process in leases and logs.
     pub holder: String,
-    /// Tasks worked on at once. Default 64.
+    /// The most concurrent tasks. Default 64.
     pub concurrency: usize,
-    /// How long a lease lasts unless renewed; renewed at a third. Default 30 s.
+    /// The length of a lease. It is renewed after a third. Default 30 s.
     pub lease: Duration,
-    /// After this many deliveries without a result a task is poison. Default 8.
+    /// The number of deliveries without a result after which a task is poisoned. Default 8.
     pub poison_after: u32,
-    /// How long a graceful stop waits for work in flight. Default 10 s.
+    /// How long a graceful stop waits for running work. Default 10 s.
     pub drain: Duration,
-    /// How long a decision on documents waits for its turn, and is taken again when other servers commit between. Default 30 s.
+    /// How long a decision on documents waits for its turn and is repeated after conflicts with other servers.
+    /// Default 30 s.
     pub patience: Duration,
-    /// How long an event for an execution that only another version can read waits for an engine of that version to take it.
-    /// Default `None`: there is no other engine, and it is refused at once.
+    /// How long an event waits for an engine of another version, if only that version can read the execution. Default
+    /// `None`: there is no such engine, and the event is refused at once.
     pub relay: Option<Duration>,
-    /// The commands that take effect only when a second person agrees, as [`command_name`](crate::command_name) names them.
+    /// The commands that need a second person, by their [`command_name`](crate::command_name).
     pub second_person: BTreeSet<String>,
-    /// Whether votes count that are not those of another person. Default: they do not.
+    /// How strictly votes must come from separate people. Default: enforced.
     pub separation: Separation,
-    /// Sees every attempt and may bend it; for fault sweeps.
+    /// Observes every attempt and may inject faults; for fault sweeps.
     pub fault_injector: Option<Arc<dyn crate::FaultInjector>>,
 }
 

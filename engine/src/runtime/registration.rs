@@ -1,6 +1,6 @@
 //! Registers workflows.
 //!
-//! Invariant: a workflow that fails the static check, or starts one that does, is not registered.
+//! Invariant: a workflow is registered only if it and its children pass the static check.
 
 use crate::{
     Engine, Flaw, Workflow, check, model::definition::child_workflows::descendants_of,
@@ -8,12 +8,12 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// A workflow that did not register.
+/// A workflow that could not be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidWorkflow {
     /// Its name.
     pub workflow: &'static str,
-    /// What is wrong.
+    /// Its flaws.
     pub flaws: Vec<Flaw>,
 }
 
@@ -27,10 +27,10 @@ impl fmt::Display for InvalidWorkflow {
 impl std::error::Error for InvalidWorkflow {}
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Registers a workflow, and those that it starts.
+    /// Registers a workflow and its child workflows.
     ///
     /// # Errors
-    /// [`InvalidWorkflow`]: the static check found that it could strand an execution.
+    /// Returns [`InvalidWorkflow`] if the static check finds that it could strand an execution.
     pub fn with_workflow<W: Workflow<Platform = P>>(self) -> Result<Self, InvalidWorkflow> {
         let flaws = check::<W>();
         if !flaws.is_empty() {
@@ -46,7 +46,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(self.with_checked::<W>())
     }
 
-    /// Registers a workflow that has passed the static check before.
+    /// Registers a workflow that has already passed the static check.
     pub(crate) fn with_checked<W: Workflow<Platform = P>>(self) -> Self {
         self.change(|inner| {
             for kind in descendants_of::<W>() {

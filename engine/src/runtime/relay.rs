@@ -1,10 +1,9 @@
-//! Asking another engine: what people tell an execution that only another version can read is told by way of the store.
+//! Relays events to an engine of another version, by way of the store.
 //!
-//! While servers are replaced one by one, a person may speak to a server of the older version about an execution that
-//! the newer has taken over. The event becomes a message, which an engine that can read the execution delivers; the
-//! commit that delivers it carries the answer, or says why the event was refused. Whoever asked waits for that, and
-//! takes the answer away. A message that nobody delivers in time is taken back by a commit, so it has taken effect or
-//! never will.
+//! While servers are replaced one by one, a person may send a command to a server that cannot read the execution,
+//! because a newer one has upgraded it. The event becomes a message, which an engine that can read the execution
+//! delivers. The same commit contains the answer or the refusal. The sender waits for the answer and removes it. If
+//! no engine delivers the message in time, a commit withdraws it, so it has taken effect or never will.
 
 use super::commit::{ExtraWrites, MAX_TRIES};
 use crate::{
@@ -18,15 +17,15 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::{Commit, ExecutionId, Key, Put, Record, Revision, Settle};
 
-/// The answers that have not been taken away.
+/// The answers that are still stored.
 const COLLECTION: &str = "relayed";
-/// How often it is looked whether there is an answer.
+/// How often the sender checks for an answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// An answer that nobody took away by then is cleared away by whoever asks next: whoever asked is gone.
+/// The age at which an answer counts as abandoned and is removed by the next sender.
 const ANSWER_LIFETIME: Duration = Duration::from_secs(3_600);
 const MAX_CLEARED: usize = 16;
 
-/// What became of it.
+/// The answer to a relayed event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -35,7 +34,7 @@ enum Answer {
         code: String,
         said: String,
     },
-    /// The record was not at the revision that was asked for.
+    /// The record was not at the requested revision.
     Moved(String),
 }
 
@@ -57,13 +56,13 @@ fn key(answer: ExecutionId) -> Key {
     Key::new(COLLECTION, answer.to_string())
 }
 
-/// What a command bound to a revision is told when the record has moved on.
+/// Returns the conflict of a command that is bound to an old revision.
 pub(crate) fn moved_on(record: &Record, wanted: Revision) -> String {
     format!("execution {} is at revision {}, and revision {wanted} of it", record.id, record.revision)
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// What `told` answers; if this engine cannot read the execution, what an engine answers that can, or else that.
+    /// Returns the result of the call. Relays the event to another engine if this one cannot read the execution.
     pub(crate) async fn or_relayed(
         &self,
         id: ExecutionId,
@@ -94,7 +93,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let asked = task.id;
         self.clear_relayed().await?;
         store.commit(Commit { schedule: vec![task], ..Commit::default() }).await?;
-        tracing::debug!(execution = %id, trace_id = %id.trace_id(), "asked of an engine that can read it");
+        tracing::debug!(execution = %id, trace_id = %id.trace_id(), "relayed to an engine that can read the execution");
         let until = now.after(within);
         loop {
             self.inner.clock.sleep_until(self.inner.clock.now().after(POLL_INTERVAL)).await;
@@ -117,7 +116,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         parse(&found).map(Some)
     }
 
-    /// Removes answers that were not taken away, of whoever has died meanwhile.
+    /// Removes answers of senders that have gone.
     async fn clear_relayed(&self) -> Result<(), Error> {
         let now = self.inner.clock.now();
         let old = self.inner.store.documents(COLLECTION, "", None, MAX_CLEARED).await?.items;
@@ -132,7 +131,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(())
     }
 
-    /// Delivers an event that another engine was told, and answers it with the same commit.
+    /// Delivers an event of another engine, and answers in the same commit.
     pub(crate) async fn deliver_relayed(
         &self,
         id: ExecutionId,
@@ -159,7 +158,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let also = ExtraWrites { documents: vec![said.to_put(answer)], ..ExtraWrites::default() };
             match self.commit(Some(record.revision), next, Some(settle), also).await {
                 Err(Error::Store(store::Error::Conflict { .. })) => self.inner.metrics.conflict(),
-                // The person who sent it is told, and nothing has happened.
+                // The sender gets the error, and nothing has changed.
                 Err(Error::Store(error)) if !error.may_pass() => {
                     let too_large = matches!(error, store::Error::TooLarge { .. });
                     let code = if too_large { "request.too_large" } else { "request.malformed" };

@@ -1,9 +1,9 @@
-//! What is asked for when an execution is to start.
+//! The request that starts an execution.
 
 use crate::{Person, Provenance};
 use store::{Attributes, ExecutionId, Put, Read};
 
-/// Who asks for an execution, and what else its start commits.
+/// The requester of an execution, and additional parts of its first commit.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub(crate) by: String,
@@ -17,13 +17,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Asked for by `person`.
+    /// Creates a request by `person`.
     #[must_use]
     pub fn by(person: &Person) -> Self {
         Self { provenance: person.provenance.clone(), ..Self::by_name(person.name.clone()) }
     }
 
-    /// The same, by a credential that comes from there.
+    /// Sets the origin of the requester's credential.
     #[must_use]
     pub fn with_provenance(self, provenance: Provenance) -> Self {
         Self { provenance: Some(Box::new(provenance)), ..self }
@@ -33,48 +33,49 @@ impl Request {
         Self { by, ..Self::default() }
     }
 
-    /// What the execution is to be called, so that documents of the same commit can name it.
+    /// Sets the id of the execution, so that documents of the same commit can refer to it.
     pub(crate) fn with_id(mut self, id: ExecutionId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Asked for under a key: the same key starts nothing again. `fingerprint` tells whether it is the same request.
+    /// Sets an idempotency key: the same key starts nothing again. `fingerprint` identifies the content of the
+    /// request.
     #[must_use]
     pub fn with_idempotency_key(mut self, key: impl Into<String>, fingerprint: impl Into<String>) -> Self {
         self.once = Some((key.into(), fingerprint.into()));
         self
     }
 
-    /// Also looks under the key that an earlier version stored for the same request. That key may belong to another request
-    /// too, so it counts only if its fingerprint is the same.
+    /// Also checks the key that an earlier version stored for the same request. Another request may have used that
+    /// key, so it counts only with the same fingerprint.
     #[must_use]
     pub fn with_earlier_key(self, key: Option<String>) -> Self {
         Self { earlier_key: key, ..self }
     }
 
-    /// With this written on it, such as `team=ml`; it is found by that. What is longer than 256 bytes, or more than 16, is not.
+    /// Adds a label such as `team=ml`, for searches. Labels over 256 bytes, and more than 16, are not stored.
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.attributes.entry("label".into()).or_default().insert(label.into());
         self
     }
 
-    /// Started by the schedule of this name; it is found by that.
+    /// Names the schedule that starts it, for searches.
     #[must_use]
     pub fn with_schedule(mut self, schedule: impl Into<String>) -> Self {
         self.attributes.entry("schedule".into()).or_default().insert(schedule.into());
         self
     }
 
-    /// Asked for within somebody's own trace: the `traceparent` of W3C that came with it. The execution's trace links to that one.
+    /// Sets the W3C `traceparent` of the request. The execution's trace links to it.
     #[must_use]
     pub fn with_traceparent(mut self, traceparent: impl Into<String>) -> Self {
         self.attributes.entry("traceparent".into()).or_default().insert(traceparent.into());
         self
     }
 
-    /// Also writes these, if `reads` still hold, in the very commit that starts the execution.
+    /// Adds writes to the commit that starts the execution, conditional on `reads`.
     #[must_use]
     pub fn with_documents(mut self, reads: Vec<Read>, documents: Vec<Put>) -> Self {
         self.reads.extend(reads);

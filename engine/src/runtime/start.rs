@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{ExecutionId, Key, Put, Read, Settle};
 
-/// A key under which something has been asked for.
+/// A stored idempotency key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredRequestKey {
     pub(crate) execution: ExecutionId,
     fingerprint: String,
 }
 
-/// The answer to a request for an execution.
+/// The answer to a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     /// The execution.
     pub id: ExecutionId,
-    /// It had been asked for before, under the same key.
+    /// True if an earlier request with the same key had started it.
     pub replayed: bool,
 }
 
@@ -32,8 +32,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     /// Starts an execution of `data`.
     ///
     /// # Errors
-    /// [`store::Error::Busy`] when its guard is held, [`store::Error::Conflict`] when a read of the request no longer
-    /// holds, [`Error::KeyReused`] when its key was used for a different request.
+    /// Returns [`store::Error::Busy`] if its guard is taken, [`store::Error::Conflict`] if a read of the request has
+    /// changed, [`Error::KeyReused`] if its key was used for a different request.
     pub async fn start<W: Workflow<Platform = P>>(
         &self,
         data: W,
@@ -44,7 +44,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.begin(W::NAME, W::SCHEMA, data, request, None, ExtraWrites::default()).await
     }
 
-    /// Starts an execution, and settles what asked for it with the same commit.
+    /// Starts an execution, and settles the requesting task in the same commit.
     pub(crate) async fn begin(
         &self,
         workflow: &str,
@@ -82,7 +82,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         match self.commit(None, next, settle, also).await {
             Err(Error::Store(store::Error::Conflict { what })) => {
-                // A twin of this very request may have come first.
+                // A concurrent duplicate of this request may have won.
                 let Some((key, fingerprint)) = &request.once else {
                     return Err(store::Error::Conflict { what }.into());
                 };
@@ -98,7 +98,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// What the same request started under the key of an earlier version. Another request under that key is not this one.
+    /// Returns the execution that the same request started under the key of an earlier version. Other requests are
+    /// ignored.
     async fn remembered_earlier(
         &self,
         key: Option<&str>,

@@ -1,9 +1,8 @@
-//! Work that only another version of this program can do: handed back at once, for shorter pauses first, and left to
-//! others to take first.
+//! Tasks that only another version of this program can run. They are returned at once, with growing pauses.
 //!
-//! While servers are replaced one by one, executions of the newer version lie beside those of the older. A server of
-//! the older cannot tell a task that it cannot work on before it has leased it. If it kept it for long, three such
-//! servers would starve the only one that can; if it handed it back at once, it would be the first to take it again.
+//! While servers are replaced one by one, the store has executions of both versions. An older server recognises a
+//! task of the newer version only after leasing it. If it held the lease for long, three such servers would starve
+//! the only capable one; if it returned the task at once, it would be the first to lease it again.
 
 use std::{
     collections::BTreeMap,
@@ -12,15 +11,15 @@ use std::{
 };
 use store::{TaskId, Timestamp};
 
-/// The first pause of a task; each one after is twice as long.
+/// The first pause of a task. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// How long others go first after something was met that only they can do, and by how much.
+/// How long, and by how much, this engine yields to others after such a task.
 const YIELD_FOR: Duration = Duration::from_secs(5);
 const YIELD_BY: Duration = Duration::from_millis(30);
-/// Of more tasks than these it is forgotten how often they were met: their pauses begin anew.
+/// The most tasks counted. Beyond it, the counts are cleared and pauses start again at the first.
 const MAX_TASKS: usize = 10_000;
 
-/// What this engine has met and could not do.
+/// The tasks that this engine could not run.
 #[derive(Debug, Default)]
 pub(crate) struct VersionRouting {
     met: Mutex<SeenTasks>,
@@ -33,8 +32,7 @@ struct SeenTasks {
 }
 
 impl VersionRouting {
-    /// Notes that `task` was met, and says how long it is put off, `longest` at the most, and whether this is
-    /// the first time.
+    /// Counts `task`. Returns how long it is deferred, at most `longest`, and whether it is the first time.
     pub(crate) fn defer(&self, task: TaskId, now: Timestamp, longest: Duration) -> (Duration, bool) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.last = Some(now);
@@ -48,7 +46,7 @@ impl VersionRouting {
         (pause, first)
     }
 
-    /// How long this engine waits before it asks for work, so that those who can do more go first.
+    /// Returns how long this engine waits before it leases tasks, so that capable engines lease first.
     pub(crate) fn yields(&self, now: Timestamp) -> Option<Duration> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.last.filter(|last| last.is_recent(YIELD_FOR, now)).map(|_| YIELD_BY)
@@ -61,13 +59,13 @@ mod tests {
     use crate::{MINUTE, SECOND};
     use store::ExecutionId;
 
-    /// A task of an execution that has come so far.
+    /// Returns the id of a task.
     fn id(visit: u32) -> TaskId {
         TaskId { execution: ExecutionId::new(Timestamp(1), [1; 10]), visit, slot: 0 }
     }
 
     #[test]
-    fn pauses_begin_short_grow_to_a_minute_and_are_each_tasks_own() {
+    fn pauses_start_short_grow_to_a_minute_and_are_counted_for_each_task() {
         let elsewhere = VersionRouting::default();
         let pauses: Vec<u64> =
             (0..40).map(|_| elsewhere.defer(id(1), Timestamp(1), MINUTE).0.as_millis() as u64).collect();
@@ -80,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn others_go_first_for_a_while_after_something_was_met_and_not_before() {
+    fn others_lease_first_for_a_while_after_a_task_of_another_version() {
         let elsewhere = VersionRouting::default();
         assert_eq!(elsewhere.yields(Timestamp(1_000)), None);
         elsewhere.defer(id(1), Timestamp(1_000), MINUTE);

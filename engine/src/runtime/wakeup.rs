@@ -1,14 +1,14 @@
-//! Wakes the dispatcher when something falls due before it would look by itself.
+//! Wakes the dispatcher when a task becomes due before its next check.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Timestamp;
 use tokio::sync::Notify;
 
-/// The dispatcher's bell.
+/// Wakes the dispatcher.
 #[derive(Debug)]
 pub(crate) struct Wakeup {
     signal: Notify,
-    /// When it looks by itself; while it is looking, everything comes before that.
+    /// The time of the dispatcher's next check. During a check, every task counts as earlier.
     until: AtomicU64,
 }
 
@@ -19,12 +19,12 @@ impl Default for Wakeup {
 }
 
 impl Wakeup {
-    /// Rings, whatever is due. Kept if nobody waits: the dispatcher may be between looking and waiting.
+    /// Wakes the dispatcher unconditionally. The wakeup is stored if the dispatcher is not waiting yet.
     pub(crate) fn notify(&self) {
         self.signal.notify_one();
     }
 
-    /// Rings if something falls due at one of these moments before the dispatcher looks by itself.
+    /// Wakes the dispatcher if one of these moments is before its next check.
     pub(crate) fn notify_before(&self, moments: impl IntoIterator<Item = Timestamp>) {
         let until = self.until.load(Ordering::SeqCst);
         if moments.into_iter().any(|at| at.0 < until) {
@@ -32,17 +32,17 @@ impl Wakeup {
         }
     }
 
-    /// Until [`Wakeup::sleep_until`] the dispatcher wants to hear of everything: it may have looked already where something is put next.
+    /// Makes every new task wake the dispatcher until [`Wakeup::sleep_until`]: its current check may miss them.
     pub(crate) fn start_looking(&self) {
         self.until.store(u64::MAX, Ordering::SeqCst);
     }
 
-    /// The dispatcher has found nothing that is due before `until`.
+    /// Records that the dispatcher has found nothing due before `until`.
     pub(crate) fn sleep_until(&self, until: Timestamp) {
         self.until.store(until.0, Ordering::SeqCst);
     }
 
-    /// When it rings, or has rung since it was last waited for.
+    /// Waits for the next wakeup, or returns at once after a stored one.
     pub(crate) async fn notified(&self) {
         self.signal.notified().await;
     }
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_rings_for_what_falls_due_before_the_dispatcher_looks_by_itself_and_for_all_while_it_looks() {
+    async fn a_task_due_before_the_next_check_or_during_one_wakes_the_dispatcher() {
         let due = Wakeup::default();
         due.notify_before([Timestamp(900)]);
-        assert!(was_notified(&due).await, "nobody has looked yet");
+        assert!(was_notified(&due).await, "no check has run yet");
         due.start_looking();
         due.notify_before([Timestamp(900)]);
         due.sleep_until(Timestamp(500));
-        assert!(was_notified(&due).await, "it came while the dispatcher was looking");
+        assert!(was_notified(&due).await, "it arrived during a check");
 
         due.notify_before([Timestamp(900), Timestamp(500)]);
         due.notify_before([]);

@@ -1,4 +1,4 @@
-//! Backfills: spans whose occurrences are made up for, counted before they are accepted.
+//! Backfills: spans whose missed occurrences are started later. They are counted before they are accepted.
 
 use super::{
     commands::{existing_status, source_of},
@@ -8,31 +8,31 @@ use super::{
 use crate::{ActionError, Engine, Error, Occurrence, Origin, Schedule, ScheduleError, Undecided, View};
 use store::Timestamp;
 
-/// The moments of one backfill, unless more are allowed.
+/// The default limit of moments in one backfill.
 pub const BACKFILL_USUAL: u64 = 1_000;
-/// The moments of one backfill, at most.
+/// The highest limit of moments in one backfill.
 pub const BACKFILL_MOST: u64 = 20_000;
-/// Backfills of one schedule that may wait.
+/// The most waiting backfills of one schedule.
 const MOST_BACKFILLS: usize = 20;
 
-/// What a backfill would look at.
+/// The moments of a backfill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Moments that fall on no excluded day, those that were started included; counted no further than asked for.
+    /// The moments outside of excluded days, including those already started. Counted up to the requested limit.
     pub moments: u64,
-    /// There are more than were counted.
+    /// True if there are more moments than were counted.
     pub more: bool,
-    /// The first.
+    /// The first moment.
     pub first: Option<Timestamp>,
-    /// The last that was counted.
+    /// The last counted moment.
     pub last: Option<Timestamp>,
 }
 
 impl Schedule {
-    /// Counts the moments from `from` to `to`, both included, up to `most`.
+    /// Counts the moments from `from` to `to`, both inclusive, up to `most`.
     ///
     /// # Errors
-    /// As [`Schedule::times`].
+    /// Same as [`Schedule::times`].
     pub fn span(&self, (from, to): (Timestamp, Timestamp), most: u64) -> Result<Span, ScheduleError> {
         let times = self.times()?;
         let mut span = Span { moments: 0, more: false, first: None, last: None };
@@ -58,7 +58,7 @@ fn invalid(schedule: &Schedule, why: &str) -> Undecided {
     ))
 }
 
-/// Refuses a span that cannot be meant, or has more than `most` moments.
+/// Refuses an invalid span, or one with more than `most` moments.
 fn check(
     schedule: &Schedule,
     (from, to): (Timestamp, Timestamp),
@@ -69,15 +69,15 @@ fn check(
         return Err(invalid(schedule, "to: the span ends before it begins"));
     }
     if to > now {
-        return Err(invalid(schedule, "to: name a moment that has passed; what is to come comes by itself"));
+        return Err(invalid(schedule, "to: use a past moment; future occurrences start by themselves"));
     }
     if most > BACKFILL_MOST {
-        let why = format!("most: {most} is not allowed; use at most {BACKFILL_MOST}, and several spans");
+        let why = format!("most: {most} is not allowed; use at most {BACKFILL_MOST}, or several spans");
         return Err(invalid(schedule, &why));
     }
     if schedule.span((from, to), most)?.more {
         let why = format!(
-            "to: the span has more than {most} moments; name a shorter one, or allow more with `most`, at most {BACKFILL_MOST}"
+            "to: the span has more than {most} moments; use a shorter span, or raise `most` (at most {BACKFILL_MOST})"
         );
         return Err(invalid(schedule, &why));
     }
@@ -85,12 +85,13 @@ fn check(
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Asks that every occurrence from `from` to `to`, both included, be made up for that was not started: oldest first, each
-    /// once, and one after the other unless they may run side by side. The span has at most `most` moments.
+    /// Requests every occurrence from `from` to `to`, both inclusive, that was not started. They start oldest first,
+    /// each once, and one after the other unless the schedule allows concurrent runs. The span has at most `most`
+    /// moments.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.invalid` for a span that ends before it begins, is still to come, or has more moments;
-    /// `schedule.full`.
+    /// Returns `schedule.unknown`; `schedule.invalid` for a span that ends before it begins, ends in the future, or
+    /// has more moments; `schedule.full`.
     pub async fn backfill_schedule(
         &self,
         schedule: &Schedule,
@@ -116,11 +117,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, backfill).await
     }
 
-    /// Gives up the rest of all backfills of a schedule: their occurrences that wait are skipped, and nothing more of them is started.
-    /// A run that was started goes on. Returns how far each backfill was.
+    /// Cancels all backfills of a schedule: their waiting occurrences are skipped and no more are started. Running
+    /// executions continue. Returns the progress of each backfill.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.not_waiting` when no backfill waits.
+    /// Returns `schedule.unknown`; `schedule.not_waiting` if there is no backfill.
     pub async fn cancel_backfills(
         &self,
         schedule: &Schedule,

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use store::Commit;
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Claims the occurrence of a built-in schedule that is due, if one is; the caller does what it is for. Of several engines
-    /// exactly one is answered `Some`. Occurrences that are not made up for are put on record.
+    /// Claims the due occurrence of a built-in schedule; the caller does its work. Exactly one of several engines
+    /// gets `Some`. Occurrences that are not caught up are recorded.
     ///
     /// # Errors
-    /// The store's; `schedule.invalid`.
+    /// Returns the store's error, or `schedule.invalid`.
     pub async fn claim_occurrence(&self, schedule: &Schedule) -> Result<Option<Occurrence>, Error> {
         for _ in 0..MAX_ROUNDS {
             let round = self
@@ -34,11 +34,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(None)
     }
 
-    /// Puts on record how an occurrence of a built-in schedule has ended: `completed`, or `failed` with the reason, which is
-    /// told.
+    /// Records the end of a built-in schedule's occurrence: `completed`, or `failed` with a reason, which is
+    /// notified.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn end_occurrence(&self, claimed: &Occurrence, failed: Option<&str>) -> Result<(), Error> {
         let outcome = if failed.is_some() { "failed" } else { "completed" };
         self.transact(true, |view| {

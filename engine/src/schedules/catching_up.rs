@@ -1,7 +1,8 @@
-//! Moments that came long ago do not keep the present one waiting. A part of [`decide`](super::decide).
+//! Processes old moments without delaying the current one. A part of [`decide`](super::decide).
 //!
-//! After a long silence the late moments are set aside as a span. Each decision takes up what is on time first, and then a part of the span,
-//! oldest first. Invariant: a moment is in the span or after [`Standing::done`](crate::Standing::done), and has its row otherwise.
+//! After a long downtime the late moments are set aside as a span. Each decision first processes the moments that are
+//! on time, and then a part of the span, oldest first. Invariant: a moment is in the span or after
+//! [`Standing::done`](crate::Standing::done), or it has a row.
 
 use super::{
     decide::{Decider, MAX_MOMENTS},
@@ -10,24 +11,24 @@ use super::{
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// Late moments that are still to be put on record.
+/// Late moments that are not recorded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatchingUp {
-    /// Every moment up to here has its occurrence on record.
+    /// Every moment up to here has a row.
     pub done: Timestamp,
-    /// The span ends here.
+    /// The end of the span.
     pub to: Timestamp,
 }
 
 impl CatchingUp {
-    /// Returns true if the moment still has to be put on record.
+    /// Returns true if the moment is not recorded yet.
     pub(super) fn has(self, moment: Timestamp) -> bool {
         self.done < moment && moment <= self.to
     }
 }
 
 impl Decider<'_> {
-    /// Sets the late moments aside, if there are more than one decision takes up.
+    /// Sets late moments aside if there are more than one decision processes.
     pub(super) fn set_aside(&mut self) {
         let (done, times) = (self.status.done, self.facts.times);
         let to = Timestamp(
@@ -43,10 +44,10 @@ impl Decider<'_> {
         }
     }
 
-    /// Goes on with the moments that were set aside.
+    /// Processes a part of the span.
     pub(super) fn catch_up(&mut self) {
         let Some(mut span) = self.status.catching_up else { return };
-        // What follows a moment that is on time does not follow these.
+        // The last processed moment on time does not precede these.
         self.late = None;
         for _ in 0..MAX_MOMENTS.saturating_sub(self.rows.len()) {
             if self.start.is_some() {

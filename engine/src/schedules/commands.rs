@@ -1,7 +1,7 @@
-//! What people tell a schedule: its definition, pause and resume, one run now, one occurrence left out; spans that are made
-//! up for are in [`backfill`](super::backfill).
+//! Commands on schedules: set, delete, pause, resume, trigger, skip an occurrence. Backfills are in
+//! [`backfill`](super::backfill).
 //!
-//! Whatever changes a schedule first puts on record what was due until then, as it was understood until then.
+//! Every change of a schedule first records the occurrences due until then, by the old definition.
 
 use super::{
     decide::attributed_reason,
@@ -27,10 +27,10 @@ fn unknown(name: &str) -> ActionError {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The schedules that people have set, by name.
+    /// Returns the schedules that people have set, by name.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn schedules(
         &self,
         after: Option<&str>,
@@ -42,27 +42,27 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Page { items, next: page.next })
     }
 
-    /// One schedule that people have set.
+    /// Returns one schedule that people have set.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn schedule(&self, name: &str) -> Result<Option<Schedule>, Error> {
         self.transact(false, |view| view.get::<Schedule>(name)).await
     }
 
-    /// Where a schedule stands; `None` for one that was never looked at.
+    /// Returns the status of a schedule, or `None` before its first run.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn schedule_status(&self, name: &str) -> Result<Option<ScheduleStatus>, Error> {
         self.transact(false, |view| view.get::<ScheduleStatus>(name)).await
     }
 
-    /// Sets a schedule, in the name of `by`: from now on, and never for the past. What was due before and still waits is started
-    /// as it was meant then. With `expected`, only if the version in force is that one; 0 for none.
+    /// Sets a schedule on behalf of `by`, for future occurrences only. Occurrences that already wait keep their old
+    /// definition. With `expected`, only if that version is in force; 0 for none.
     ///
     /// # Errors
-    /// `schedule.invalid` naming the field, `schedule.changed` when another version is in force.
+    /// Returns `schedule.invalid` with the field, or `schedule.changed` if another version is in force.
     pub async fn set_schedule(
         &self,
         wanted: Schedule,
@@ -75,7 +75,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let mut wanted = Schedule { set_by: by.to_owned(), set_at: now, ..wanted.clone() };
             wanted.validate()?;
             if wanted.target == Target::BuiltIn {
-                let why = format!("schedule {}: start: name what is to be started", wanted.name);
+                let why = format!("schedule {}: start: name the workflow to start", wanted.name);
                 return Err(ActionError::permanent("schedule.invalid", why).into());
             }
             let stands = view.get::<Schedule>(&wanted.name)?.map_or(0, |stands| stands.version);
@@ -95,10 +95,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, set).await
     }
 
-    /// Removes a schedule. What waits is skipped, what runs goes on, and every row and version stays on record.
+    /// Deletes a schedule. Waiting occurrences are skipped, running executions continue, and all rows and versions
+    /// remain.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.changed` as for [`Engine::set_schedule`].
+    /// Returns `schedule.unknown`; `schedule.changed` as in [`Engine::set_schedule`].
     pub async fn delete_schedule(&self, name: &str, by: &str, expected: Option<u32>) -> Result<(), Error> {
         let which = ScheduleSource::Stored(name);
         let delete = |view: &mut View| {
@@ -119,10 +120,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, delete).await
     }
 
-    /// Starts nothing by the clock until it is resumed; every occurrence until then is on record as paused.
+    /// Pauses a schedule. Until it is resumed, every occurrence is recorded as paused.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.already` when it is paused.
+    /// Returns `schedule.unknown`; `schedule.already` if it is paused.
     pub async fn pause_schedule(&self, schedule: &Schedule, by: &str, reason: &str) -> Result<(), Error> {
         let which = source_of(schedule);
         let pause = |view: &mut View| {
@@ -141,10 +142,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, pause).await
     }
 
-    /// Lets a paused schedule go on from now.
+    /// Resumes a paused schedule from now on.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.already` when it is not paused.
+    /// Returns `schedule.unknown`; `schedule.already` if it is not paused.
     pub async fn resume_schedule(&self, schedule: &Schedule) -> Result<(), Error> {
         let which = source_of(schedule);
         let resume = |view: &mut View| {
@@ -158,11 +159,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.change_schedule(which, resume).await
     }
 
-    /// Asks for one occurrence at once, also while the schedule is paused. The overlap policy holds for it. Under the same key
-    /// and fingerprint in `once` no other is asked for: the one that was is returned as it stands.
+    /// Requests one occurrence at once, even while the schedule is paused. The overlap policy applies. A repeated key
+    /// and fingerprint in `once` returns the first occurrence in its current state.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.full` when too many wait; `idempotency.key_reused` when the key was used for something else.
+    /// Returns `schedule.unknown`; `schedule.full` if too many wait; `idempotency.key_reused` if the key was used for
+    /// a different request.
     pub async fn trigger_schedule(
         &self,
         schedule: &Schedule,
@@ -218,10 +220,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.transact(true, trigger).await
     }
 
-    /// Leaves out an occurrence that waits: it is never started.
+    /// Skips a waiting occurrence: it is never started.
     ///
     /// # Errors
-    /// `schedule.unknown`; `schedule.not_waiting` when it does not wait, or no more.
+    /// Returns `schedule.unknown`; `schedule.not_waiting` if it does not wait.
     pub async fn skip_occurrence(
         &self,
         schedule: &Schedule,
@@ -249,7 +251,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(skipped)
     }
 
-    /// Makes a change, before which what has been due until now is on record as it was understood until now.
+    /// Makes a change, after recording the occurrences that were due until now by the old definition.
     pub(super) async fn change_schedule<T>(
         &self,
         which: ScheduleSource<'_>,
@@ -264,10 +266,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         let settle =
             |view: &mut View| Ok(decide_on_view(view, which, &input)?.is_some_and(|(_, made)| made.changed));
-        // A chunk a commit, until there is none.
+        // One commit for each chunk of occurrences.
         while self.transact(true, settle).await? {}
         self.transact(true, |view| {
-            // What has come since belongs to the change's own commit.
+            // Later occurrences belong to the commit of the change.
             settle(view)?;
             change(view)
         })
@@ -275,7 +277,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// The occurrence of `schedule` that was asked for under this key before, as it stands.
+/// Returns the occurrence that the same key requested before, in its current state.
 fn earlier_request(
     view: &mut View,
     schedule: &str,
@@ -283,13 +285,14 @@ fn earlier_request(
 ) -> Result<Option<Occurrence>, Undecided> {
     let Some(before) = view.get::<TriggerRequest>(key)? else { return Ok(None) };
     if before.fingerprint != *fingerprint || before.schedule != schedule {
-        let why = format!("the key was used at {} for something else", before.at.0);
+        let why = format!("the key was used at {} for a different request", before.at.0);
         return Err(ActionError::permanent("idempotency.key_reused", why).into());
     }
     view.require(&Occurrence::key(schedule, before.nominal)).map(Some)
 }
 
-/// A moment that is nobody else's: expressions name full seconds, and whoever asked in the same one took another.
+/// Returns an unused moment. Expressions use full seconds, and another request in the same second uses another
+/// moment.
 fn free_moment(view: &mut View, schedule: &str) -> Result<Timestamp, Undecided> {
     let now = view.now();
     let mut moment = Timestamp(if now.0.is_multiple_of(1_000) { now.0 + 1 } else { now.0 });
@@ -299,7 +302,7 @@ fn free_moment(view: &mut View, schedule: &str) -> Result<Timestamp, Undecided> 
     Ok(moment)
 }
 
-/// The schedule as it is kept: what is built in is where the program is.
+/// Returns where the schedule is defined: built-in schedules in the program, others in the store.
 pub(super) fn source_of(schedule: &Schedule) -> ScheduleSource<'_> {
     match schedule.target {
         Target::BuiltIn => ScheduleSource::Given(schedule),
@@ -307,7 +310,7 @@ pub(super) fn source_of(schedule: &Schedule) -> ScheduleSource<'_> {
     }
 }
 
-/// Where a schedule stands that there must be.
+/// Returns the status of an existing schedule.
 pub(super) fn existing_status(
     view: &mut View,
     which: ScheduleSource<'_>,

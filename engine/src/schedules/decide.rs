@@ -1,7 +1,7 @@
-//! What becomes of the occurrences of one schedule. Pure: no clock, no store; what it is to know is in [`Facts`].
+//! Decides the fate of the occurrences of one schedule. Pure: no clock, no store; its input is in [`Facts`].
 //!
-//! One decision asks for one start at most, since a commit starts one execution; the caller commits it and decides
-//! again, until nothing changes. Whatever is decided is a row, and no moment has two.
+//! One decision starts at most one execution, because a commit starts one. The caller commits it and decides again,
+//! until nothing changes. Every decision becomes a row, and no moment has two.
 
 use super::{
     occurrence::{Failing, Fate},
@@ -12,73 +12,73 @@ use crate::{MAX_BUFFERED, Occurrence, Origin, Outcome, Paused, Schedule, Schedul
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
 
-/// Moments that one decision looks at, at most, so that no commit grows without bound.
+/// The most moments that one decision processes, which bounds the size of a commit.
 pub(crate) const MAX_MOMENTS: usize = 200;
-/// Open runs of one schedule, at most.
+/// The most open runs of one schedule.
 pub(crate) const MAX_RUNNING: usize = 100;
-/// Moments of a backfill whose rows are looked up at once.
+/// The moments of a backfill whose rows are read at once.
 const LOOK_AHEAD: usize = 50;
 
-/// What a decision rests on.
+/// The input of a decision.
 pub(crate) struct Facts<'a> {
     /// The definition in force.
     pub(crate) schedule: &'a Schedule,
-    /// When it recurs.
+    /// Its times.
     pub(crate) times: &'a Times,
-    /// The time of day.
+    /// The current time.
     pub(crate) now: Timestamp,
-    /// What the execution is to be called that this decision starts.
+    /// The id for the execution that this decision starts.
     pub(crate) new_execution_id: ExecutionId,
-    /// Runs that are over, and how each ended; a run that is not here is open.
+    /// Finished runs and their outcomes; any other run is open.
     pub(crate) ended: &'a BTreeMap<ExecutionId, Option<String>>,
-    /// What is on record of the moments that [`wanted`] names.
+    /// The recorded fates of the moments that [`wanted`] returns.
     pub(crate) on_record: &'a BTreeMap<Timestamp, Option<Fate>>,
-    /// What is on record of the moments that [`recorded_moments`](super::set_back::recorded_moments) names.
+    /// The rows of the moments that [`recorded_moments`](super::set_back::recorded_moments) returns.
     pub(crate) recorded: &'a Recorded,
-    /// What came of trying to start occurrences, by moment, where an execution did not just start.
+    /// The results of earlier starts, by moment, except a start that just succeeded.
     pub(crate) tried: &'a BTreeMap<Timestamp, StartOutcome>,
-    /// Whether anything may be started; if not, what is due waits.
+    /// False if nothing may be started now; due occurrences then wait.
     pub(crate) starting: bool,
 }
 
-/// What came of trying to start an occurrence.
+/// The result of the start of an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StartOutcome {
-    /// Another execution stands in the way: in words.
+    /// Another execution blocks it; the reason.
     Busy(String),
-    /// It cannot be started as it is: in words.
+    /// It can never be started; the reason.
     Refused(String),
     /// It cannot be started by this engine now.
     Later,
-    /// It was started before, as this execution.
+    /// It had been started before, as this execution.
     Known(ExecutionId),
 }
 
-/// How an earlier run is made to end.
+/// How an earlier run is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndRequest {
     Cancel,
     Terminate,
 }
 
-/// What follows.
+/// The result of a decision.
 #[derive(Debug)]
 pub(crate) struct Decision {
-    /// Where the schedule stands then.
+    /// The new status of the schedule.
     pub(crate) status: ScheduleStatus,
-    /// Rows to write, one a moment.
+    /// The rows to write, one for each moment.
     pub(crate) rows: BTreeMap<Timestamp, Occurrence>,
-    /// What is to be started with the same commit.
+    /// The occurrence to start in the same commit.
     pub(crate) start: Option<Occurrence>,
-    /// Runs to be ended.
+    /// The runs to end.
     pub(crate) orders: Vec<(ExecutionId, EndRequest)>,
-    /// Whether there is anything to commit.
+    /// True if there is something to commit.
     pub(crate) changed: bool,
-    /// Whether the clock was found to be set back.
+    /// True if the clock was found to be set back.
     pub(crate) set_back: bool,
 }
 
-/// The moments of the backfill under way whose rows the next decision has to know.
+/// Returns the moments of the current backfill whose rows the next decision needs.
 pub(crate) fn backfill_moments(standing: &ScheduleStatus, times: &Times) -> Vec<Timestamp> {
     let Some(backfill) = standing.backfills.first() else { return Vec::new() };
     let first = times.next_after(backfill.done);
@@ -86,7 +86,7 @@ pub(crate) fn backfill_moments(standing: &ScheduleStatus, times: &Times) -> Vec<
     all.take_while(|at| *at <= backfill.to).take(LOOK_AHEAD).collect()
 }
 
-/// Decides.
+/// Makes a decision.
 pub(crate) fn decide(facts: &Facts<'_>, standing: ScheduleStatus) -> Decision {
     let before = standing.clone();
     let (rows, orders) = (BTreeMap::new(), Vec::new());
@@ -105,7 +105,7 @@ pub(crate) fn decide(facts: &Facts<'_>, standing: ScheduleStatus) -> Decision {
     Decision { status: standing, rows, start, orders, changed, set_back }
 }
 
-/// A decision that is being made.
+/// A decision in progress.
 pub(crate) struct Decider<'a> {
     pub(crate) facts: &'a Facts<'a>,
     pub(crate) status: ScheduleStatus,
@@ -117,7 +117,7 @@ pub(crate) struct Decider<'a> {
 }
 
 impl Decider<'_> {
-    /// The moments of what is built in change with the program or its policy, and never for the past.
+    /// Applies a changed built-in definition, for future moments only.
     fn follow_spec(&mut self) {
         if self.facts.schedule.target != Target::BuiltIn {
             return;
@@ -129,7 +129,7 @@ impl Decider<'_> {
         self.status.spec = Some(spec);
     }
 
-    /// Notes how runs ended; one that failed may pause the schedule.
+    /// Records how runs ended. A failure may pause the schedule.
     fn close_ended(&mut self) {
         for mut run in std::mem::take(&mut self.status.running) {
             let over = run.execution.and_then(|id| Some((id, self.facts.ended.get(&id)?)));
@@ -151,14 +151,14 @@ impl Decider<'_> {
         }
     }
 
-    /// A failure pauses, if the schedule says so.
+    /// Pauses after a failure if `pause_on_failure` is set.
     pub(crate) fn pause_for(&mut self, reason: String) {
         if self.facts.schedule.pause_on_failure && self.status.paused.is_none() {
             self.status.paused = Some(Paused { by: "engine".into(), reason, at: self.facts.now });
         }
     }
 
-    /// Looks at what waits, in the order of its turn.
+    /// Decides about waiting occurrences, in the order of their turn.
     fn judge_waiting(&mut self, select: impl Fn(&Occurrence) -> bool) {
         for occurrence in std::mem::take(&mut self.status.waiting) {
             let is_due = occurrence.due() <= self.facts.now;
@@ -170,7 +170,7 @@ impl Decider<'_> {
         }
     }
 
-    /// Takes up the moments that have come since the last look. Each becomes a row.
+    /// Processes the moments since the last decision. Each becomes a row.
     fn admit(&mut self) {
         for _ in 0..MAX_MOMENTS {
             if self.start.is_some() {
@@ -218,8 +218,8 @@ impl Decider<'_> {
         }
     }
 
-    /// Goes on with the oldest backfill: one occurrence at a time waits for its turn, and the next is looked at only when it
-    /// has been started. So nothing of the span is left out, however long it is.
+    /// Continues the oldest backfill. One occurrence at a time waits for its turn, and the next is added only after
+    /// it has started. So no moment is left out, however long the span is.
     fn continue_backfill(&mut self) {
         while let Some(backfill) = self.status.backfills.first().cloned() {
             self.judge_waiting(|occurrence| occurrence.origin == Origin::Backfill);
@@ -246,7 +246,7 @@ impl Decider<'_> {
         self.judge_waiting(|occurrence| occurrence.origin == Origin::Backfill);
     }
 
-    /// Makes up for one occurrence, unless it was started, waits already or falls on an excluded day.
+    /// Adds one occurrence of a backfill, unless it was started, already waits, or is on an excluded day.
     fn make_up_for(&mut self, nominal: Timestamp, known: Option<Fate>, by: &str) {
         let Facts { schedule, times, now, .. } = *self.facts;
         let occurrence = Occurrence {
@@ -270,7 +270,7 @@ impl Decider<'_> {
         }
     }
 
-    /// Decides about one that is due, or whose moment has come. `recorded` says whether it is on record as it is.
+    /// Decides about a due occurrence. `recorded` is true if its row is unchanged.
     fn decide_one(&mut self, mut occurrence: Occurrence, recorded: bool) {
         match self.verdict(&occurrence, recorded) {
             OccurrenceDecision::Start => self.fire(occurrence),
@@ -301,7 +301,7 @@ impl Decider<'_> {
 
     fn fire(&mut self, mut occurrence: Occurrence) {
         (occurrence.fate, occurrence.at) = (Fate::Fired, self.facts.now);
-        // What failed to start has started now; how a run ends is seen when it has.
+        // The start succeeded after a failure. The end of the run is recorded later.
         self.status.failing = self.status.failing.take().filter(|failing| failing.execution.is_some());
         match (&self.facts.schedule.target, self.facts.tried.get(&occurrence.nominal)) {
             (Target::Start { .. }, Some(StartOutcome::Known(id))) => {
@@ -318,25 +318,25 @@ impl Decider<'_> {
         self.rows.insert(occurrence.nominal, occurrence);
     }
 
-    /// Gives an occurrence its last word.
+    /// Records the final fate of an occurrence.
     pub(crate) fn close_occurrence(&mut self, mut occurrence: Occurrence, fate: Fate, reason: String) {
         (occurrence.fate, occurrence.reason, occurrence.at) = (fate, reason, self.facts.now);
         self.rows.insert(occurrence.nominal, occurrence);
     }
 
-    /// How many may still wait.
+    /// Returns true if no more occurrences may wait.
     pub(crate) fn is_full(&self) -> bool {
         self.status.waiting.len() >= usize::try_from(MAX_BUFFERED).unwrap_or(usize::MAX)
     }
 }
 
-/// `by: reason`, or who alone.
+/// Returns `by: reason`, or only `by` without a reason.
 pub(crate) fn attributed_reason(by: &str, reason: &str) -> String {
     if reason.is_empty() { format!("by {by}") } else { format!("by {by}: {reason}") }
 }
 
-/// Whether an end means that what was wanted did not come about. A cancel or a close by force is a person's word about that one
-/// run, and says nothing about the next.
+/// Returns true if the outcome is a failure of the schedule's purpose. A cancel or a termination is a person's
+/// decision about one run, and does not count.
 fn is_failure(outcome: &str) -> bool {
     let name = |outcome: Outcome| -> &'static str { outcome.into() };
     [Outcome::RolledBack, Outcome::Rejected, Outcome::Refused, Outcome::Expired]
@@ -344,7 +344,7 @@ fn is_failure(outcome: &str) -> bool {
         .any(|failure| name(failure) == outcome)
 }
 
-/// What is to be done with an occurrence, and why.
+/// The decision about an occurrence, and its reason.
 pub(crate) enum OccurrenceDecision {
     Start,
     Wait(Fate, String),

@@ -11,7 +11,7 @@ use crate::{
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
 
-/// The schedule that is kept: of the store, or of the program.
+/// The source of a schedule: the store or the program.
 #[derive(Clone, Copy)]
 pub(super) enum ScheduleSource<'a> {
     Stored(&'a str),
@@ -26,7 +26,7 @@ impl<'a> ScheduleSource<'a> {
         }
     }
 
-    /// The definition in force, if there is one.
+    /// Returns the definition in force, if there is one.
     pub(super) fn definition(self, view: &mut View) -> Result<Option<Schedule>, Undecided> {
         match self {
             Self::Stored(name) => view.get(name),
@@ -34,7 +34,7 @@ impl<'a> ScheduleSource<'a> {
         }
     }
 
-    /// Where it stands. One that was never looked at begins now: nothing was due before.
+    /// Returns the status. A schedule without one begins now: nothing was due before.
     pub(super) fn status(self, view: &mut View) -> Result<ScheduleStatus, Undecided> {
         let now = view.now();
         let found = view.get::<ScheduleStatus>(self.name())?;
@@ -43,7 +43,7 @@ impl<'a> ScheduleSource<'a> {
     }
 }
 
-/// What one decision is told beside what is stored.
+/// The input of a decision, in addition to the stored documents.
 pub(super) struct DecisionInput<'a> {
     pub(super) new_execution_id: ExecutionId,
     pub(super) ended: &'a BTreeMap<ExecutionId, Option<String>>,
@@ -51,7 +51,7 @@ pub(super) struct DecisionInput<'a> {
     pub(super) starting: bool,
 }
 
-/// One decision on what is stored, with its writes; `None` when there is no such schedule.
+/// Makes one decision on the stored documents, with its writes. Returns `None` if there is no such schedule.
 pub(super) fn decide_on_view(
     view: &mut View,
     which: ScheduleSource<'_>,
@@ -97,7 +97,7 @@ pub(super) fn decide_on_view(
     for (id, ask) in &decision.orders {
         let order = Attribution {
             by: format!("schedule {}", schedule.name),
-            reason: "its next occurrence is due, and starts when this has ended".into(),
+            reason: "its next occurrence is due and starts when this execution has ended".into(),
         };
         view.ask(
             *id,
@@ -110,7 +110,7 @@ pub(super) fn decide_on_view(
     Ok(Some((schedule, decision)))
 }
 
-/// Which of these moments are on record, and the first moment after each that is free.
+/// Returns which of these moments have rows, and the first free moment after each.
 fn recorded(view: &mut View, schedule: &Schedule, moments: Vec<Timestamp>) -> Result<Recorded, Undecided> {
     view.prefetch::<Occurrence>(moments.iter().map(|at| Occurrence::key(&schedule.name, *at)))?;
     let mut recorded = Recorded::new();

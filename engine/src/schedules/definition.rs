@@ -1,4 +1,4 @@
-//! A schedule as people define it.
+//! The definition of a schedule.
 
 use crate::{DAY, Entity, Fold, Gap, SECOND, ScheduleError, Times};
 use chrono::NaiveDate;
@@ -8,80 +8,80 @@ use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use store::{CompositeKey, Timestamp};
 
-/// The most occurrences of one schedule that may wait.
+/// The most waiting occurrences of one schedule.
 pub const MAX_BUFFERED: u32 = 100;
-/// The longest name.
+/// The longest name, in characters.
 const MAX_NAME_LENGTH: usize = 63;
 /// The most excluded days and spans.
 const MAX_EXCLUDED: usize = 366;
-/// Occurrences looked at to see that none is moved past the next.
+/// The occurrences that are checked to make sure that jitter never moves one past the next.
 const SAMPLED: usize = 60;
 
-/// When something recurs, what is started then, and what if it cannot be at once. A change holds from the moment at which
-/// it is committed: what was due before goes by what was said before.
+/// Defines the times of a schedule and its target. A change applies from the moment of its commit: occurrences
+/// that were due before follow the old version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Names it: lower-case letters, digits, `-` and `_`, at most 63.
+    /// The name: lower-case letters, digits, `-` and `_`, at most 63.
     pub name: String,
-    /// Counts what was said under this name, deletions included. 0 for what is built in.
+    /// Counts the versions under this name, deletions included. 0 for built-in schedules.
     #[serde(default)]
     pub version: u32,
     /// Minute, hour, day of month, month, day of week, as in crontab(5); or six fields with seconds before them.
     pub cron: String,
-    /// The time zone, as the IANA database names it.
+    /// The time zone, by its IANA name.
     pub zone: String,
-    /// What becomes of a time that clocks skip; required where clocks change.
+    /// How to handle a time that a clock change skips; required in zones with clock changes.
     pub skipped_hour: Option<Gap>,
-    /// Which of a time that clocks show twice is meant; required where clocks change.
+    /// How to handle a time that a clock change repeats; required in zones with clock changes.
     pub repeated_hour: Option<Fold>,
-    /// What to do while an earlier run has not ended.
+    /// The policy while an earlier run is open.
     pub overlap: Overlap,
     /// How many may wait under [`Overlap::BufferAll`]: 1 to 100.
     pub buffer: u32,
-    /// What to do about occurrences that were due while nobody looked.
+    /// The policy for occurrences that were due while no engine ran.
     pub catch_up: CatchUp,
-    /// How late an occurrence may be made up for; however late if absent.
+    /// How late an occurrence may still be started; no limit if absent.
     pub window: Option<Duration>,
-    /// Each occurrence is moved later by up to this much, always by the same for the same moment; shorter than the time to
+    /// The most by which each occurrence is delayed; always the same for the same moment. Shorter than the time to
     /// the next.
     pub jitter: Duration,
-    /// Days on which nothing is started.
+    /// Days without starts.
     pub exclude: Vec<Exclusion>,
-    /// Whether a run that fails pauses the schedule. One that a person cancelled or terminated does not.
+    /// True if a failed run pauses the schedule. A cancelled or terminated run does not.
     pub pause_on_failure: bool,
-    /// What is started.
+    /// The target.
     pub target: Target,
-    /// What it is for, in people's words.
+    /// A description.
     #[serde(default)]
     pub note: String,
-    /// Who said so last: in whose name it starts things, so that they never decide on them.
+    /// The person who set it last. Its executions are requested in this name, so this person cannot approve them.
     pub set_by: String,
-    /// When.
+    /// When it was set.
     pub set_at: Timestamp,
 }
 
-/// What to do when an occurrence is due while an earlier run is open: at work, paused or parked.
+/// The policies for an occurrence that is due while an earlier run is open: working, paused or parked.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Overlap {
-    /// Leave the occurrence out.
+    /// Skip the occurrence.
     Skip,
-    /// Let one wait; later ones are merged into it.
+    /// Let one wait, and merge later ones into it.
     BufferOne,
     /// Let up to [`Schedule::buffer`] wait, and start them one after the other.
     BufferAll,
-    /// Turn the earlier run back, and start when it has ended.
+    /// Cancel the earlier run, and start when it has ended.
     CancelOther,
-    /// Close the earlier run by force, and start when it has ended.
+    /// Terminate the earlier run, and start when it has ended.
     TerminateOther,
-    /// Start beside it.
+    /// Start in parallel.
     Allow,
 }
 
-/// What to do about occurrences that are more than a minute late, since no engine ran.
+/// The policies for occurrences that are more than a minute late, because no engine ran.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -90,46 +90,46 @@ pub enum Overlap {
 pub enum CatchUp {
     /// Nothing: they are missed.
     None,
-    /// Make up for the latest; the others are missed.
+    /// Start the latest; the others are missed.
     Latest,
-    /// Make up for each, oldest first.
+    /// Start each, oldest first.
     All,
 }
 
-/// Days on which nothing is started, in the schedule's zone.
+/// Days without starts, in the schedule's zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusion {
     /// The first day.
     pub from: NaiveDate,
-    /// The last day; `from` itself if absent.
+    /// The last day; `from` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<NaiveDate>,
-    /// Why, for the record.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
-/// What a schedule starts.
+/// The target of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
     /// An execution.
     Start {
-        /// Of this workflow.
+        /// The workflow.
         workflow: String,
-        /// Of this, as the [`Starter`](super::Starter) reads it.
+        /// The input, as the [`Starter`](super::Starter) reads it.
         data: Value,
     },
-    /// Something that the program does itself, such as a sweep; it says so when it is done, and is never still at work.
+    /// Work that the program does itself, such as a sweep. It reports its end, and is never open.
     BuiltIn,
 }
 
-/// When a schedule fires next.
+/// The next time that a schedule fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Firing {
-    /// The moment that the expression names.
+    /// The moment of the expression.
     pub nominal: Timestamp,
-    /// When it is started: with its jitter.
+    /// The start, with jitter.
     pub due: Timestamp,
 }
 
@@ -142,7 +142,7 @@ impl Entity for Schedule {
     }
 }
 
-/// A definition that was in force once: what was due then goes by it.
+/// An earlier version of a definition, for occurrences that were due under it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Version(pub(crate) Schedule);
@@ -163,8 +163,8 @@ impl Entity for Version {
 }
 
 impl Schedule {
-    /// A schedule with every policy as it is unless said otherwise: an occurrence is skipped while an earlier run is open, and
-    /// the latest of those missed is made up for.
+    /// Creates a schedule with the default policies: an occurrence is skipped while an earlier run is open, and the
+    /// latest missed one is started.
     #[must_use]
     pub fn new(name: &str, cron: &str, zone: &str, target: Target) -> Self {
         Self {
@@ -188,8 +188,8 @@ impl Schedule {
         }
     }
 
-    /// One that the program sees to itself. Where clocks change, a time of day in a skipped hour is made up for and one in a repeated
-    /// hour is taken once.
+    /// Creates a built-in schedule. A time in a skipped hour is moved behind it, and a time in a repeated hour is
+    /// used once.
     #[must_use]
     pub fn built_in(name: &str, cron: &str, zone: &str) -> Self {
         Self {
@@ -200,18 +200,18 @@ impl Schedule {
         }
     }
 
-    /// When it recurs.
+    /// Returns its times.
     ///
     /// # Errors
-    /// [`ScheduleError`], naming what is wrong with expression or zone.
+    /// Returns a [`ScheduleError`] for an invalid expression or zone.
     pub fn times(&self) -> Result<Times, ScheduleError> {
         Times::new(&self.name, &self.cron, &self.zone, self.skipped_hour.zip(self.repeated_hour))
     }
 
-    /// The same, if all that was said can be done.
+    /// Checks the schedule, and returns its times.
     ///
     /// # Errors
-    /// [`ScheduleError`], naming the field at fault and what to write.
+    /// Returns a [`ScheduleError`] with the invalid field and the remedy.
     pub fn validate(&self) -> Result<Times, ScheduleError> {
         let wrong = |field: &'static str, why: String| {
             Err(ScheduleError::Field { name: self.name.chars().take(80).collect(), field, why })
@@ -226,7 +226,7 @@ impl Schedule {
             return wrong("buffer", format!("use 1 to {MAX_BUFFERED}"));
         }
         if self.catch_up == CatchUp::None && self.window.is_some() {
-            return wrong("window", "nothing is made up for, so leave it out, or set catch_up".into());
+            return wrong("window", "it has no effect without catch_up; remove it or set catch_up".into());
         }
         if self.exclude.len() > MAX_EXCLUDED {
             return wrong("exclude", format!("name at most {MAX_EXCLUDED} days and spans"));
@@ -243,7 +243,7 @@ impl Schedule {
         }
         moments.remove(0);
         if moments.is_empty() {
-            return wrong("cron", "it names no moment that is still to come".into());
+            return wrong("cron", "it has no future moment".into());
         }
         let shortest = moments.windows(2).filter_map(|two| match two {
             [one, next] => Some(next.since(*one)),
@@ -260,7 +260,7 @@ impl Schedule {
         Ok(times)
     }
 
-    /// When the occurrence of `nominal` is started: moved by as much of the jitter as its name and moment come to.
+    /// Returns when the occurrence of `nominal` starts. The jitter is derived from the name and the moment.
     #[must_use]
     pub fn due(&self, nominal: Timestamp) -> Timestamp {
         let bound = u64::try_from(self.jitter.as_millis()).unwrap_or(u64::MAX);
@@ -270,13 +270,13 @@ impl Schedule {
         nominal.after(Duration::from_millis(drawn % bound.saturating_add(1)))
     }
 
-    /// Why nothing is started on the day of `nominal`, if so.
+    /// Returns why the day of `nominal` is excluded, if it is.
     pub(crate) fn excluded(&self, times: &Times, nominal: Timestamp) -> Option<&Exclusion> {
         let day = times.day(nominal)?;
         self.exclude.iter().find(|days| days.from <= day && day <= days.to.unwrap_or(days.from))
     }
 
-    /// The first occurrence after `after` that falls on no excluded day.
+    /// Returns the first occurrence after `after` that is not excluded.
     pub(crate) fn next_eligible(&self, times: &Times, after: Timestamp) -> Option<Timestamp> {
         let mut next = times.next_after(after)?;
         while let Some(days) = self.excluded(times, next) {
@@ -286,10 +286,10 @@ impl Schedule {
         Some(next)
     }
 
-    /// The next `count` times that it fires after `after`, if it is not paused then.
+    /// Returns the next `count` firings after `after`, if it is not paused then.
     ///
     /// # Errors
-    /// As [`Schedule::times`].
+    /// Same as [`Schedule::times`].
     pub fn upcoming(&self, after: Timestamp, count: usize) -> Result<Vec<Firing>, ScheduleError> {
         let times = self.times()?;
         let first = self.next_eligible(&times, after);
@@ -297,7 +297,7 @@ impl Schedule {
         Ok(all.take(count).map(|nominal| Firing { nominal, due: self.due(nominal) }).collect())
     }
 
-    /// What its moments follow from, so that a change of what is built in is seen.
+    /// Returns the definition of its moments, to detect a change of a built-in schedule.
     pub(crate) fn spec(&self) -> String {
         let dst = (self.skipped_hour, self.repeated_hour);
         format!("{} {} {dst:?}", self.cron, self.zone)

@@ -6,7 +6,7 @@
 use chrono::NaiveDateTime;
 use std::str::FromStr as _;
 
-/// One field of an expression: its name, what it takes, and its values.
+/// One field of an expression: its name, its allowed values, and its form.
 struct Kind {
     name: &'static str,
     takes: &'static str,
@@ -15,9 +15,9 @@ struct Kind {
     /// The highest number that may be written: 7 is another name for Sunday.
     highest: u32,
     names: &'static [(&'static str, u32)],
-    /// Whether a range may go past the end and on from the start, as `FRI-MON`.
+    /// True if a range may wrap around, as in `FRI-MON`.
     cyclic: bool,
-    /// Whether `?` stands for `*`.
+    /// True if `?` is allowed for `*`.
     any: bool,
 }
 
@@ -85,9 +85,9 @@ const KINDS: [Kind; 7] = [
 struct Field {
     least: u32,
     bits: [u64; 3],
-    /// The field begins with `*` or `?`: it does not restrict the days, in the rule of cron.
+    /// True if the field begins with `*` or `?`: by the rule of cron, it does not restrict the days.
     starred: bool,
-    /// The field names every value there is.
+    /// True if the field names every value.
     full: bool,
 }
 
@@ -114,7 +114,7 @@ impl Field {
         values.map(|value| (value + shift).to_string()).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns true if the field leaves its unit open: it begins with `*`, or names all there is.
+    /// Returns true if the field does not restrict its unit: it begins with `*`, or names all values.
     fn is_open(&self) -> bool {
         self.starred || self.full
     }
@@ -123,17 +123,18 @@ impl Field {
 /// A cron expression.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
-    /// A time of any of these is one of the expression: there are two if a day of the month and a weekday are both restricted.
+    /// The expression matches a time of any of these. There are two if both the day of the month and the weekday are
+    /// restricted.
     any_of: Vec<cron::Schedule>,
     is_interval: bool,
     is_every_hour: bool,
 }
 
 impl Expression {
-    /// Reads five fields, six with seconds in front, seven with a year behind them, or a name such as `@daily`.
+    /// Parses five fields, six with seconds in front, seven with a year at the end, or a name such as `@daily`.
     ///
     /// # Errors
-    /// What is wrong with the first field that cannot be read.
+    /// Returns the error of the first invalid field.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = match text.trim() {
             "@yearly" => "0 0 1 1 *",
@@ -148,10 +149,10 @@ impl Expression {
             five if five.len() == 5 => ("0", five, "*"),
             [second, five @ ..] if five.len() == 5 => (*second, five, "*"),
             [second, five @ .., year] if five.len() == 5 => (*second, five, *year),
-            other => return Err(format!("it has {} fields, and takes 5, 6 or 7", other.len())),
+            other => return Err(format!("it has {} fields; use 5, 6 or 7", other.len())),
         };
         let [minute, hour, day, month, weekday] = five else {
-            return Err("it takes 5, 6 or 7 fields".into());
+            return Err("use 5, 6 or 7 fields".into());
         };
         let [seconds, minutes, hours, days, months, weekdays, years] = &KINDS;
         let (minute, hour) = (minutes.field(minute)?, hours.field(hour)?);
@@ -174,17 +175,17 @@ impl Expression {
         })
     }
 
-    /// Returns true if the expression names an interval rather than a time of day: its minute or its hour is open.
+    /// Returns true if the expression is an interval and not a time of day: its minute or its hour is open.
     pub(super) fn is_interval(&self) -> bool {
         self.is_interval
     }
 
-    /// Returns true if the expression names each hour of a day.
+    /// Returns true if the expression names every hour of a day.
     pub(super) fn is_every_hour(&self) -> bool {
         self.is_every_hour
     }
 
-    /// Returns the first wall-clock time after `after`; `None` when there is no other.
+    /// Returns the first wall-clock time after `after`, or `None` without one.
     pub(super) fn next_after(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
         let after = after.and_utc();
         self.any_of.iter().filter_map(|schedule| schedule.after(&after).next()).min().map(|at| at.naive_utc())
@@ -192,7 +193,7 @@ impl Expression {
 }
 
 impl Kind {
-    /// Reads a field and writes it as the `cron` crate reads it.
+    /// Parses a field and writes it in the syntax of the `cron` crate.
     fn list(&self, text: &str) -> Result<String, String> {
         Ok(self.field(text)?.list(self.most, 0))
     }
@@ -213,7 +214,7 @@ impl Kind {
         Ok(field)
     }
 
-    /// Takes one part of a list: `*`, a value, a range, or one of these with a step.
+    /// Parses one part of a list: `*`, a value, a range, or one of these with a step.
     fn part(&self, part: &str, field: &mut Field) -> Option<()> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => (range, Some(step.parse::<u32>().ok().filter(|step| *step > 0)?)),
@@ -224,7 +225,7 @@ impl Kind {
             Some((from, to)) => (self.value(from)?, self.value(to)?),
             None => {
                 let from = self.value(range)?;
-                // With a step, it goes on from the value to the end.
+                // With a step, the range extends from the value to the end.
                 match step {
                     Some(_) if from > self.most => (self.least, self.most),
                     Some(_) => (from, self.most),

@@ -1,9 +1,9 @@
-//! What recurs: when, what is started then, and what becomes of every single occurrence.
+//! Schedules: when to start executions, and the fate of every occurrence.
 //!
-//! A [`Schedule`] is a document that people set, or is built into a program. [`decide`] is pure: from the definition,
-//! where the schedule stands, what of it still runs and the time of day follows the fate of every occurrence, each a
-//! document of its own ([`Occurrence`]). The [`Engine`](crate::Engine) commits that together with the start that it
-//! asks for, so that of several engines one starts it, once. Told with tables in `docs/schedules.md`.
+//! A [`Schedule`] is a document that people set, or is built into a program. [`decide`] is pure: it computes the fate
+//! of every occurrence from the definition, the status, the open runs and the current time. Each fate is a document
+//! ([`Occurrence`]). The [`Engine`](crate::Engine) commits it together with the start, so of several engines exactly
+//! one starts it, once. `docs/schedules.md` has the tables.
 
 mod backfill;
 mod built_in;

@@ -4,7 +4,7 @@ use crate::{Notification, model::documents::notification::OPERATORS};
 use store::Timestamp;
 
 impl Notification {
-    /// That an occurrence of a schedule failed.
+    /// An occurrence of a schedule failed.
     pub(crate) fn schedule_failed(schedule: &str, nominal: Timestamp, why: &str, at: Timestamp) -> Self {
         Self {
             id: format!("{schedule}.failed.{}", nominal.0),

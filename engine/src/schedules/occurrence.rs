@@ -1,82 +1,82 @@
-//! What is kept of a schedule beside its definition: what became of every occurrence, and where the schedule stands.
+//! The stored state of a schedule: its status, and the fate of every occurrence.
 
 use crate::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{CompositeKey, ExecutionId, Timestamp};
 
-/// One moment of a schedule and what became of it. One a moment, kept until retention takes it.
+/// One moment of a schedule, and its fate. There is one for each moment, until its retention ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occurrence {
     /// The schedule.
     pub schedule: String,
-    /// The moment that the expression names, or at which a person asked.
+    /// The moment that the expression names, or the moment of a person's request.
     pub nominal: Timestamp,
     /// When its fate was decided.
     pub at: Timestamp,
-    /// What became of it.
+    /// The fate.
     pub fate: Fate,
-    /// When it was to be started, if not at its moment: moved by jitter, or asked for later.
+    /// When it was due, if not at its moment: delayed by jitter, or requested later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
-    /// Why it is there.
+    /// Why it exists.
     #[serde(default, skip_serializing_if = "Origin::is_clock")]
     pub origin: Origin,
-    /// Who asked for it, if a person did.
+    /// The requester, if a person requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// By which version of the schedule; 0 for what is built in.
+    /// The version of the schedule; 0 for built-in schedules.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub version: u32,
-    /// Why it has this fate; empty where there is nothing to say.
+    /// The reason of its fate; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What it started.
+    /// The execution that it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
-    /// How that ended.
+    /// The outcome of that execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
 }
 
-/// What became of an occurrence.
+/// The fates of an occurrence.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Fate {
-    /// Its moment has come, and it waits for the end of its jitter.
+    /// Its moment has come, and its jitter has not passed.
     Pending,
     /// It waits for an earlier run to end, or for its turn.
     Buffered,
     /// It was started.
     Fired,
-    /// It came too late to be made up for.
+    /// It was too late to start.
     Missed,
-    /// It was left out.
+    /// It was skipped.
     Skipped,
-    /// Another one that waits stands for it.
+    /// It was merged into another waiting occurrence.
     Merged,
-    /// It fell on a day on which nothing is started.
+    /// It was on an excluded day.
     Excluded,
     /// The schedule was paused.
     Paused,
-    /// It could not be started, and never will be as it is.
+    /// It could not be started, and never will be.
     Failed,
 }
 
-/// Why an occurrence is there.
+/// Why an occurrence exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Origin {
-    /// Its moment came.
+    /// The clock reached its moment.
     #[default]
     Clock,
-    /// A person wanted one at once.
+    /// A person triggered it.
     Trigger,
-    /// A person wanted those of a span made up for.
+    /// A person requested a backfill.
     Backfill,
 }
 
@@ -91,13 +91,13 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl Fate {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether it is still open what becomes of it.
+    /// Returns true if its fate is still open.
     #[must_use]
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::Pending | Self::Buffered)
@@ -105,14 +105,14 @@ impl Fate {
 }
 
 impl Occurrence {
-    /// Names the occurrence of `schedule` at `nominal`; ids of one schedule sort by moment.
+    /// Returns the id of the occurrence of `schedule` at `nominal`. The ids of one schedule sort by moment.
     #[must_use]
     pub fn key(schedule: &str, nominal: Timestamp) -> String {
         CompositeKey::of(&[&schedule, &format_args!("{:020}", nominal.0)]).into()
     }
 
-    /// Until when it is kept: 400 days from the decision on it, or a week if it is built in and there is nothing to say. One that waits
-    /// or runs is kept.
+    /// Returns until when it is retained: 400 days from the decision, or a week for a built-in one without a failure.
+    /// A waiting or running one is retained.
     fn done_with(&self) -> Option<Timestamp> {
         let built_in = self.version == 0 && self.execution.is_none();
         let is_open =
@@ -122,7 +122,7 @@ impl Occurrence {
         (!is_open).then(|| self.at.max(self.nominal).after(kept))
     }
 
-    /// When it is to be started.
+    /// Returns when it is due.
     #[must_use]
     pub fn due(&self) -> Timestamp {
         self.due.unwrap_or(self.nominal)
@@ -138,18 +138,18 @@ impl Entity for Occurrence {
     }
 }
 
-/// Which occurrence a person's request under a key asked for: the same key asks for no other one.
+/// The occurrence that a request with an idempotency key triggered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerRequest {
-    /// Whose key, and the key.
+    /// The user and the key.
     pub key: String,
-    /// Tells whether it is the same request.
+    /// The fingerprint of the request.
     pub fingerprint: String,
-    /// Of which schedule.
+    /// The schedule.
     pub schedule: String,
     /// The moment of the occurrence.
     pub nominal: Timestamp,
-    /// When it was asked for.
+    /// When it was requested.
     pub at: Timestamp,
 }
 
@@ -163,48 +163,48 @@ impl Entity for TriggerRequest {
     }
 }
 
-/// Where a schedule stands.
+/// The status of a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleStatus {
-    /// Which schedule's.
+    /// The name of the schedule.
     #[serde(default)]
     pub name: String,
-    /// Every moment up to here has its occurrence on record, but for those of [`ScheduleStatus::catching_up`].
+    /// Every moment up to here has a row, except those of [`ScheduleStatus::catching_up`].
     pub done: Timestamp,
-    /// The latest version of the definition, also when it was deleted since.
+    /// The latest version of the definition, even if it was deleted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub version: u32,
-    /// What the moments of a built-in schedule followed from when it was last looked at.
+    /// The definition of a built-in schedule's moments at its last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<String>,
-    /// Occurrences that wait, in the order of their turn.
+    /// The waiting occurrences, in the order of their turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Occurrence>,
-    /// Occurrences whose executions are open.
+    /// The occurrences whose executions are open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Occurrence>,
-    /// Executions that were told to end, so that another can start.
+    /// The executions that were asked to end, so that another can start.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[serde(rename = "told")]
     pub asked_to_end: BTreeSet<ExecutionId>,
-    /// Who paused it, if it is paused.
+    /// The pause, if it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
-    /// Spans that people want made up for, in the order in which they asked.
+    /// The backfills, in the order of their requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backfills: Vec<Backfill>,
-    /// That the clock was set back, as long as moments that are still to come may be on record.
+    /// Set after the clock was set back, while future moments may have rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_back: Option<super::SetBack>,
-    /// Late moments that are set aside, so that they do not keep the present one waiting.
+    /// Late moments that are set aside, so that they do not delay the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catching_up: Option<super::CatchingUp>,
-    /// That the last occurrence to end failed.
+    /// Set if the last occurrence to end failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing: Option<Failing>,
 }
 
-/// That the last occurrence of a schedule could not be started, or ended in a failure.
+/// The failure of the last occurrence: it could not be started, or its execution failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failing {
     /// The moment of the occurrence.
@@ -213,34 +213,34 @@ pub struct Failing {
     pub at: Timestamp,
     /// Why.
     pub reason: String,
-    /// Its execution; absent if none was started.
+    /// The execution; absent if none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
 }
 
-/// That a schedule starts nothing by the clock.
+/// The pause of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
-    /// Who said so; `engine` after a failure.
+    /// The person who paused it; `engine` after a failure.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Since when.
+    /// The start of the pause.
     pub at: Timestamp,
 }
 
-/// A span whose occurrences are to be made up for.
+/// A requested span of missed occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backfill {
-    /// Its first moment.
+    /// The first moment.
     pub from: Timestamp,
-    /// Its last moment.
+    /// The last moment.
     pub to: Timestamp,
-    /// Up to here it has been seen to.
+    /// The last processed moment.
     pub done: Timestamp,
-    /// Who asked for it.
+    /// The requester.
     pub by: String,
-    /// When.
+    /// When it was requested.
     pub at: Timestamp,
 }
 

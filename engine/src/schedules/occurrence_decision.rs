@@ -1,4 +1,4 @@
-//! Whether one occurrence is started now, waits, or is left out. A part of [`decide`](super::decide).
+//! Decides whether one occurrence starts now, waits, or is dropped. A part of [`decide`](super::decide).
 
 use super::{
     decide::{Decider, EndRequest, MAX_RUNNING, OccurrenceDecision, StartOutcome, attributed_reason},
@@ -9,14 +9,14 @@ use crate::{CatchUp, MAX_BUFFERED, Occurrence, Origin, Overlap};
 use std::time::Duration;
 use store::Timestamp;
 
-/// An occurrence that is less late than this is on time: engines look every few seconds, and start within some.
+/// An occurrence that is less late than this is on time: engines check every few seconds.
 pub(crate) const ON_TIME: Duration = Duration::from_secs(60);
 
 impl Decider<'_> {
     pub(crate) fn verdict(&mut self, occurrence: &Occurrence, recorded: bool) -> OccurrenceDecision {
         match self.preferred_decision(occurrence) {
             OccurrenceDecision::Wait(..) if !recorded && self.is_full() => {
-                let why = format!("{MAX_BUFFERED} wait already, which is the most that may");
+                let why = format!("{MAX_BUFFERED} occurrences already wait, which is the limit");
                 OccurrenceDecision::Drop(Fate::Skipped, why)
             }
             verdict => verdict,
@@ -48,7 +48,7 @@ impl Decider<'_> {
         }
     }
 
-    /// Whether it starts at once, where no other occurrence of the schedule is in the way.
+    /// Decides for an occurrence without open runs.
     fn at_once(&self, occurrence: &Occurrence) -> OccurrenceDecision {
         if !self.facts.starting {
             return OccurrenceDecision::Wait(occurrence.fate, occurrence.reason.clone());
@@ -65,7 +65,7 @@ impl Decider<'_> {
         }
     }
 
-    /// What the overlap policy says, earlier runs being as they are.
+    /// Applies the overlap policy to the open runs.
     fn beside_others(&mut self, occurrence: &Occurrence) -> OccurrenceDecision {
         let schedule = self.facts.schedule;
         let running = self.status.running.len();
@@ -82,7 +82,7 @@ impl Decider<'_> {
         if schedule.overlap == Overlap::Allow && running < MAX_RUNNING {
             return OccurrenceDecision::Start;
         }
-        // What waits has been promised its turn, whatever the schedule says by now.
+        // An occurrence that already waits keeps its turn, even if the schedule has changed.
         if occurrence.origin == Origin::Backfill || occurrence.fate == Fate::Buffered {
             return OccurrenceDecision::Wait(Fate::Buffered, occurrence.reason.clone());
         }
@@ -90,14 +90,14 @@ impl Decider<'_> {
         match schedule.overlap {
             Overlap::Allow => OccurrenceDecision::Drop(
                 Fate::Skipped,
-                format!("{running} runs are open, which is the most that may"),
+                format!("{running} runs are open, which is the limit"),
             ),
             Overlap::Skip => OccurrenceDecision::Drop(Fate::Skipped, open),
             Overlap::BufferOne => match buffered.map(|other| other.nominal).next() {
                 None => OccurrenceDecision::Wait(Fate::Buffered, open),
                 Some(other) => OccurrenceDecision::Drop(
                     Fate::Merged,
-                    format!("into that of {}, which waits", utc(other)),
+                    format!("into the waiting occurrence of {}", utc(other)),
                 ),
             },
             Overlap::BufferAll => {
@@ -105,7 +105,10 @@ impl Decider<'_> {
                 if waiting < usize::try_from(schedule.buffer).unwrap_or(usize::MAX) {
                     OccurrenceDecision::Wait(Fate::Buffered, open)
                 } else {
-                    OccurrenceDecision::Drop(Fate::Skipped, format!("{waiting} wait already, as many as may"))
+                    OccurrenceDecision::Drop(
+                        Fate::Skipped,
+                        format!("{waiting} occurrences already wait, which is the limit"),
+                    )
                 }
             }
             Overlap::CancelOther => self.make_room(occurrence, EndRequest::Cancel, open),
@@ -113,13 +116,13 @@ impl Decider<'_> {
         }
     }
 
-    /// Tells every earlier run to end, once each, and lets the latest occurrence wait for that.
+    /// Ends every earlier run, once each, and lets the latest occurrence wait for that.
     fn make_room(&mut self, occurrence: &Occurrence, ask: EndRequest, open: String) -> OccurrenceDecision {
         let (merged, waiting) =
             std::mem::take(&mut self.status.waiting).into_iter().partition::<Vec<_>, _>(is_buffered);
         self.status.waiting = waiting;
         for earlier in merged {
-            let reason = format!("into that of {}, which came later", utc(occurrence.nominal));
+            let reason = format!("into the later occurrence of {}", utc(occurrence.nominal));
             self.close_occurrence(earlier, Fate::Merged, reason);
         }
         for id in self.status.running.iter().filter_map(|run| run.execution) {
@@ -130,7 +133,7 @@ impl Decider<'_> {
         OccurrenceDecision::Wait(Fate::Buffered, open)
     }
 
-    /// Why an occurrence is not made up for, if it is not.
+    /// Returns why an occurrence is too late to start, if it is.
     fn too_late(&mut self, occurrence: &Occurrence) -> Option<String> {
         let schedule = self.facts.schedule;
         let late = self.facts.now.since(occurrence.due());
@@ -139,21 +142,21 @@ impl Decider<'_> {
         }
         let by = format!("{} s late", late.as_secs());
         if let Some(window) = schedule.window.filter(|window| late > *window) {
-            return Some(format!("{by}, and no more than {} s are made up for", window.as_secs()));
+            return Some(format!("{by}; the limit is {} s", window.as_secs()));
         }
         match schedule.catch_up {
-            CatchUp::None => Some(format!("{by}, and nothing is made up for")),
+            CatchUp::None => Some(format!("{by}; missed occurrences are not started")),
             CatchUp::All => None,
-            // It was the latest when the schedule changed; what the expression names by now says nothing of that time.
+            // It was the latest when the schedule changed; the new expression says nothing about that time.
             CatchUp::Latest if occurrence.version != schedule.version => None,
             CatchUp::Latest => {
                 let later = self.next_due_after(occurrence.nominal)?;
-                Some(format!("{by}, and that of {} was due as well", utc(later)))
+                Some(format!("{by}, and the occurrence of {} was also due", utc(later)))
             }
         }
     }
 
-    /// The next moment after `nominal` that has come as well and is not excluded.
+    /// Returns the next moment after `nominal` that is also due and not excluded.
     fn next_due_after(&mut self, nominal: Timestamp) -> Option<Timestamp> {
         if self.late.is_none_or(|known| known <= nominal) {
             self.late = self.facts.schedule.next_eligible(self.facts.times, nominal);
@@ -162,7 +165,7 @@ impl Decider<'_> {
     }
 }
 
-/// Whether it waits for an earlier run, and may be merged into another.
+/// Returns true if it waits for an earlier run, and may be merged into another.
 fn is_buffered(occurrence: &Occurrence) -> bool {
     occurrence.fate == Fate::Buffered && occurrence.origin != Origin::Backfill
 }

@@ -1,7 +1,7 @@
-//! Keeping a schedule: load, [`decide`](super::decide), commit, again until nothing changes.
+//! Runs a schedule: load, [`decide`](super::decide), commit, until nothing changes.
 //!
-//! A start and the row that tells of it are one commit, conditional on where the schedule stood: of several engines
-//! that keep the same schedule one starts an occurrence, and a crash leaves both or neither.
+//! A start and its row are one commit, conditional on the status of the schedule. So of several engines exactly one
+//! starts an occurrence, and a crash leaves both or neither.
 
 use super::{
     decide::{Decision, StartOutcome},
@@ -19,33 +19,33 @@ use crate::{
 use std::collections::BTreeMap;
 use store::{Commit, CompositeKey, ExecutionId, Key, Put, Read, Timestamp};
 
-/// Decisions that one call commits, at most; what is left is for the next.
+/// The most decisions that one call commits. The next call continues.
 pub(super) const MAX_ROUNDS: usize = 500;
-/// How soon a schedule is looked at again whose runs may end at any time.
+/// How soon a schedule with open runs is checked again.
 const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// What came of starting an occurrence.
+/// The result of the start of an occurrence.
 enum StartResult {
     Now,
     Changed,
     Not(StartOutcome),
 }
 
-/// What came of keeping a schedule.
+/// The result of running a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleRun {
-    /// What was started, in order.
+    /// The started executions, in order.
     pub started: Vec<Occurrence>,
-    /// When to look again; `None` when nothing is to come.
+    /// When to run it again; `None` if nothing is to come.
     pub next: Option<Timestamp>,
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Sees to everything that is due of the schedule `name`: starts what is to be started by `starter`, and puts the rest on
-    /// record. Safe to call from several engines at once. Of a schedule that there is not, nothing is due.
+    /// Processes all due occurrences of the schedule `name`: starts executions with `starter`, and records the
+    /// others. Safe to call from several engines at once. An unknown schedule has no due occurrences.
     ///
     /// # Errors
-    /// The store's; `schedule.invalid` for a definition that this version cannot read.
+    /// Returns the store's error; `schedule.invalid` for a definition that this version cannot read.
     pub async fn run_schedule(&self, name: &str, starter: &dyn Starter) -> Result<ScheduleRun, Error> {
         let which = ScheduleSource::Stored(name);
         let (mut kept, mut tried) = (ScheduleRun::default(), BTreeMap::new());
@@ -85,7 +85,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(kept)
     }
 
-    /// Starts an occurrence with the commit that says so, in the name and by the words of the version that it is of.
+    /// Starts an occurrence in one commit with its row, by its version of the definition and in the name of its
+    /// author.
     async fn begin_occurrence(
         &self,
         schedule: &Schedule,
@@ -118,7 +119,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 StartResult::Not(StartOutcome::Refused(why))
             }
             Err(StartFailure::Later(why)) => {
-                tracing::warn!(schedule = name, nominal = moment, why, "an occurrence has to wait");
+                tracing::warn!(schedule = name, nominal = moment, why, "an occurrence must wait");
                 StartResult::Not(StartOutcome::Later)
             }
         })
@@ -128,7 +129,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         ExecutionId::new(self.inner.clock.now(), self.inner.clock.entropy())
     }
 
-    /// One decision; `None` when it has to be made again.
+    /// Makes one decision. Returns `None` after a conflict.
     pub(super) async fn decide_schedule(
         &self,
         which: ScheduleSource<'_>,
@@ -147,7 +148,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Some(decided))
     }
 
-    /// Which of a schedule's runs are over, and how each ended.
+    /// Returns which runs of a schedule have finished, and their outcomes.
     pub(super) async fn finished_runs(
         &self,
         name: &str,
@@ -157,7 +158,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let standing: ScheduleStatus = parse(&found)?;
         let mut ended = BTreeMap::new();
         for id in standing.running.iter().filter_map(|run| run.execution) {
-            // One that is on record no more was over for long.
+            // A run without a record finished long ago.
             match self.inner.store.load(id).await? {
                 Some(record) if record.open => {}
                 Some(record) => drop(ended.insert(id, record.reason)),
@@ -167,7 +168,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(ended)
     }
 
-    /// What a version of a schedule starts, and in whose name.
+    /// Returns the target of a version of a schedule, and its author.
     async fn target(
         &self,
         schedule: &Schedule,
@@ -201,14 +202,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Counts every occurrence that has had its last word.
+    /// Counts the final fates of occurrences.
     fn count_occurrences(&self, decision: &Decision) {
         if decision.set_back {
             let until = decision.status.set_back.map(|back| utc(back.until));
             tracing::warn!(
                 schedule = decision.status.name,
                 until,
-                "the clock was set back; the schedule goes on from the clock"
+                "the clock was set back; the schedule continues from the clock"
             );
         }
         for row in decision.rows.values().filter(|row| !row.fate.is_waiting() && row.outcome.is_none()) {

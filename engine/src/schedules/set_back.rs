@@ -1,8 +1,8 @@
-//! What follows for a schedule when the clock has been set back. A part of [`decide`](super::decide).
+//! Handles a clock that was set back. A part of [`decide`](super::decide).
 //!
-//! The rules of cronie: a schedule that stands ahead of the clock goes on from the clock at once, so that its next real moment
-//! fires. A moment that is on record from the time before is taken anew, unless the clock was set back by less than three hours and the
-//! schedule names times of day: then it ran a short while ago. Told in `docs/schedules.md`.
+//! Follows the rules of cronie: a schedule that is ahead of the clock continues from the clock at once, so its next
+//! real moment fires. A recorded moment fires again, except if the clock was set back by less than three hours and
+//! the schedule names times of day: then it ran a short time ago. See `docs/schedules.md`.
 
 use super::{
     decide::{Decider, MAX_MOMENTS},
@@ -15,31 +15,31 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
 
-/// A clock that is set back by more than this was wrong before; a smaller step is an adjustment.
+/// A clock that was set back by more than this was wrong before; a smaller step is an adjustment.
 const ADJUSTMENT: Duration = HOUR.saturating_mul(3);
 
-/// The clock was set back: moments that are still to come may be on record.
+/// The clock was set back: future moments may have rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetBack {
-    /// No moment after this one was looked at before.
+    /// No moment after this one had been processed.
     pub until: Timestamp,
-    /// Moments after this one are taken anew if they are on record.
+    /// Recorded moments after this one fire again.
     pub anew_after: Timestamp,
 }
 
-/// Moments to come that are on record, each with the next free moment in its place; `None` for one that is not.
+/// The recorded future moments, each with the next free moment; `None` for a moment without a row.
 pub(crate) type Recorded = BTreeMap<Timestamp, Option<Timestamp>>;
 
 impl ScheduleStatus {
-    /// How far the latest moment on record is ahead of the clock, if it is further than servers' clocks may be apart. The clock
-    /// was set back then.
+    /// Returns how far the latest recorded moment is ahead of the clock, if it is more than clocks of servers may
+    /// differ. Then the clock was set back.
     #[must_use]
     pub fn ahead_of(&self, now: Timestamp) -> Option<Duration> {
         let latest = self.set_back.map_or(self.done, |back| back.until.max(self.done));
         Some(latest.since(now)).filter(|ahead| *ahead > ON_TIME)
     }
 
-    /// The moment after which the schedule fires next, as the clock shows `now`.
+    /// Returns the moment after which the schedule fires next, at the time `now`.
     #[must_use]
     pub fn fires_after(&self, now: Timestamp) -> Timestamp {
         if self.done.since(now) > ON_TIME {
@@ -50,7 +50,7 @@ impl ScheduleStatus {
     }
 }
 
-/// The moments that have come and may be on record: the next decision has to know them.
+/// Returns the due moments that may have rows. The next decision needs these rows.
 pub(crate) fn recorded_moments(standing: &ScheduleStatus, times: &Times, now: Timestamp) -> Vec<Timestamp> {
     let Some(back) = standing.set_back else { return Vec::new() };
     let first = times.next_after(standing.done);
@@ -58,18 +58,18 @@ pub(crate) fn recorded_moments(standing: &ScheduleStatus, times: &Times, now: Ti
     all.take_while(|at| *at <= now.min(back.until)).take(MAX_MOMENTS).collect()
 }
 
-/// What becomes of a moment that has come.
+/// How to handle a due moment.
 pub(super) enum Arrival {
-    /// It is taken up, under this moment.
+    /// Process it, under this moment.
     Taken(Timestamp),
-    /// It is on record, and not taken anew.
+    /// It has a row, and does not fire again.
     PassedOver,
-    /// Whether it is on record has to be looked up first.
+    /// The row must be read first.
     Unknown,
 }
 
 impl Decider<'_> {
-    /// Goes on from the clock, if the schedule stands ahead of it.
+    /// Continues from the clock if the schedule is ahead of it.
     pub(super) fn follow_clock(&mut self) {
         let (now, ahead) = (self.facts.now, self.status.done);
         let by = ahead.since(now);
@@ -102,7 +102,7 @@ impl Decider<'_> {
         }
     }
 
-    /// What becomes of a moment, which may be on record from before the clock was set back.
+    /// Returns how to handle a moment, which may have a row from before the clock was set back.
     pub(super) fn arrival(&self, nominal: Timestamp) -> Arrival {
         let Some(back) = self.status.set_back.filter(|back| nominal <= back.until) else {
             return Arrival::Taken(nominal);
@@ -110,7 +110,7 @@ impl Decider<'_> {
         match self.facts.recorded.get(&nominal) {
             None => Arrival::Unknown,
             Some(None) => Arrival::Taken(nominal),
-            // One that is late ran, or was left out, when the clock showed its time before.
+            // A late moment was processed when the clock first showed its time.
             Some(Some(_)) if nominal <= back.anew_after || self.facts.now.since(nominal) >= ON_TIME => {
                 Arrival::PassedOver
             }
@@ -118,7 +118,7 @@ impl Decider<'_> {
         }
     }
 
-    /// Forgets that the clock was set back, once it shows again what it showed before.
+    /// Ends the handling once the clock has caught up.
     pub(super) fn forget_set_back(&mut self) {
         let now = self.facts.now;
         self.status.set_back = self.status.set_back.filter(|back| back.until > now);
@@ -126,7 +126,7 @@ impl Decider<'_> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The latest moment that a schedule has on record, as far as it is past.
+    /// Returns the latest recorded moment of a schedule that is past.
     pub(crate) async fn last_time(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         let (mut last, mut after) = (None, None::<String>);
         loop {

@@ -3,10 +3,10 @@
 use crate::{BoxFuture, Class, Engine, Error, Request, Started, runtime::commit::ExtraWrites};
 use store::Fault;
 
-/// Starts what schedules are for. [`Engine`] itself takes the data as that of the workflow.
+/// Starts the executions of schedules. [`Engine`] itself passes the data to the workflow unchanged.
 pub trait Starter: Send + Sync {
-    /// Starts an execution of `workflow` from `data` with `request`, which must reach [`Engine::start`] as it is: its commit
-    /// says that the occurrence was started. `by` is who set the schedule.
+    /// Starts an execution of `workflow` from `data`. `request` must be passed unchanged to [`Engine::start`]: its
+    /// commit records the start of the occurrence. `by` is the author of the schedule.
     fn start<'a>(
         &'a self,
         workflow: &'a str,
@@ -19,13 +19,13 @@ pub trait Starter: Send + Sync {
 /// Why an occurrence was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartFailure {
-    /// Another execution stands in the way, in words: the overlap policy says what follows.
+    /// Another execution blocks it; the overlap policy decides.
     Busy(String),
-    /// Something that was read has changed: it is decided again.
+    /// A document that was read has changed: decide again.
     Changed,
-    /// It cannot be started as it is, in words: a failure.
+    /// It can never be started: a failure.
     Refused(String),
-    /// It cannot be started now, in words: it is tried again at the next look.
+    /// It cannot be started now: try again in the next run.
     Later(String),
 }
 
@@ -69,10 +69,11 @@ impl<P: Send + Sync + 'static> Starter for Engine<P> {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Starts an execution of the workflow named, from data of its own shape.
+    /// Starts an execution of the named workflow from its data.
     ///
     /// # Errors
-    /// As [`Engine::start`]; [`Error::NoWorker`] when it is not registered, [`Error::Unreadable`] when the data is not its.
+    /// Same as [`Engine::start`]; [`Error::NoWorker`] if it is not registered, [`Error::Unreadable`] if the data is
+    /// invalid.
     pub async fn start_named(
         &self,
         workflow: &str,

@@ -1,8 +1,7 @@
-//! When something recurs: a cron expression in a time zone, with what to do about the hours that a zone skips or
-//! repeats.
+//! Times of a schedule: a cron expression in a time zone, with rules for skipped and repeated hours.
 //!
-//! An [`Expression`] names wall-clock times, which are mapped to instants here. Times of day follow [`Gap`] and [`Fold`];
-//! intervals go on in real time over every change of clocks.
+//! An [`Expression`] names wall-clock times, which are mapped to instants here. Times of day follow [`Gap`] and
+//! [`Fold`]; intervals keep their distance in real time over every clock change.
 
 use super::expression::Expression;
 use chrono::{
@@ -14,28 +13,28 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use store::Timestamp;
 
-/// Clocks change by no more than this.
+/// The largest clock change.
 const MARGIN: Span = Span::hours(3);
 
-/// What to do with a wall-clock time that does not exist on a day, since clocks go forward.
+/// How to handle a wall-clock time that a clock change skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
-    /// Leave it out.
+    /// Skip it.
     Skip,
-    /// Take the first moment after the gap.
+    /// Use the first moment after the gap.
     Shift,
 }
 
-/// What to do with a wall-clock time that exists twice on a day, since clocks go back.
+/// How to handle a wall-clock time that a clock change repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fold {
-    /// Take the earlier.
+    /// Use the earlier.
     First,
-    /// Take the later.
+    /// Use the later.
     Last,
-    /// Take both.
+    /// Use both.
     Both,
 }
 
@@ -48,61 +47,62 @@ pub struct Times {
     fold: Fold,
 }
 
-/// A schedule that cannot be understood.
+/// An invalid schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// The expression is none.
+    /// The expression is invalid.
     #[error(
-        "schedule {name}: cron: {expression:?} is not a cron expression: {why}; write `minute hour day month weekday`, such as `30 2 * * *`, seconds first if wanted"
+        "schedule {name}: cron: {expression:?} is not a cron expression: {why}; write `minute hour day month weekday`, such as `30 2 * * *`, optionally with seconds in front"
     )]
     Expression {
-        /// Which schedule.
+        /// The schedule.
         name: String,
-        /// What was written.
+        /// The expression.
         expression: String,
-        /// Which part of it is none, and what it takes.
+        /// The invalid part, and its allowed values.
         why: String,
     },
-    /// The zone is none.
+    /// The zone is unknown.
     #[error(
-        "schedule {name}: zone: {zone:?} is not a time zone; write one of the IANA database, such as Europe/Berlin, or UTC"
+        "schedule {name}: zone: {zone:?} is not a time zone; use an IANA name such as Europe/Berlin, or UTC"
     )]
     Zone {
-        /// Which schedule.
+        /// The schedule.
         name: String,
-        /// What was written.
+        /// The zone.
         zone: String,
     },
-    /// The zone changes its clocks and the schedule does not say what to do then.
+    /// The zone has clock changes, and the schedule does not define how to handle them.
     #[error(
-        "schedule {name}: skipped_hour, repeated_hour: clocks change in {zone}; say what becomes of a time that is skipped, by `skipped_hour: shift` or `skip`, and of one that is repeated, by `repeated_hour: first`, `last` or `both`"
+        "schedule {name}: skipped_hour, repeated_hour: clocks change in {zone}; set `skipped_hour` to `shift` or `skip`, and `repeated_hour` to `first`, `last` or `both`"
     )]
     Shifts {
-        /// Which schedule.
+        /// The schedule.
         name: String,
         /// Its zone.
         zone: String,
     },
-    /// Another field is wrong.
+    /// Another field is invalid.
     #[error("schedule {name}: {field}: {why}")]
     Field {
-        /// Which schedule.
+        /// The schedule.
         name: String,
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What is wrong, and what to write.
+        /// The problem and the remedy.
         why: String,
     },
 }
 
 impl Times {
-    /// The times of schedule `name`, by `expression` (five fields, or six or seven with seconds first and a year last) in `zone`. `shifts` may
-    /// be left out for zones whose clocks never change. It holds for times of day. An expression whose minute or hour is open
-    /// (it begins with `*`, or names all values) is an interval: a repeated hour counts twice, so that its occurrences keep their
-    /// distance in real time, and where it names every hour, nothing is moved out of a skipped one.
+    /// Returns the times of schedule `name` by `expression` (five fields, or six or seven with seconds first and a
+    /// year last) in `zone`. `shifts` may be omitted for zones without clock changes. It applies to times of day. An
+    /// expression whose minute or hour is open (it begins with `*`, or names all values) is an interval: a repeated
+    /// hour counts twice, so that occurrences keep their distance in real time. If it names every hour, nothing is
+    /// moved out of a skipped one.
     ///
     /// # Errors
-    /// [`ScheduleError`], naming the schedule and the remedy.
+    /// Returns a [`ScheduleError`] with the schedule and the remedy.
     pub fn new(
         name: &str,
         expression: &str,
@@ -122,27 +122,27 @@ impl Times {
         Ok(Self { walls, zone: tz, gap, fold })
     }
 
-    /// Returns true if they are an interval: the expression leaves its minute or its hour open.
+    /// Returns true if they are an interval: the minute or the hour of the expression is open.
     pub(crate) fn is_interval(&self) -> bool {
         self.walls.is_interval()
     }
 
-    /// The day on which `at` falls in the zone.
+    /// Returns the day of `at` in the zone.
     #[must_use]
     pub fn day(&self, at: Timestamp) -> Option<NaiveDate> {
         Some(instant(at)?.with_timezone(&self.zone).date_naive())
     }
 
-    /// The first moment after `day` in the zone.
+    /// Returns the first moment after `day` in the zone.
     pub(crate) fn end_of(&self, day: NaiveDate) -> Option<Timestamp> {
         let midnight = day.succ_opt()?.and_hms_opt(0, 0, 0)?;
-        // Where clocks change at midnight, that moment may not exist: an hour later it does.
+        // If clocks change at midnight, that moment may not exist, but the one an hour later does.
         let after = [midnight, midnight + Span::hours(1)];
         let at = after.iter().find_map(|wall| self.zone.from_local_datetime(wall).earliest())?;
         u64::try_from(at.timestamp_millis()).ok().map(Timestamp)
     }
 
-    /// `at` as a clock in the zone shows it, with its offset from UTC: RFC 3339, to the second.
+    /// Formats `at` as local time with its offset from UTC: RFC 3339, to the second.
     #[must_use]
     pub fn format_local(&self, at: Timestamp) -> String {
         let local =
@@ -150,7 +150,7 @@ impl Times {
         local.unwrap_or_default()
     }
 
-    /// The first occurrence after `after`; `None` when there is no other.
+    /// Returns the first occurrence after `after`, or `None` without one.
     #[must_use]
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let after = instant(after)?;
@@ -158,7 +158,7 @@ impl Times {
         u64::try_from(found.timestamp_millis()).ok().map(Timestamp)
     }
 
-    /// The next occurrence, where clocks change neither around `after` nor around it.
+    /// Returns the next occurrence, if clocks change neither around `after` nor around it.
     fn next_on_steady_clocks(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let local = after.with_timezone(&self.zone).naive_local();
         let wall = self.walls.next_after(local)?;
@@ -170,8 +170,8 @@ impl Times {
         (steady(after) && steady(found)).then_some(found)
     }
 
-    /// The next occurrence, whatever clocks do: wall-clock order is not the order of instants around a change, so this looks a
-    /// little back and ahead.
+    /// Returns the next occurrence around a clock change. Wall-clock order is not the order of instants there, so
+    /// this searches a little back and ahead.
     fn next_around_a_change(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let from = after.with_timezone(&self.zone).naive_local() - MARGIN;
         let mut best: Option<DateTime<Utc>> = None;
@@ -190,7 +190,7 @@ impl Times {
         best
     }
 
-    /// The instants that a wall-clock time means.
+    /// Returns the instants of a wall-clock time.
     fn instants(&self, wall: NaiveDateTime) -> Vec<DateTime<Utc>> {
         match self.zone.from_local_datetime(&wall) {
             LocalResult::Single(at) => vec![at.to_utc()],
@@ -219,7 +219,7 @@ fn instant(at: Timestamp) -> Option<DateTime<Utc>> {
     DateTime::<Utc>::from_timestamp_millis(i64::try_from(at.0).ok()?)
 }
 
-/// `at` in UTC, for reasons that people read: RFC 3339, to the second.
+/// Formats `at` in UTC for reasons: RFC 3339, to the second.
 pub(crate) fn utc(at: Timestamp) -> String {
     instant(at).map(|at| at.to_rfc3339_opts(SecondsFormat::Secs, true)).unwrap_or_default()
 }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nightly_run_in_a_skipped_hour_is_shifted_or_left_out_as_told() {
+    fn a_nightly_run_in_a_skipped_hour_is_shifted_or_skipped_by_setting() {
         let shift = new_york("30 2 * * *", Gap::Shift, Fold::First);
         assert_eq!(shift.next_after(at("2026-03-08T05:00:00Z")), Some(at("2026-03-08T07:00:00Z")));
         let skip = new_york("30 2 * * *", Gap::Skip, Fold::First);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_over_steady_clocks_finds_what_the_long_way_does() {
+    fn the_fast_path_on_steady_clocks_agrees_with_the_full_search() {
         let hour = 3_600_000;
         for expression in ["* * * * *", "30 2 * * *", "0 */3 * * 1-5", "15 1 8 3 *"] {
             for (gap, fold) in [(Gap::Shift, Fold::First), (Gap::Skip, Fold::Both)] {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nightly_run_in_a_repeated_hour_happens_once_or_twice_as_told() {
+    fn a_nightly_run_in_a_repeated_hour_happens_once_or_twice_by_setting() {
         let midnight = at("2026-11-01T04:00:00Z");
         let first = new_york("30 1 * * *", Gap::Shift, Fold::First);
         assert_eq!(first.next_after(midnight), Some(at("2026-11-01T05:30:00Z")));
@@ -299,17 +299,17 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_whose_clocks_change_needs_to_be_told_what_then() {
+    fn a_zone_whose_clocks_change_needs_both_settings() {
         let missing = Times::new("nightly", "30 2 * * *", "Europe/Berlin", None).unwrap_err().to_string();
         assert_eq!(
             missing,
-            "schedule nightly: skipped_hour, repeated_hour: clocks change in Europe/Berlin; say what becomes of a time that is \
-             skipped, by `skipped_hour: shift` or `skip`, and of one that is repeated, by `repeated_hour: first`, `last` or `both`"
+            "schedule nightly: skipped_hour, repeated_hour: clocks change in Europe/Berlin; set \
+             `skipped_hour` to `shift` or `skip`, and `repeated_hour` to `first`, `last` or `both`"
         );
     }
 
     #[test]
-    fn an_expression_that_is_none_is_told_by_the_field_at_fault_as_it_was_written() {
+    fn an_invalid_expression_is_reported_with_its_field_as_written() {
         for (expression, said) in [
             ("30 25 * * *", "hour \"25\" is not valid: it takes 0 to 23"),
             ("30 2 * * 8", "weekday \"8\" is not valid: it takes 0 to 7"),

@@ -1,25 +1,24 @@
-//! What an execution can be found by beside its columns: what it is doing, what stands in its way, and whose turn it
-//! is.
+//! Search attributes of an execution, in addition to its columns: its actions, its errors, and its approvers.
 //!
-//! Pure; written with each commit of the execution. The names are those that `search/field.rs` asks for.
+//! Pure; written with each commit of the execution. `search/field.rs` uses the same names.
 
 use crate::{ActionError, Ballot, Execution, Phase, Step, Unwinding, Workflow, core::known_step::KnownStep};
 use std::collections::BTreeSet;
 use store::Attributes;
 
-/// The most values of one field; what there is beyond is not found by it.
+/// The most values of one field. Further values cannot be searched.
 const MAX_VALUES: usize = 16;
 /// The longest value, in bytes.
 const MAX_VALUE_LENGTH: usize = 256;
-/// What those who ask for an execution write on it, kept for as long as it is.
+/// The attributes that the requester sets, kept for the whole execution.
 const CALLER_ATTRIBUTES: [&str; 3] = ["label", "schedule", "traceparent"];
 
-/// The attribute of an execution that was closed by force and left something behind, as long as it is there.
+/// The attribute of a terminated execution while some of its effects still exist.
 pub(crate) const LEFTOVERS: &str = "leftovers";
 /// The value of [`LEFTOVERS`].
 pub(crate) const STANDING: &str = "standing";
 
-/// The attributes of `execution`, which had `former`; `closed` is a ballot that has just ended.
+/// Returns the attributes of `execution`, which had `former`. `closed` is a ballot that has just ended.
 pub(crate) fn attributes<W: Workflow>(
     former: &Attributes,
     execution: &Execution<W>,
@@ -46,14 +45,14 @@ pub(crate) fn attributes<W: Workflow>(
     own.into_iter().chain(kept).filter_map(|(name, values)| Some((name.into(), bounded(values)?))).collect()
 }
 
-/// The first of `values`, none too long; `None` if there are none.
+/// Returns the first of `values` that are not too long, or `None` if `values` is empty.
 pub(crate) fn bounded(values: Vec<String>) -> Option<BTreeSet<String>> {
     let fits = |value: &String| !value.is_empty() && value.len() <= MAX_VALUE_LENGTH && !value.contains('\0');
     let values: BTreeSet<String> = values.into_iter().filter(fits).collect();
     (!values.is_empty()).then(|| values.into_iter().take(MAX_VALUES).collect())
 }
 
-/// What is being done or undone, or would be if it went on.
+/// Returns the actions or undos that are running, or would run.
 fn actions<W: Workflow>(execution: &Execution<W>, known: &mut KnownStep<W>) -> Vec<String> {
     let undone = |unwinding: &Unwinding| {
         let marks = unwinding.places.iter().filter_map(|place| execution.trail.get(*place));
@@ -79,7 +78,7 @@ fn actions<W: Workflow>(execution: &Execution<W>, known: &mut KnownStep<W>) -> V
     }
 }
 
-/// The codes of what stands in the way, of what made it turn back, and of what ended it.
+/// Returns the codes of the current errors, and of the cause of a compensation or an end.
 fn errors<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
     let of_phase: Vec<&ActionError> = match &execution.phase {
         Phase::Forward => Vec::new(),

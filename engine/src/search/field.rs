@@ -1,4 +1,4 @@
-//! What an execution can be found by.
+//! The fields that executions can be searched by.
 
 use crate::{Outcome, Reason};
 use strum::VariantArray as _;
@@ -6,70 +6,70 @@ use strum::VariantArray as _;
 /// The phases of an execution, as records name them.
 pub(super) const PHASES: &[&str] = &["forward", "compensating", "parked", "paused", "finished"];
 
-/// A field of the language, by the name that people write.
+/// A field of the filter language, by its written name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Field {
-    /// Whose it is.
+    /// The tenant.
     Tenant,
-    /// What it runs.
+    /// The workflow.
     Workflow,
-    /// Where it stands.
+    /// The state.
     State,
-    /// What it is doing.
+    /// The phase.
     Phase,
-    /// Why somebody has to look, or how it finished.
+    /// Why an operator must act, or the outcome.
     Reason,
-    /// What it is about.
+    /// The subject.
     Subject,
-    /// The same as [`Field::Subject`].
+    /// Same as [`Field::Subject`].
     Resource,
-    /// Who asked for it.
+    /// The requester.
     RequestedBy,
-    /// Whether it has not finished.
+    /// True until it has finished.
     Open,
-    /// What is being done, or undone.
+    /// The current action or undo.
     Action,
-    /// What went wrong last.
+    /// The latest error.
     Error,
-    /// Who is asked, or has voted.
+    /// A role that may approve, or a person who has voted.
     Approver,
-    /// The roles that an open approval asks for.
+    /// A role of an open approval.
     Asked,
-    /// The people who have voted.
+    /// A person who has voted.
     Voted,
-    /// What started it, if another execution did.
+    /// The parent execution.
     Parent,
-    /// What whoever asked for it has written on it.
+    /// A label that the requester set.
     Label,
-    /// The schedule by which it was started.
+    /// The schedule that started it.
     Schedule,
-    /// How long ago it was asked for.
+    /// The time since its start.
     Age,
-    /// How long ago it last changed.
+    /// The time since its last change.
     Idle,
-    /// When it was asked for.
+    /// The time of its start.
     Created,
-    /// When it last changed.
+    /// The time of its last change.
     Updated,
 }
 
-/// What can be said of a field.
+/// The type of a field.
 pub(super) enum FieldType {
-    /// A text, found in any of these fields of the record.
+    /// A text, searched in any of these fields of the record.
     Text(&'static [&'static str]),
-    /// One of these texts, found in this column.
+    /// One of these texts, searched in this column.
     Word(&'static str, Vec<&'static str>),
     /// `true` or `false`.
     Flag,
-    /// How long ago; `true` counts from the start, `false` from the last change.
+    /// A time span; `true` counts from the start, `false` from the last change.
     Span(bool),
-    /// When; as for a span.
+    /// A moment; `true` and `false` as for a span.
     Moment(bool),
 }
 
 impl Field {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -105,7 +105,7 @@ impl Field {
     }
 }
 
-/// Why somebody has to look at an open execution.
+/// Returns why an operator must act on an open execution.
 pub(super) fn reasons() -> impl Iterator<Item = &'static str> {
     Reason::VARIANTS.iter().map(|reason| reason.into())
 }

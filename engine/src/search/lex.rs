@@ -1,13 +1,13 @@
-//! The words of a filter, and where each stands.
+//! The tokens of a filter, with their positions.
 
 use crate::FilterError;
 
-/// A word or sign of a filter.
+/// A token of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// As it is written.
+    /// A word without quotes.
     Plain(String),
-    /// Between quotes: always a value.
+    /// A text in quotes: always a value.
     Quoted(String),
     /// `=`, `!=`, `~`, `<`, `<=`, `>` or `>=`.
     Sign(&'static str),
@@ -19,7 +19,7 @@ pub(super) enum Token {
     Comma,
 }
 
-/// A token and the character at which it begins, from 1.
+/// A token and its first character, counted from 1.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub(super) token: Token,
@@ -32,7 +32,7 @@ fn ends_a_word(c: char) -> bool {
     c.is_whitespace() || matches!(c, '(' | ')' | ',' | '"' | '\'' | '=' | '!' | '~' | '<' | '>')
 }
 
-/// Cuts `text` into words.
+/// Splits `text` into tokens.
 pub(super) fn words(text: &str) -> Result<Vec<Word>, FilterError> {
     let (mut rest, mut at, mut words) = (text, 1, Vec::new());
     while let Some(c) = rest.chars().next() {
@@ -49,7 +49,7 @@ pub(super) fn words(text: &str) -> Result<Vec<Word>, FilterError> {
     Ok(words)
 }
 
-/// The token at the front of `rest`, and how many bytes it takes.
+/// Returns the first token of `rest`, and its length in bytes.
 fn token(rest: &str, c: char, at: usize) -> Result<(Token, usize), FilterError> {
     match c {
         '(' => return Ok((Token::Open, 1)),
@@ -64,12 +64,12 @@ fn token(rest: &str, c: char, at: usize) -> Result<(Token, usize), FilterError> 
     let end = rest.find(ends_a_word).unwrap_or(rest.len());
     if end == 0 {
         let expected = "a field, a value, or one of = != ~ < <= > >= ( ) ,".to_owned();
-        return Err(FilterError { at, problem: format!("{c} says nothing here"), expected, nearest: None });
+        return Err(FilterError { at, problem: format!("{c} has no meaning here"), expected, nearest: None });
     }
     Ok((Token::Plain(rest.get(..end).unwrap_or_default().to_owned()), end))
 }
 
-/// A text between quotes, in which a backslash takes the next character as it is.
+/// Returns a text in quotes. A backslash escapes the next character.
 fn quoted(rest: &str, quote: char, at: usize) -> Result<(Token, usize), FilterError> {
     let (mut text, mut taken) = (String::new(), false);
     for (place, c) in rest.char_indices().skip(1) {
@@ -83,6 +83,6 @@ fn quoted(rest: &str, quote: char, at: usize) -> Result<(Token, usize), FilterEr
             _ => text.push(c),
         }
     }
-    let expected = format!("another {quote} where the value ends");
+    let expected = format!("another {quote} at the end of the value");
     Err(FilterError { at, problem: "the quote is not closed".into(), expected, nearest: None })
 }

@@ -1,20 +1,20 @@
-//! Why a text is no filter, and the known word that comes closest.
+//! Errors of filters, with suggestions.
 
 use std::fmt;
 
-/// The most conditions of a filter, each value of a list counted.
+/// The most conditions of a filter; each value of a list counts.
 pub const CONDITIONS_LIMIT: usize = 64;
 
-/// Why a text is no filter: where, what was expected there, and what may have been meant.
+/// An error in a filter: its position, the expected input, and a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// The character at which it goes wrong, from 1.
+    /// The position of the error, in characters from 1.
     pub at: usize,
-    /// What is wrong there.
+    /// The problem.
     pub problem: String,
-    /// What would be right there.
+    /// The expected input.
     pub expected: String,
-    /// The known word that comes closest.
+    /// The most similar known word.
     pub nearest: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for FilterError {
 
 impl std::error::Error for FilterError {}
 
-/// The one of `known` that `word` is closest to, if it is close to any.
+/// Returns the word in `known` that is most similar to `word`, if one is similar enough.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let distance = |known: &'a str| (differences(word, known), known);
@@ -38,7 +38,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (least <= 1 + word.chars().count() / 4).then(|| known.to_owned())
 }
 
-/// How many letters have to be put in, taken out or changed to make `one` of `other`.
+/// Returns how many letters must be inserted, removed or replaced to turn `one` into `other`.
 fn differences(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

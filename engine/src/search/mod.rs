@@ -1,7 +1,7 @@
-//! The language in which people look for executions: `tenant = acme and phase = parked and age > 2h`.
+//! The filter language for executions: `tenant = acme and phase = parked and age > 2h`.
 //!
-//! One for HTTP, the command line and the console. [`parse`] is pure: a moment in, a [`Query`] for the store out. What
-//! can be asked is in `field.rs`, and described in `docs/search.md`.
+//! HTTP, the command line and the console use the same language. [`parse`] is pure: it takes the current time and
+//! returns a [`Query`] for the store. `field.rs` has the fields; `docs/search.md` describes them.
 
 pub(crate) mod attributes;
 mod field;
@@ -18,25 +18,25 @@ use store::{Query, Timestamp};
 
 /// The longest filter, in bytes.
 pub const FILTER_LIMIT: usize = 4_096;
-/// What `text` asks for at the moment `now`; an empty text asks for everything.
+/// Parses `text` at the time `now`. An empty text matches everything.
 ///
 /// # Errors
-/// [`FilterError`]: where it goes wrong, and what would be right there.
+/// Returns a [`FilterError`] with the position and the expected input.
 pub fn parse(text: &str, now: Timestamp) -> Result<Query, FilterError> {
     parse_knowing(text, now, Vec::new())
 }
 
-/// The same, where `workflows` can run: the name of a workflow that is none of them and comes close to one is misread. One
-/// that comes close to none may be of an earlier version, whose executions are on record.
+/// Parses `text`, and checks workflow names against `workflows`. A name that is similar to one of them is an error.
+/// Any other unknown name is accepted, because it may be of an earlier version whose executions are still stored.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same as [`parse`].
 pub fn parse_knowing(text: &str, now: Timestamp, workflows: Vec<String>) -> Result<Query, FilterError> {
     if text.len() > FILTER_LIMIT {
         return Err(FilterError {
             at: FILTER_LIMIT,
             problem: format!("it has {} bytes", text.len()),
-            expected: format!("at most {FILTER_LIMIT}; ask twice, for less"),
+            expected: format!("at most {FILTER_LIMIT}; split the query"),
             nearest: None,
         });
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misread_filter_names_the_place_what_was_expected_and_the_nearest_word() {
+    fn an_invalid_filter_is_reported_with_its_position_the_expected_input_and_a_suggestion() {
         let unknown = misread("tenat = acme");
         assert_eq!((unknown.at, unknown.nearest.as_deref()), (1, Some("tenant")));
         assert!(unknown.to_string().contains("did you mean tenant?"), "{unknown}");
@@ -146,9 +146,9 @@ mod tests {
         assert!(misread(&"not ".repeat(1_000)).expected.contains("16 brackets"));
     }
 
-    /// Whatever is typed is read or told why not, and a field's every sign is either understood or refused by name.
+    /// Every input is parsed or refused with an error, and so is every sign of a field.
     #[test]
-    fn no_text_brings_the_parser_down() {
+    fn no_text_makes_the_parser_panic() {
         let words = [
             "tenant", "age", "open", "not", "in", "has", "(", ")", ",", "=", ">", "\"", "acme", "2h", "ü",
             "\\", "!",

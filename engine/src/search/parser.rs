@@ -1,4 +1,4 @@
-//! From words to a query.
+//! Parses tokens to a query.
 
 use super::{
     attributes::{LEFTOVERS, STANDING},
@@ -11,9 +11,9 @@ use std::{iter::Peekable, time::Duration, vec};
 use store::{Query, Timestamp};
 use strum::VariantArray as _;
 
-/// Brackets and negations within each other, at the most.
+/// The most nested brackets and negations.
 const DEPTH: usize = 16;
-/// Words that stand for a whole condition.
+/// Words that are a complete condition.
 const SHORT: [&str; 4] = ["has", "open", "finished", "stuck"];
 const NOT_SIGNED: &str = "= or != or ~ or in (…)";
 
@@ -23,7 +23,7 @@ pub(super) struct Parser {
     now: Timestamp,
     conditions: usize,
     depth: usize,
-    /// The workflows that can run, where they are known.
+    /// The workflows that can run, if known.
     workflows: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Parser {
         let word = self.next("a field, not, or (")?;
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(misread(&word, &format!("no more than {DEPTH} brackets within each other"), None));
+            return Err(misread(&word, &format!("at most {DEPTH} nested brackets"), None));
         }
         let one = match &word.token {
             Token::Open => {
@@ -86,7 +86,7 @@ impl Parser {
         Ok(one)
     }
 
-    /// What begins with a name: a negation, a word that stands for a condition, or a field and what is said of it.
+    /// Parses a term that begins with a name: a negation, a complete condition, or a field.
     fn parse_named(&mut self, word: &Word, name: &str) -> Parsed {
         let said_of = matches!(self.words.peek().map(|next| &next.token), Some(Token::Sign(_)))
             || self.peeks("in")
@@ -155,7 +155,7 @@ impl Parser {
         let text = match &value.token {
             Token::Plain(text) | Token::Quoted(text) => text.clone(),
             Token::Sign(_) | Token::Open | Token::Close | Token::Comma => {
-                return Err(misread(value, "a value; put it between quotes if it has signs", None));
+                return Err(misread(value, "a value; put it between quotes if it contains signs", None));
             }
         };
         let unfit = || misread(sign, &format!("after {}: {}", field.name(), signs(field)), None);
@@ -185,7 +185,7 @@ impl Parser {
                 let span =
                     span(&text).ok_or_else(|| misread(value, "a span such as 90s, 15m, 2h or 3d", None))?;
                 let then = self.now.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-                // The longer ago, the earlier.
+                // The older, the earlier.
                 let turned = match said {
                     "<" => ">",
                     "<=" => ">=",
@@ -207,7 +207,7 @@ impl Parser {
         self.count_condition(value, if said == "!=" { negated(query) } else { query })
     }
 
-    /// Refuses what looks like the name of a workflow and is none.
+    /// Refuses a misspelt workflow name.
     fn check_workflow_name(&self, field: Field, text: &str, value: &Word) -> Parsed<()> {
         let known = || self.workflows.iter().map(String::as_str);
         if field != Field::Workflow || known().any(|name| name == text) {
@@ -228,7 +228,7 @@ impl Parser {
         if self.conditions > CONDITIONS_LIMIT {
             return Err(misread(
                 word,
-                &format!("at most {CONDITIONS_LIMIT} conditions; ask twice, for less"),
+                &format!("at most {CONDITIONS_LIMIT} conditions; split the query"),
                 None,
             ));
         }
@@ -239,7 +239,7 @@ impl Parser {
         let at = self.end;
         self.words.next().ok_or_else(|| FilterError {
             at,
-            problem: "it ends here".into(),
+            problem: "the filter ends here".into(),
             expected: expected.to_owned(),
             nearest: None,
         })
@@ -254,9 +254,9 @@ impl Parser {
     }
 }
 
-/// What may follow a condition. A sign there was meant to be a part of the value.
+/// Returns the tokens that may follow a condition. A sign there was probably meant as part of the value.
 fn joined(word: &Word, end: &str) -> String {
-    let hint = "; a value with a sign in it stands between quotes, like label = \"team=ml\"";
+    let hint = "; put a value with a sign between quotes, like label = \"team=ml\"";
     format!("and, or, or {end}{}", if matches!(word.token, Token::Sign(_)) { hint } else { "" })
 }
 
@@ -288,7 +288,7 @@ fn field(word: &Word) -> Parsed<Field> {
     })
 }
 
-/// What can be said of a field, for people.
+/// Describes the signs of a field.
 fn signs(field: Field) -> String {
     match field.kind() {
         FieldType::Text(_) => NOT_SIGNED.into(),
@@ -297,7 +297,7 @@ fn signs(field: Field) -> String {
     }
 }
 
-/// Parked, or late, or closed by force with something left behind, or whatever else somebody has to look at.
+/// Matches executions that need an operator: parked, overdue, or terminated with leftovers.
 fn stuck() -> Query {
     let reasons = reasons().map(|reason| Query::is("reason", reason)).collect();
     let open = Query::And(vec![
@@ -307,7 +307,7 @@ fn stuck() -> Query {
     Query::Or(vec![open, leftovers()])
 }
 
-/// Closed by force, with something left behind that is still there.
+/// Matches terminated executions whose effects still exist.
 #[must_use]
 pub fn leftovers() -> Query {
     Query::is(LEFTOVERS, STANDING)
@@ -317,7 +317,7 @@ fn either(mut any: Vec<Query>) -> Query {
     if any.len() == 1 { any.remove(0) } else { Query::Or(any) }
 }
 
-/// The contrary. Of what is open it is said by what has finished, of both of which there is an index.
+/// Returns the opposite of a query. The opposite of `open` is `finished`, because both have an index.
 fn negated(query: Query) -> Query {
     let (open, finished) = (Query::is("open", "true"), Query::is("phase", "finished"));
     match query {
@@ -335,7 +335,7 @@ fn negated(query: Query) -> Query {
     }
 }
 
-/// Before or after the moment `then`.
+/// Returns the range before or after the moment `then`.
 fn range(start: bool, said: &str, then: u64) -> Query {
     let behind = Timestamp(then.saturating_add(1));
     let then = Timestamp(then);
@@ -354,7 +354,7 @@ fn moment(text: &str) -> Option<u64> {
     u64::try_from(at.timestamp_millis()).ok()
 }
 
-/// `90s`, `15m`, `2h`, `3d`, and one behind the other: `1h30m`.
+/// Parses `90s`, `15m`, `2h`, `3d`, or a sequence such as `1h30m`.
 fn span(text: &str) -> Option<Duration> {
     let (mut seconds, mut digits) = (0_u64, String::new());
     for c in text.chars() {

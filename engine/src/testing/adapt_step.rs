@@ -1,11 +1,11 @@
-//! A step of one workflow as a step of another that holds its data: for tests in which a later version of a workflow
+//! Adapts a step of one workflow to another that contains its data: for tests in which a later version of a workflow
 //! runs beside an earlier one.
 
 use crate::{Act, Approval, Branch, Choose, Step, Wait, Workflow, model::definition::step::Choice};
 
 impl<W: Workflow> Step<W> {
-    /// The same step for `L`, whose data hold those of `W` at `inner`, and which calls each state that it leads to as `state`
-    /// says.
+    /// Returns the same step for `L`, whose data contains that of `W` at `inner`. `state` maps the names of the
+    /// states.
     #[must_use]
     pub fn map_workflow<L: Workflow<Platform = W::Platform>>(
         self,

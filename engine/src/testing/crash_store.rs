@@ -1,4 +1,4 @@
-//! A store that dies around one commit, as a process does, and comes back with what it had on disk.
+//! A store that crashes around one commit and comes back with its stored content.
 
 use super::script::CrashPoint;
 use async_trait::async_trait;
@@ -14,18 +14,18 @@ use store::{
     Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 
-/// A store whose process dies around one commit, and stays dead until revived.
+/// A store whose process crashes around one commit, and stays down until it is revived.
 pub struct CrashStore {
     inner: Arc<Memory>,
     commits: AtomicUsize,
     crash_point: Option<CrashPoint>,
     dead: AtomicBool,
-    /// How long each commit of a result takes.
+    /// The duration of each commit of a result.
     slow: Duration,
 }
 
 impl CrashStore {
-    /// The content of `inner`, lost to view around the commit that `cut` names.
+    /// Wraps `inner`. It becomes unavailable around the commit of `cut`.
     #[must_use]
     pub fn new(inner: Arc<Memory>, cut: Option<CrashPoint>) -> Self {
         Self {
@@ -37,25 +37,25 @@ impl CrashStore {
         }
     }
 
-    /// The same, with commits of results that take this long.
+    /// Sets the duration of commits of results.
     #[must_use]
     pub fn with_delay(self, slow: Duration) -> Self {
         Self { slow, ..self }
     }
 
-    /// Commits tried so far, that of the cut included.
+    /// Returns the number of tried commits, including the one with the crash.
     #[must_use]
     pub fn commits(&self) -> usize {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// Whether it has been cut and not revived since.
+    /// Returns true after the crash, until it is revived.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
 
-    /// Lets the next process go on where the last one was cut.
+    /// Starts the next process on the stored content.
     pub fn revive(&self) {
         self.dead.store(false, Ordering::SeqCst);
     }
@@ -66,13 +66,13 @@ impl CrashStore {
 }
 
 fn dead() -> store::Error {
-    store::Error::Unavailable { why: "the process was cut here".into() }
+    store::Error::Unavailable { why: "the process crashed here".into() }
 }
 
 #[async_trait]
 impl Store for CrashStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, store::Error> {
-        // As on a disk, where others get on meanwhile.
+        // Other tasks run meanwhile, as with a disk.
         tokio::task::yield_now().await;
         if commit.settle.is_some() && !self.slow.is_zero() {
             tokio::time::sleep(self.slow).await;

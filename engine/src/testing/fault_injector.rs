@@ -1,4 +1,4 @@
-//! Notes every attempt of a run, and bends those that its script names.
+//! Records every attempt of a run, and injects the faults of its script.
 
 use super::{
     scenario::Fault,
@@ -11,7 +11,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// An attempt, as the tap saw it.
+/// A recorded attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordedCall {
     pub(crate) name: String,
@@ -20,11 +20,11 @@ pub(crate) struct RecordedCall {
     pub(crate) key: String,
 }
 
-/// Notes every attempt, and bends those that the script names.
+/// Records every attempt, and injects the faults of the script.
 #[derive(Default)]
 pub(super) struct ScriptedFaults {
     faults: Vec<(Point, Fault, Option<String>)>,
-    /// An attempt delivered again after a crash is bent again, as a world that fails does not change its mind.
+    /// The attempt with the fault. If it is delivered again after a crash, the fault is injected again.
     repeats: bool,
     pub(super) deeds: Mutex<Vec<RecordedCall>>,
     pending_repeats: Mutex<Vec<(String, Fault, Option<String>)>>,

@@ -1,4 +1,4 @@
-//! Which runs there are to try, and how each has to end.
+//! The runs of a verification, and how each must end.
 
 use super::{
     report::{Family, Report},
@@ -11,38 +11,38 @@ use crate::{
 };
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-/// Faults of forward actions.
+/// The faults of forward actions.
 const FORWARD: [Fault; 5] =
     [Fault::FailsBefore, Fault::FailsAfter, Fault::Twice, Fault::LostBefore, Fault::LostAfter];
-/// Faults of undos.
+/// The faults of undos.
 const BACKWARD: [Fault; 4] = [Fault::Twice, Fault::LostBefore, Fault::LostAfter, Fault::FailsForever];
-/// The most runs spent on looking for edges, per scene.
+/// The most runs that search for edges, for each scenario.
 const MAX_EXPLORED: usize = 600;
-/// The same for a scene that is not thorough.
+/// The same for a scenario that is not thorough.
 const MAX_GLANCED: usize = 60;
 
-/// Tries `W` in each scene, in every way this module knows.
+/// Verifies `W` in each scenario, with every fault, crash and interruption of this module.
 ///
 /// # Errors
-/// When a scene itself does not work.
+/// Returns an error if a scenario itself does not work.
 pub async fn verify<W: Workflow>(scenes: &[&dyn Scenario<W>]) -> Result<Report, Error> {
     Ok(verify_all(Report::of(&diagram::<W>()), false, scenes).await?.report)
 }
 
-/// As [`verify`], and every edge of the workflows that `W` starts must be taken as well: the way to try those that run as
-/// children alone.
+/// Same as [`verify`], and also requires every edge of the child workflows of `W`. Use it for workflows that run only
+/// as children.
 ///
 /// # Errors
-/// When a scene itself does not work.
+/// Returns an error if a scenario itself does not work.
 pub async fn verify_with_children<W: Workflow>(scenes: &[&dyn Scenario<W>]) -> Result<Report, Error> {
     Ok(verify_all(with_edges_of_children::<W>(), true, scenes).await?.report)
 }
 
-/// As [`verify_with_children`], with a second report: of `C`, which `W` starts. It has the edges and undos of `C` alone, as executions of
-/// `C` took them, and every complaint of the runs.
+/// Same as [`verify_with_children`], with a second report for `C`, which `W` starts. It has the edges and undos that
+/// executions of `C` took, and all violations.
 ///
 /// # Errors
-/// When a scene itself does not work.
+/// Returns an error if a scenario itself does not work.
 pub async fn verify_with_child<W: Workflow, C: Workflow>(
     scenes: &[&dyn Scenario<W>],
 ) -> Result<(Report, Report), Error> {
@@ -77,11 +77,11 @@ async fn verify_all<W: Workflow>(
 
 struct Sweep {
     report: Report,
-    /// Whether the ways of children count as well.
+    /// True if the edges of children count too.
     children: bool,
-    /// What executions of children did.
+    /// The edges and undos of children.
     family: Family,
-    /// What has been left behind by runs already complained of, so that each culprit is named once, by its own fault.
+    /// Leftovers that were already reported, so that each cause is reported once, with its own fault.
     known: BTreeSet<String>,
 }
 
@@ -102,7 +102,7 @@ impl Sweep {
         self.explore(scene, &clean).await
     }
 
-    /// What only happens where one execution starts others: their work in another order, and a child that somebody cancels.
+    /// Runs with child executions: tasks in the opposite order, and a cancelled child.
     async fn families<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let backwards = Script { backwards: true, ..Script::default() };
         let base = self.try_one(scene, "backwards", &backwards, Some(clean), "the last task first").await?;
@@ -125,7 +125,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Each forward action in each way; then each undo in each way, on the run with the longest way back.
+    /// Tries each forward action with each fault; then each undo with each fault, on the run with the longest
+    /// compensation.
     async fn faults<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let mut longest: Option<(Script, Run)> = None;
         for (nth, deed) in clean.deeds.iter().enumerate() {
@@ -173,8 +174,9 @@ impl Sweep {
                 let run = self
                     .try_one(scene, &format!("crash {side} a commit {when}"), &script, clean, &what)
                     .await?;
-                // A repeated attempt counts as one more, so that the fault may fall on another: of a child, perhaps, which may
-                // also come first or second. Of one that is alone, each attempt at the same thing is as good as the other.
+                // A repeated attempt counts as one more, so the fault may hit another action, perhaps of a child,
+                // which may also run in another order. Without children, all attempts at the same action are
+                // equivalent.
                 let alike = if run.child_edges.is_empty() {
                     bent_in(&run) == bent_in(base)
                 } else {
@@ -209,8 +211,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Answers questions differently, and fails actions with the codes that lead elsewhere, until every edge is taken or no
-    /// run shows a new way.
+    /// Answers approvals differently, and fails actions with the codes of edges, until every edge is taken or a run
+    /// finds no new edge.
     async fn explore<W: Workflow>(&mut self, scene: &dyn Scenario<W>, clean: &Run) -> Result<(), Error> {
         let mut seen: HashSet<Script> = HashSet::from([Script::default()]);
         let mut queue: VecDeque<Script> = self.variations(&Script::default(), clean).into();
@@ -256,7 +258,7 @@ impl Sweep {
         found
     }
 
-    /// One run, counted and judged; `clean` is the run it must end like if it goes the same way.
+    /// Runs and judges one run. If it goes the same way as `clean`, it must end the same way.
     async fn try_one<W: Workflow>(
         &mut self,
         scene: &dyn Scenario<W>,
@@ -304,7 +306,7 @@ impl Sweep {
     }
 }
 
-/// What was bent first, whichever attempt at it.
+/// Returns the first action with a fault, without the number of the attempt.
 fn bent_in(run: &Run) -> Option<&str> {
     run.first_faulted.as_deref().map(|bent| bent.rsplit_once(' ').map_or(bent, |(place, _attempt)| place))
 }
@@ -317,19 +319,21 @@ fn refusals(script: &Script) -> usize {
     script.answers.iter().filter(|answer| **answer != Answer::Yes).count()
 }
 
-/// What no run may end as, or have been parked for.
+/// Returns the ends and parking reasons that are never allowed.
 fn wrong_ends(run: &Run, script: &Script) -> Vec<String> {
     let mut wrong = Vec::new();
     match &run.end {
-        RunEnd::Restless(doing) => wrong.push(format!("it never comes to rest: {doing}")),
-        // People and the world may say no again to the child that follows one that they have said no to.
+        RunEnd::Restless(doing) => wrong.push(format!("it never ends: {doing}")),
+        // Another child may be refused again.
         RunEnd::Parked(_) if !run.child_edges.is_empty() && refusals(script) > 1 => {}
         RunEnd::Parked(reason) => wrong.push(format!("it is parked again after a retry: {reason:?}")),
         RunEnd::Finished(_) => {}
     }
     let undo_bent = script.faults.iter().any(|(point, fault, _)| point.undo && *fault == Fault::FailsForever);
     match run.parked {
-        Some(Reason::CompensationBlocked) if !undo_bent => wrong.push("an undo failed by itself".into()),
+        Some(Reason::CompensationBlocked) if !undo_bent => {
+            wrong.push("an undo failed without a fault".into())
+        }
         Some(Reason::PastPivotFailure) if !run.past_pivot => wrong.push("parked before the pivot".into()),
         Some(Reason::LimitReached | Reason::Poisoned | Reason::CommitRefused | Reason::Overdue) => {
             wrong.push(format!("parked for {:?}", run.parked))

@@ -1,9 +1,9 @@
-//! Proof that a workflow survives: every action made to go wrong in every way, a crash at every commit, a cancel
-//! between any two, every question answered every way; and a count of the edges all of that has taken.
+//! Verification of workflows: every action with every fault, a crash at every commit, a cancel between any two
+//! commits, every answer to every approval, and the coverage of edges.
 //!
-//! One call does it: [`verify`]. A workflow passes when each run ends as it must: as if nothing had happened after a
-//! crash or a repetition; with the world as it was after a failure before the pivot; parked, and finished by a retry,
-//! after one behind it. [`Report::violations`] names the action at fault.
+//! Call [`verify`]. A workflow passes if each run ends as required: unchanged after a crash or a repetition; with
+//! everything undone after a failure before the pivot; parked and then completed by a retry after a failure past it.
+//! [`Report::violations`] names the action at fault.
 
 mod adapt_step;
 pub(crate) mod crash_store;

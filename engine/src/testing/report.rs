@@ -1,4 +1,4 @@
-//! What a verification found, in numbers and in sentences.
+//! The report of a verification.
 
 use super::scenario::Fault;
 use crate::{Diagram, Edge};
@@ -12,35 +12,35 @@ use std::{
 pub struct Report {
     /// The workflow.
     pub workflow: String,
-    /// Runs in all.
+    /// The number of runs.
     pub runs: usize,
-    /// Runs by what was done to them.
+    /// The number of runs by kind.
     pub by_kind: BTreeMap<String, usize>,
-    /// The actions that were made to go wrong.
+    /// The actions with faults.
     pub actions: BTreeSet<String>,
-    /// Every way the workflow declares.
+    /// Every edge of the workflow.
     pub edges: BTreeSet<Edge>,
-    /// Those that some run has taken.
+    /// The edges that were taken.
     pub taken_edges: BTreeSet<Edge>,
-    /// Every undo the workflow declares, as `State: Undo`.
+    /// Every undo of the workflow, as `State: Undo`.
     pub undos: BTreeSet<String>,
-    /// Those that some run has carried out.
+    /// The undos that ran.
     pub undone: BTreeSet<String>,
-    /// What is wrong, each naming the action; empty when the workflow is sound.
+    /// The violations, each with its action; empty for a sound workflow.
     pub violations: Vec<String>,
 }
 
-/// What the executions of children did in all runs.
+/// The edges and undos of children in all runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Family {
-    /// The edges that they took.
+    /// The edges taken.
     pub(crate) taken: BTreeSet<Edge>,
-    /// The undos that they carried out, as `State: Undo`.
+    /// The undos run, as `State: Undo`.
     pub(crate) undone: BTreeSet<String>,
 }
 
 impl Report {
-    /// The report of the same runs about a child alone.
+    /// Returns the report of the same runs for one child workflow.
     pub(crate) fn of_child(&self, child: &Diagram, Family { taken, undone }: Family) -> Self {
         let is_own = |action: &&String| child.states.iter().any(|state| state.actions.contains(action));
         Self {
@@ -72,7 +72,7 @@ impl Report {
         *self.by_kind.entry(kind.to_owned()).or_default() += 1;
     }
 
-    /// Edges that no run has taken, and undos that no run has carried out.
+    /// Returns the edges and undos that no run has taken.
     #[must_use]
     pub fn uncovered(&self) -> Vec<String> {
         let edges =
@@ -81,7 +81,7 @@ impl Report {
         edges.chain(undos).collect()
     }
 
-    /// Sound, and every edge and undo covered.
+    /// Returns true if the workflow is sound and every edge and undo is covered.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.violations.is_empty() && self.uncovered().is_empty()
@@ -121,7 +121,7 @@ impl fmt::Display for Fault {
             Self::Twice => "runs twice",
             Self::LostBefore => "is lost before",
             Self::LostAfter => "is lost after",
-            Self::FailsForever => "fails for ever",
+            Self::FailsForever => "fails forever",
         })
     }
 }

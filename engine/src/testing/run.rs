@@ -1,4 +1,4 @@
-//! One run from request to rest, on the in-memory store and a clock that jumps to whatever is due next.
+//! One run from request to end, on the in-memory store and a clock that jumps to the next due task.
 
 use super::{
     crash_store::CrashStore,
@@ -17,21 +17,21 @@ use store::{Commit, ExecutionId, Filter, Key, Memory, Store as _, Timestamp};
 
 pub(crate) struct Run {
     pub(crate) end: RunEnd,
-    /// Why it was parked on the way, if it was.
+    /// Why it was parked during the run, if it was.
     pub(crate) parked: Option<Reason>,
     pub(crate) past_pivot: bool,
     pub(crate) deeds: Vec<RecordedCall>,
     pub(crate) edges: Vec<Edge>,
-    /// The ways that the executions it started took, each one's together.
+    /// The edges of child executions, grouped by execution.
     pub(crate) child_edges: Vec<Vec<Edge>>,
-    /// The attempt that was bent first, named so that another run knows it again.
+    /// The first attempt with a fault, named so that other runs can recognise it.
     pub(crate) first_faulted: Option<String>,
-    /// It ended with something that could not be taken back, and says so.
+    /// True if it ended with effects that could not be undone, and reports them.
     pub(crate) left_effects: bool,
     pub(crate) undone: Vec<String>,
-    /// The same of the executions it started.
+    /// The same for child executions.
     pub(crate) family_undone: Vec<String>,
-    /// For each question met: the other answers it could have had.
+    /// For each approval or signal: the answers that were not given.
     pub(crate) questions: Vec<Vec<Answer>>,
     pub(crate) commits: usize,
     pub(crate) before: BTreeMap<String, Value>,
@@ -96,7 +96,7 @@ fn undone<W: Workflow>(execution: &Execution<W>) -> Vec<String> {
     undone.map(|mark| format!("{}: {}", mark.state, mark.undo)).collect()
 }
 
-/// What the other executions have undone, of whichever workflows they are.
+/// Returns the undos of the other executions, of any workflow.
 async fn undone_by_others(memory: &Memory, id: ExecutionId) -> Result<Vec<String>, Error> {
     let all = memory.list(&Filter::default(), None, 10_000).await?.items;
     let mut undone = Vec::new();

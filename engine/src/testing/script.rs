@@ -1,61 +1,61 @@
-//! What is done to one run: answers, faults, a crash, an interruption.
+//! The script of one run: answers, faults, a crash, an interruption.
 
 use super::scenario::Fault;
 use crate::{Outcome, Reason};
 
-/// How a question, to people or to the world, is answered.
+/// The answer to an approval or a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
-    /// Granted; the signal comes.
+    /// The approval is granted, or the signal arrives.
     Yes,
-    /// Refused.
+    /// The approval is refused.
     No,
-    /// Not at all: the deadline passes.
+    /// No answer: the deadline passes.
     Late,
 }
 
-/// Which attempt is bent: the `nth` of forward actions, or of undos.
+/// The attempt with a fault: the `nth` of forward actions, or of undos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Point {
     pub(crate) nth: usize,
     pub(crate) undo: bool,
 }
 
-/// When the process dies: around the `nth` commit.
+/// When the process crashes: around the `nth` commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CrashPoint {
-    /// Before it: nothing of it is kept.
+    /// Before the commit: nothing is stored.
     Before(usize),
-    /// After it: all of it is kept, and nobody hears of it.
+    /// After the commit: everything is stored, but the caller gets no answer.
     After(usize),
 }
 
-/// What an operator does once the `nth` commit is made.
+/// The command of an operator after the `nth` commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Interruption {
     Cancel(usize),
     PauseAndResume(usize),
     Terminate(usize),
-    /// Cancels the oldest execution that is open and was started by another.
+    /// Cancels the oldest open child execution.
     CancelChild(usize),
 }
 
-/// Everything that is done to a run.
+/// The script of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Script {
     pub(crate) answers: Vec<Answer>,
     pub(crate) faults: Vec<(Point, Fault, Option<String>)>,
     pub(crate) crash_point: Option<CrashPoint>,
     pub(crate) interruption: Option<Interruption>,
-    /// Of what is due, the last is worked on first.
+    /// True to run the last due task first.
     pub(crate) backwards: bool,
 }
 
-/// How a run came to rest.
+/// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RunEnd {
     Finished(Outcome),
     Parked(Reason),
-    /// Neither, within the bound on events: what it was doing.
+    /// Neither, within the limit on events; the state and the phase.
     Restless(String),
 }

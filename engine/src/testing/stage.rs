@@ -1,4 +1,4 @@
-//! The environment of one run: engine, clock, store, and the people who answer.
+//! The environment of one run: engine, clock, store, and the approvers.
 
 use super::{
     crash_store::CrashStore,
@@ -19,17 +19,17 @@ use std::{
 use store::{ExecutionId, Filter, Memory, Record, Revision, Store as _};
 use strum::VariantArray as _;
 
-/// What tells a question from the next of the same execution.
+/// Identifies an approval or a wait of an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum OpenQuestion {
-    /// To people: the visit, and the stage of the approval; a reminder is no other question.
+    /// An approval: the visit and the stage. A reminder does not change it.
     People(u32, usize),
     Signal(Revision),
 }
 
-/// The bound on what a run may need: events delivered, questions answered, jumps of the clock.
+/// The limit of one run: delivered events, answers, clock jumps.
 const MAX_MOVES: usize = 5_000;
-/// With more passes of time after which nothing was committed, time passes by the day.
+/// After this many clock jumps without a commit, the clock jumps by a day.
 const MAX_IDLE: u32 = 100;
 
 pub(super) struct RunEnvironment<W: Workflow> {
@@ -40,21 +40,21 @@ pub(super) struct RunEnvironment<W: Workflow> {
     pub(super) faults: Arc<ScriptedFaults>,
     pub(super) edges: Arc<Mutex<BTreeMap<ExecutionId, Vec<Edge>>>>,
     pub(super) questions: Vec<Vec<Answer>>,
-    /// Questions that are left until time answers them, or puts them otherwise.
+    /// Approvals and waits that are left until their deadline.
     pub(super) unanswered: HashSet<(ExecutionId, OpenQuestion)>,
-    /// Executions that an operator has tried to mend.
+    /// Executions that an operator has tried to repair.
     pub(super) retried: HashSet<ExecutionId>,
     pub(super) script: Script,
-    /// What others do, until they have done it.
+    /// The concurrent changes that have not happened yet.
     pub(super) meanwhile: Option<ConcurrentChange>,
     pub(super) interrupted: bool,
-    /// The commits at the last pass of time, and how many passes were followed by none.
+    /// The number of commits at the last clock jump, and how many jumps had no commit.
     pub(super) idle: (usize, u32),
     pub(super) kind: std::marker::PhantomData<fn() -> W>,
 }
 
 impl<W: Workflow> RunEnvironment<W> {
-    /// An engine as after a start of the process: nothing is remembered but what the store holds.
+    /// Creates an engine as after a process start, with only the content of the store.
     fn engine(&self) -> Engine<W::Platform> {
         let edges = self.edges.clone();
         let options =
@@ -78,7 +78,7 @@ impl<W: Workflow> RunEnvironment<W> {
         }
     }
 
-    /// What a new process finds: the same store, and the leases of the dead one lapsed.
+    /// Starts a new process: the same store, and the leases of the old process expire.
     fn restart(&mut self) {
         self.store.revive();
         self.clock.advance(31 * SECOND);
@@ -136,7 +136,7 @@ impl<W: Workflow> RunEnvironment<W> {
         Ok((RunEnd::Restless(format!("{} in {}", execution.phase_name(), execution.state_name())), parked))
     }
 
-    /// Performs what is due first, or last if the script goes backwards, and says whether anything was.
+    /// Runs the first due task, or the last if the script is reversed. Returns true if there was one.
     async fn work(&self, engine: &Engine<W::Platform>) -> Result<bool, Error> {
         if !self.script.backwards {
             return engine.work_next().await;
@@ -152,7 +152,7 @@ impl<W: Workflow> RunEnvironment<W> {
         Ok(true)
     }
 
-    /// The executions that are open, the first one first.
+    /// Returns the open executions, with the first one in front.
     async fn open(&self, first: ExecutionId) -> Result<Vec<Record>, Error> {
         let filter = Filter { open: Some(true), ..Filter::default() };
         let mut open = self.memory.list(&filter, None, 10_000).await?.items;
@@ -173,7 +173,7 @@ impl<W: Workflow> RunEnvironment<W> {
         }
     }
 
-    /// Leaves out what an execution is parked with. False where that cannot be left out.
+    /// Skips the step or the undo of a parked execution. Returns false if it cannot be skipped.
     async fn skip(&self, engine: &Engine<W::Platform>, id: ExecutionId) -> Result<bool, Error> {
         let repair = Repair::Skip { slot: None };
         match engine.deliver(id, Event::Repaired { repair, order: order() }).await {
@@ -184,7 +184,7 @@ impl<W: Workflow> RunEnvironment<W> {
         }
     }
 
-    /// Lets others do what they do meanwhile. Their process is another one, and does not die with this.
+    /// Applies concurrent changes. They run in another process, which does not crash.
     async fn apply_concurrent_change(&mut self) -> Result<(), Error> {
         let commits = self.store.commits();
         let Some(due) = self.meanwhile.take_if(|meanwhile| commits >= meanwhile.after) else { return Ok(()) };
@@ -230,7 +230,8 @@ impl<W: Workflow> RunEnvironment<W> {
         }
     }
 
-    /// What does not hold between executions and those that they started: one a slot, and ended when they have ended.
+    /// Returns violations between parents and children: one child for each slot, and a link that matches the child's
+    /// end.
     pub(super) async fn child_violations(&self) -> Result<Vec<String>, Error> {
         let engine =
             Engine::<W::Platform>::new(self.memory.clone(), self.clock.clone(), self.platform.clone());
@@ -242,21 +243,21 @@ impl<W: Workflow> RunEnvironment<W> {
                 let open = all.iter().any(|other| other.id == child.execution && other.open);
                 if open != child.outcome.is_none() {
                     wrong.push(format!(
-                        "{} {} ended otherwise than its link says",
+                        "{} {} ended differently from its link",
                         child.workflow, child.subject
                     ));
                 }
             }
         }
-        // Those that a decision started have no parent, and need none.
+        // Executions that a decision started have no parent.
         let children = all.iter().filter(|record| has_parent(&record.body)).count();
         if links < children {
-            wrong.push(format!("{children} children were started, and {links} are known to a parent"));
+            wrong.push(format!("{children} children were started, but parents have {links} links"));
         }
         Ok(wrong)
     }
 
-    /// Nothing is due: people decide, a signal comes, or time passes.
+    /// Nothing is due: approve, send a signal, or let time pass.
     async fn answer(&mut self, engine: &Engine<W::Platform>, open: &[Record]) -> Result<(), Error> {
         for record in open {
             let awaits = engine.machine(&record.workflow, record.schema)?.awaited_input(record)?;
@@ -326,7 +327,7 @@ impl<W: Workflow> RunEnvironment<W> {
         self.idle =
             if self.idle.0 == commits { (commits, self.idle.1.saturating_add(1)) } else { (commits, 0) };
         match self.memory.next_due().await? {
-            // A message to a workflow that is not tried here comes back for ever: it must not hide what is due later.
+            // A message for a workflow that is not registered here returns forever: it must not hide later tasks.
             Some(_) | None if self.idle.1 > MAX_IDLE => self.clock.advance(DAY),
             Some(next) => self.clock.advance_to(next),
             None => self.clock.advance(MINUTE),
@@ -340,7 +341,7 @@ fn reason_of(record: &Record) -> Reason {
     Reason::VARIANTS.iter().find(named).copied().unwrap_or(Reason::LimitReached)
 }
 
-/// Whether it was parked by a fault that stands for a person who leaves the step out: its code is the label of that edge.
+/// Returns true if it was parked by a fault that represents a skipped step: the error code is the label of that edge.
 fn must_skip(record: &Record) -> bool {
     let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
     let errors = body.pointer("/phase/parked/errors").and_then(Value::as_array);

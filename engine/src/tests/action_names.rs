@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use store::{ExecutionId, Memory, Timestamp};
 use strum::{IntoStaticStr, VariantArray};
 
-/// Lists the types whose actions ran.
+/// The types whose actions ran.
 type Library = Arc<Mutex<Vec<&'static str>>>;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Action for TakeBack {
     }
 }
 
-/// The same action as [`TakeBack`], as a later release names its type.
+/// The same action as [`TakeBack`], under the type name of a later release.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Reshelve;
 impl Action for Reshelve {
@@ -60,7 +60,7 @@ impl LedgerAction for Note {
     }
 }
 
-/// Has the name of the engine's own undo of a child.
+/// Has the name of the engine's undo of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Reserved;
 impl LedgerAction for Reserved {
@@ -80,13 +80,13 @@ enum State {
     Lost,
 }
 
-/// As first released.
+/// The first release.
 const FIRST: u8 = 0;
 /// The type of the undo has another name.
 const RENAMED: u8 = 1;
-/// Two types have one name.
+/// Two types have the same name.
 const TWINS: u8 = 2;
-/// An action has a name of the engine's own.
+/// An action has a name that the engine reserves.
 const RESERVED: u8 = 3;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ async fn trails_journals_and_diagrams_name_an_action_by_its_constant() {
 }
 
 #[tokio::test]
-async fn an_undo_whose_type_was_renamed_takes_back_what_an_earlier_release_did() {
+async fn an_undo_with_a_renamed_type_undoes_the_work_of_an_earlier_release() {
     let (store, library) = (Arc::default(), Library::default());
     let id = start_loan(&engine::<FIRST>(&store, &library)).await;
 
@@ -174,7 +174,7 @@ async fn an_undo_whose_type_was_renamed_takes_back_what_an_earlier_release_did()
 }
 
 #[test]
-fn a_name_that_two_types_share_or_that_is_the_engines_own_is_refused() {
+fn a_shared_or_reserved_action_name_is_refused() {
     assert_eq!(check::<Loan<FIRST>>(), []);
     assert_eq!(check::<Loan<RENAMED>>(), []);
     assert_eq!(check::<Loan<TWINS>>(), [Flaw::AmbiguousAction("ReturnBook".into())]);

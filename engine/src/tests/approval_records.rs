@@ -1,4 +1,4 @@
-//! What an approval leaves on paper: alarms over restarts, the journal, notifications, reviews.
+//! The documents of approvals: alarms over restarts, the journal, notifications, reviews.
 
 use crate::tests::one_approval::{Question, START, person};
 use crate::{
@@ -27,12 +27,12 @@ impl Bench {
         bench
     }
 
-    /// An engine as after a start of the process.
+    /// Creates an engine as after a process start.
     fn engine(&self) -> Engine<()> {
         Engine::new(self.store.clone(), self.clock.clone(), ()).with_workflow::<Question>().unwrap()
     }
 
-    /// Lets the time pass in steps, by an engine of its own each time.
+    /// Lets time pass in steps, with a new engine for each.
     async fn pass(&self, hours: u32) {
         for _ in 0..hours {
             self.clock.advance(HOUR);
@@ -49,12 +49,12 @@ impl Bench {
         page.items.iter().map(|found| serde_json::from_slice(&found.body).unwrap()).collect()
     }
 
-    /// The notifications of these kinds.
+    /// Returns the notifications of these kinds.
     async fn told_of(&self, kind: &str) -> Vec<Notification> {
         self.told().await.into_iter().filter(|told| told.kind == kind).collect()
     }
 
-    /// What whoever delivers notifications does with them.
+    /// Removes notifications, as after their delivery.
     async fn delivered(&self) -> Vec<Notification> {
         let told = self.told().await;
         let done = |told: &Notification| Put { key: Key::new("notifications", &told.id), body: None };
@@ -86,9 +86,9 @@ fn all() -> Procedure {
     }
 }
 
-/// Deadlines survive restarts and fire once; each is a line of the journal, and people are told once.
+/// Deadlines survive restarts and fire once. Each has one journal entry and one notification.
 #[tokio::test]
-async fn every_alarm_is_journalled_and_told_once_over_restarts() {
+async fn every_alarm_is_journalled_and_notified_once_over_restarts() {
     let bench = Bench::of(all()).await;
 
     let mut told = Vec::new();
@@ -114,9 +114,9 @@ async fn every_alarm_is_journalled_and_told_once_over_restarts() {
     assert_eq!((kept.ruling.as_deref(), kept.history.len()), (Some("expired"), 4));
 }
 
-/// An engine that was down all the time deals with what it missed, in order, and once.
+/// An engine after a long downtime applies the missed events in order, once each.
 #[tokio::test]
-async fn alarms_that_nobody_was_there_to_hear_are_dealt_with_once() {
+async fn alarms_missed_during_a_downtime_are_applied_once() {
     let bench = Bench::of(all()).await;
     bench.clock.advance(25 * HOUR);
 
@@ -129,9 +129,9 @@ async fn alarms_that_nobody_was_there_to_hear_are_dealt_with_once() {
     assert_eq!(bench.store.next_due().await.unwrap(), Some(START.after(34 * HOUR)), "and the next is set");
 }
 
-/// People who agreed to another plan are told so, and asked again.
+/// Approvers of an earlier plan are notified of the change, and asked again.
 #[tokio::test]
-async fn those_who_are_asked_again_are_told_that_the_plan_has_changed() {
+async fn approvers_who_are_asked_again_are_notified_that_the_plan_has_changed() {
     let bench = Bench::with(Question { drifts: true, ..Question::plain() }).await;
     let agree = |digest: PlanDigest| {
         let engine = bench.engine();
@@ -150,7 +150,7 @@ async fn those_who_are_asked_again_are_told_that_the_plan_has_changed() {
     let told = bench.told_of("approval.plan_changed").await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].to, ["ops"]);
-    assert_eq!(bench.told_of("approval.opened").await.len(), 1, "they are told one thing, not two");
+    assert_eq!(bench.told_of("approval.opened").await.len(), 1, "they get one notification, not two");
     let again = bench.digest().await;
     assert_ne!(again, first);
     let late = bench.engine().vote(bench.id, &person("ada", &["ops"]), Verdict::Approve, &first, "").await;
@@ -160,9 +160,9 @@ async fn those_who_are_asked_again_are_told_that_the_plan_has_changed() {
     assert_eq!(bench.told_of("approval.granted").await.len(), 2);
 }
 
-/// Votes, also those taken back, outlive the execution.
+/// Votes, including withdrawn ones, outlive the execution.
 #[tokio::test]
-async fn the_closed_approval_tells_of_votes_taken_back() {
+async fn the_closed_approval_lists_withdrawn_votes() {
     let bench = Bench::of(Procedure::default()).await;
     let (engine, digest) = (bench.engine(), bench.digest().await);
     let yes = |name: &'static str| {
@@ -182,13 +182,13 @@ async fn the_closed_approval_tells_of_votes_taken_back() {
     assert_eq!(bench.events().await, ["started", "voted", "vote_withdrawn", "voted", "voted"]);
     let told: Vec<_> = bench.told().await.into_iter().map(|told| (told.kind, told.tenant)).collect();
     let of = |kind: &str| (format!("approval.{kind}"), "acme".to_owned());
-    // In the order of ids; both votes before the last fell into one moment.
-    assert_eq!(told, [of("granted"), of("opened"), of("voted")], "nobody is told who need not be");
+    // In the order of ids; the last two votes have the same time.
+    assert_eq!(told, [of("granted"), of("opened"), of("voted")], "no further notifications are sent");
 }
 
-/// Loud, and on a list until somebody else has looked at it.
+/// Break-glass sends a notification and is listed until another person has reviewed it.
 #[tokio::test]
-async fn a_decision_taken_alone_is_told_and_stays_on_a_list_until_somebody_else_has_reviewed_it() {
+async fn break_glass_is_notified_and_listed_until_another_person_has_reviewed_it() {
     let glass = BreakGlass { any_of: vec!["breakglass".into()], reason_at_least: 10, destroys: false };
     let bench = Bench::of(Procedure { break_glass: Some(glass), ..Procedure::default() }).await;
 
@@ -223,9 +223,9 @@ async fn a_decision_taken_alone_is_told_and_stays_on_a_list_until_somebody_else_
     assert!(bench.store.document(&key).await.unwrap().is_some(), "and is kept");
 }
 
-/// A decision taken alone while paused is told when it is taken, and not again when it takes effect.
+/// Break-glass during a pause is notified when it is used, and not again when it takes effect.
 #[tokio::test]
-async fn a_decision_taken_alone_while_paused_is_told_once() {
+async fn break_glass_during_a_pause_is_notified_once() {
     let glass = BreakGlass { any_of: vec!["breakglass".into()], reason_at_least: 10, destroys: false };
     let bench = Bench::of(Procedure { break_glass: Some(glass), ..Procedure::default() }).await;
     let order = || Attribution { by: "olga".into(), reason: String::new() };
@@ -281,9 +281,9 @@ mod sweep {
         }
     }
 
-    /// The fault sweep leaves questions unanswered until others are asked and deadlines are moved, and takes those ways too.
+    /// The fault sweep also leaves approvals undecided, so that it takes the edges of escalation and extension.
     #[tokio::test]
-    async fn a_sweep_takes_the_ways_that_time_opens() {
+    async fn a_sweep_takes_the_edges_of_escalation_and_extension() {
         let report = verify::<Question>(&[&Plain]).await.unwrap();
         assert!(report.passed(), "{report}\n{:?}\n{:?}", report.violations, report.uncovered());
         let taken = |label: &str| report.taken_edges.iter().any(|edge| edge.label == label);

@@ -1,4 +1,4 @@
-//! Who may decide, in whose place, until when, and what happens while nobody does. By plain calls of the core.
+//! Approvers, delegations, deadlines and timetables, by direct calls of the core.
 
 use crate::tests::one_approval::{Asked, Question, START, State, mandate, person};
 use crate::{
@@ -31,9 +31,9 @@ fn glass_vote(asked: &Asked, name: &str, reason: &str) -> Vote {
 
 const REASON: &str = "the cluster is on fire";
 
-/// Neither the requester, nor who stands for them, nor somebody for whom either does.
+/// Refused: the requester, their delegate, and a person whose delegate they are.
 #[test]
-fn nobody_decides_who_stands_for_the_requester() {
+fn a_delegate_of_the_requester_cannot_decide() {
     let until = START.after(DAY);
     let requesters = mandate("rita", "dan", START, until);
     let mut asked = Asked::of(Question::plain());
@@ -53,20 +53,23 @@ fn nobody_decides_who_stands_for_the_requester() {
         mandates: vec![requesters, mandate("dan", "eve", START, until)],
         ..asked.vote("eve", &["ops"])
     };
-    assert!(matches!(asked.cast(for_delegate), Err(Refusal::ForRequester { .. })), "for who stands for them");
+    assert!(matches!(asked.cast(for_delegate), Err(Refusal::ForRequester { .. })), "for their delegate");
 
     let requester = Vote {
         on_behalf_of: Some(person("ada", &["ops"])),
         mandates: vec![mandate("ada", "rita", START, until)],
         ..asked.vote("rita", &["ops"])
     };
-    assert!(matches!(asked.cast(requester), Err(Refusal::OwnRequest { .. })), "the requester for somebody");
+    assert!(
+        matches!(asked.cast(requester), Err(Refusal::OwnRequest { .. })),
+        "the requester for another person"
+    );
     assert!(asked.ballot().votes.is_empty());
 }
 
-/// A delegation that is taken back a moment before the vote has not made anybody independent.
+/// A delegation that ended just before the vote does not make the voter independent.
 #[test]
-fn a_delegation_by_the_requester_that_ended_since_the_question_was_put_still_excludes() {
+fn a_delegation_by_the_requester_that_ended_after_the_opening_still_excludes() {
     let mut asked = Asked::of(Question::plain());
     asked.now = START.after(2 * HOUR);
     let ended = |until| Vote {
@@ -80,7 +83,7 @@ fn a_delegation_by_the_requester_that_ended_since_the_question_was_put_still_exc
 }
 
 #[test]
-fn a_delegate_votes_as_themselves_for_another_and_that_is_on_record() {
+fn a_delegate_votes_for_another_person_and_both_are_recorded() {
     let mut asked = Asked::of(Question::plain());
     let until = START.after(DAY);
     let vote = Vote {
@@ -102,7 +105,7 @@ fn a_delegate_votes_as_themselves_for_another_and_that_is_on_record() {
 }
 
 #[test]
-fn a_delegation_that_is_over_or_not_begun_or_of_another_role_does_not_count() {
+fn a_delegation_that_is_inactive_or_of_another_role_does_not_count() {
     let mut asked = Asked::of(Question::plain());
     asked.now = START.after(HOUR);
     let (now, later) = (asked.now, START.after(DAY));
@@ -124,9 +127,9 @@ fn a_delegation_that_is_over_or_not_begun_or_of_another_role_does_not_count() {
     assert!(matches!(asked.cast(none), Err(Refusal::NotDelegated { .. })));
 }
 
-/// One person is one vote, whoever casts it.
+/// Each person has one vote, cast personally or by a delegate.
 #[test]
-fn one_person_is_one_vote_through_delegations_too() {
+fn a_person_has_one_vote_even_with_delegations() {
     let mut asked = Asked::of(Question::plain());
     let until = START.after(DAY);
     let (for_ada, for_bob) = (mandate("ada", "dan", START, until), mandate("bob", "dan", START, until));
@@ -139,7 +142,7 @@ fn one_person_is_one_vote_through_delegations_too() {
     asked.cast(vote).unwrap();
 
     assert!(matches!(asked.agree("dan", &["ops"]), Err(Refusal::VotedBefore { .. })), "in their own right");
-    assert!(matches!(asked.agree("ada", &["ops"]), Err(Refusal::VotedBefore { .. })), "who was voted for");
+    assert!(matches!(asked.agree("ada", &["ops"]), Err(Refusal::VotedBefore { .. })), "the person voted for");
     let vote = on_behalf(&asked, "bob");
     assert!(matches!(asked.cast(vote), Err(Refusal::VotedBefore { .. })), "for another");
     asked.agree("carl", &["ops"]).unwrap();
@@ -147,7 +150,7 @@ fn one_person_is_one_vote_through_delegations_too() {
 }
 
 #[test]
-fn a_vote_can_be_taken_back_before_it_decides_and_cast_again() {
+fn a_vote_can_be_withdrawn_before_the_decision_and_cast_again() {
     let mut asked = Asked::of(Question::plain());
     asked.agree("ada", &["ops"]).unwrap();
     assert!(matches!(asked.withdraw("bob"), Err(Refusal::NoVote { .. })));
@@ -161,13 +164,13 @@ fn a_vote_can_be_taken_back_before_it_decides_and_cast_again() {
     );
     asked.agree("ada", &["ops"]).unwrap();
     asked.agree("bob", &["ops"]).unwrap();
-    assert!(asked.withdraw("ada").is_err(), "what is decided is decided");
+    assert!(asked.withdraw("ada").is_err(), "a decision is final");
     assert_eq!(asked.exec.state, State::Listening);
 }
 
-/// Who is away may take back what was said in their name.
+/// A person may withdraw the vote that was cast for them.
 #[test]
-fn who_was_voted_for_may_take_the_vote_back() {
+fn the_person_voted_for_may_withdraw_the_vote() {
     let mut asked = Asked::of(Question::plain());
     let vote = Vote {
         on_behalf_of: Some(person("ada", &["ops"])),
@@ -180,7 +183,7 @@ fn who_was_voted_for_may_take_the_vote_back() {
 }
 
 #[test]
-fn a_refusal_says_why() {
+fn a_refusal_needs_a_reason() {
     let mut asked = Asked::of(Question::plain());
     let silent = Vote { verdict: Verdict::Refuse, reason: "  ".into(), ..asked.vote("ada", &["ops"]) };
     assert!(matches!(asked.cast(silent.clone()), Err(Refusal::ReasonMissing { .. })));
@@ -189,7 +192,7 @@ fn a_refusal_says_why() {
 }
 
 #[test]
-fn an_escalation_asks_the_next_people_and_counts_who_agreed_before_if_a_seat_suits_them() {
+fn an_escalation_replaces_the_seats_and_counts_earlier_votes_that_match_one() {
     let mut asked = Asked::of(Question::held_by(escalating()));
     asked.agree("ada", &["ops"]).unwrap();
 
@@ -202,9 +205,9 @@ fn an_escalation_asks_the_next_people_and_counts_who_agreed_before_if_a_seat_sui
     assert_eq!(asked.exec.state, State::Listening);
 }
 
-/// An escalation to nobody new would be a way to decide with nobody.
+/// An escalation without seats would grant the approval without votes.
 #[test]
-fn an_escalation_whose_seats_are_taken_already_decides_and_one_without_seats_does_not() {
+fn an_escalation_with_filled_seats_decides_and_one_without_seats_does_not() {
     let to = |seats| Procedure { escalate: vec![Escalation { after: HOUR, seats }], ..Procedure::default() };
     let mut asked = Asked::of(Question::held_by(to(vec![Seat::new("ops", 1)])));
     asked.agree("ada", &["ops"]).unwrap();
@@ -226,9 +229,9 @@ fn a_deadline_is_extended_once_and_then_it_expires() {
     assert!(matches!(asked.exec.phase, Phase::Finished { outcome: crate::Outcome::Expired, .. }));
 }
 
-/// S38: what the clock says holds, whether or not its alarm has been dealt with.
+/// S38: a due event applies even if its alarm is late.
 #[test]
-fn a_vote_finds_the_question_as_it_stands_at_that_moment_though_the_alarm_is_late() {
+fn a_vote_sees_the_timetable_applied_even_if_the_alarm_is_late() {
     let procedure = Procedure { extend: Some(DAY), ..escalating() };
     let mut asked = Asked::of(Question::held_by(procedure));
     asked.now = START.after(DAY + HOUR);
@@ -241,9 +244,9 @@ fn a_vote_finds_the_question_as_it_stands_at_that_moment_though_the_alarm_is_lat
     assert!(matches!(asked.agree("ada", &["ops"]), Err(Refusal::TooLate { .. })));
 }
 
-/// An alarm that is delivered twice, or by two engines, changes nothing the second time.
+/// A duplicate alarm changes nothing.
 #[test]
-fn an_alarm_that_rings_twice_or_before_its_time_changes_nothing() {
+fn a_duplicate_or_early_alarm_changes_nothing() {
     let remind = Reminders { before: vec![HOUR], every: None };
     let procedure = Procedure { extend: Some(HOUR), remind, ..escalating() };
     let mut asked = Asked::of(Question::held_by(procedure));
@@ -262,7 +265,7 @@ fn an_alarm_that_rings_twice_or_before_its_time_changes_nothing() {
     }
 }
 
-/// Reminders come at their times, and those that were missed are one.
+/// Reminders have their times, and missed ones are merged.
 #[test]
 fn reminders_come_before_the_deadline_and_missed_ones_are_one() {
     let remind = Reminders { before: vec![HOUR, 4 * HOUR, 9 * DAY], every: Some(10 * HOUR) };
@@ -282,7 +285,7 @@ fn reminders_come_before_the_deadline_and_missed_ones_are_one() {
     assert_eq!(late.alarm().unwrap().0, START.after(23 * HOUR));
 }
 
-/// Votes are for one plan: when it changes they are void at once, whoever changed it, and a late one for the old is refused.
+/// A vote is for one plan: a change voids it at once, and a late vote for the old plan is refused.
 #[test]
 fn votes_are_void_as_soon_as_the_plan_changes() {
     let mut asked = Asked::of(Question::plain());
@@ -303,9 +306,9 @@ fn votes_are_void_as_soon_as_the_plan_changes() {
     assert_eq!(asked.exec.state, State::Listening);
 }
 
-/// Possible, reasoned, by the terms of policy alone, and on record.
+/// Break-glass needs a policy, an entitled person and a reason, and is recorded.
 #[test]
-fn the_glass_is_broken_by_whom_policy_names_with_a_reason_and_never_by_the_requester() {
+fn break_glass_needs_an_entitled_person_and_a_reason_and_excludes_the_requester() {
     let mut plain = Asked::of(Question::plain());
     let vote = glass_vote(&plain, "bea", REASON);
     assert!(matches!(plain.cast(vote), Err(Refusal::NoBreakGlass { .. })), "policy says nothing of it");
@@ -324,7 +327,7 @@ fn the_glass_is_broken_by_whom_policy_names_with_a_reason_and_never_by_the_reque
     };
     assert!(
         matches!(asked.cast(delegate), Err(Refusal::NoBreakGlass { .. })),
-        "nobody breaks it for another"
+        "break-glass cannot be used for another person"
     );
     let plainly = asked.vote("bea", &["breakglass"]);
     assert!(matches!(asked.cast(plainly), Err(Refusal::NotEntitled { .. })), "the role takes no seat");
@@ -337,9 +340,9 @@ fn the_glass_is_broken_by_whom_policy_names_with_a_reason_and_never_by_the_reque
     assert_eq!(*by, Authoriser::BreakGlass { person: "bea".into(), destroys: false });
 }
 
-/// Nobody destroys alone unless policy says so, however the step came to destroy.
+/// Break-glass does not allow a destruction unless policy allows it, even if the step changed later.
 #[test]
-fn nobody_destroys_alone_unless_policy_says_so() {
+fn break_glass_allows_no_destruction_unless_policy_allows_it() {
     let destroys = |procedure| Question { destroys: true, ..Question::held_by(procedure) };
     let mut asked = Asked::of(destroys(glass(false)));
     let vote = glass_vote(&asked, "bea", REASON);
@@ -351,7 +354,8 @@ fn nobody_destroys_alone_unless_policy_says_so() {
     may.take(Event::Signalled { name: "go".into() }).unwrap();
     assert!(may.exec.pivot.is_some());
 
-    // The step destroys only since the glass was broken: the authorisation is not enough, and people are asked.
+    // The step became destructive after the break-glass: the authorisation does not suffice, and the approval opens
+    // again.
     let mut turned = Asked::of(Question::held_by(glass(false)));
     let vote = glass_vote(&turned, "bea", REASON);
     turned.cast(vote).unwrap();
@@ -360,7 +364,7 @@ fn nobody_destroys_alone_unless_policy_says_so() {
     assert_eq!((turned.exec.state, &turned.exec.pivot), (State::Asking, &None));
 }
 
-/// A ruling reached while paused is one, and neither a vote nor an alarm changes it.
+/// Neither a vote nor an alarm changes a ruling that was reached during a pause.
 #[test]
 fn a_ruling_never_changes() {
     let mut asked = Asked::of(Question::held_by(Procedure { extend: Some(HOUR), ..escalating() }));
@@ -379,7 +383,7 @@ fn a_ruling_never_changes() {
     assert_eq!(asked.ballot().ruling, Some(Ruling::Granted));
 }
 
-/// What a version before this one wrote has none of these fields.
+/// A document of an earlier version has none of these fields.
 #[test]
 fn a_ballot_written_before_there_were_procedures_is_read_and_written_the_same() {
     let old = r#"{"digest":"sha256:0","seats":[{"any_of":["ops"],"count":2}],"votes":[{"person":{"name":"ada","roles":["ops"]},"verdict":"approve","reason":"","at":5}],"opened_at":1,"deadline":9,"ruling":null}"#;

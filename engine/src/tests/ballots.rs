@@ -1,4 +1,4 @@
-//! Whatever happens to an approval, in whatever order: what it grants, enough entitled people have granted.
+//! Random histories of approvals: a granted approval has enough entitled approvers.
 
 use crate::tests::{
     one_approval::{Asked, Question, START, State, mandate, person},
@@ -22,7 +22,7 @@ const ROLES: [&[&str]; 7] = [
     &["breakglass"],
 ];
 
-/// Who stands in for whom, when.
+/// The delegations.
 fn mandates(random: &mut Random) -> Vec<VoteDelegation> {
     (0..random.below(9))
         .map(|_| {
@@ -88,7 +88,7 @@ fn vote(asked: &Asked, known: &[VoteDelegation], random: &mut Random) -> (Vote, 
     (vote, if random.one_in(8) { old } else { asked.exec.digest() })
 }
 
-/// The seats that each could take, tried by hand.
+/// Returns the seats that each person could fill, by an exhaustive search.
 fn seated(voters: &[&Person], seats: &[Seat]) -> bool {
     let Some((voter, rest)) = voters.split_first() else {
         return seats.iter().all(|seat| seat.count == 0);
@@ -103,7 +103,7 @@ fn seated(voters: &[&Person], seats: &[Seat]) -> bool {
     takes || seated(rest, seats)
 }
 
-/// Whether `ballot` may have been granted, by the rules and not by the code.
+/// Checks that `ballot` may have been granted, by the rules and independently of the code.
 fn lawful(ballot: &Ballot, known: &[VoteDelegation], roles: &dyn Fn(&str) -> Vec<String>) {
     let mut names = Vec::new();
     for vote in &ballot.votes {
@@ -120,7 +120,7 @@ fn lawful(ballot: &Ballot, known: &[VoteDelegation], roles: &dyn Fn(&str) -> Vec
                     && mandate.since <= vote.at
                     && mandate.until > ballot.opened_at
             });
-            assert!(!stands, "{} stands for the requester", person.name);
+            assert!(!stands, "{} has a delegation of the requester", person.name);
         }
         if let Some(principal) = &vote.on_behalf_of {
             let holds = |mandate: &&VoteDelegation| {
@@ -130,7 +130,7 @@ fn lawful(ballot: &Ballot, known: &[VoteDelegation], roles: &dyn Fn(&str) -> Vec
                     && vote.at < mandate.until
             };
             let held: Vec<_> = known.iter().filter(holds).collect();
-            assert!(!held.is_empty(), "nobody delegated that");
+            assert!(!held.is_empty(), "no delegation covers it");
             for role in &principal.roles {
                 assert!(roles(&principal.name).contains(role));
                 assert!(held.iter().any(|m| m.roles.is_empty() || m.roles.contains(role)), "{role}");
@@ -148,7 +148,7 @@ fn lawful(ballot: &Ballot, known: &[VoteDelegation], roles: &dyn Fn(&str) -> Vec
     assert!(ballot.seats_required() > 0 && seated(&voters, &ballot.seats), "{ballot:?}");
 }
 
-/// How often an entry of the timetable is in a ballot's history: as often as policy says, and no more.
+/// Checks that an event of the timetable is in a ballot's history as often as policy says.
 fn timely(ballot: &Ballot) {
     let times =
         |wanted: fn(&ApprovalChange) -> bool| ballot.history.iter().filter(|h| wanted(&h.what)).count();
@@ -173,7 +173,7 @@ struct History {
     asked: Asked,
     random: Random,
     known: Vec<VoteDelegation>,
-    /// What has been decided, and on what.
+    /// The decisions, and their plans.
     ruled: Option<(Ruling, u32)>,
 }
 
@@ -205,7 +205,7 @@ impl History {
         }
     }
 
-    /// What operators may do beside: mend what is parked, agree to somebody else's command, say how an attempt ended.
+    /// Other events of operators: repairs, confirmations, results of attempts.
     fn steer(&mut self, order: Attribution) -> Event {
         let (ticket, slot) = (TaskRef { visit: self.asked.exec.visit, slot: 0 }, 0);
         let evidence = "so they say".to_owned();
@@ -243,7 +243,7 @@ impl History {
         let before = self.asked.exec.clone();
         let event = self.event();
         let Ok(taken) = self.asked.take(event) else {
-            assert_eq!(self.asked.exec.ballot, before.ballot, "what is refused changes nothing");
+            assert_eq!(self.asked.exec.ballot, before.ballot, "a refused event changes nothing");
             return;
         };
         if taken.execution.states_entered != before.states_entered {
@@ -269,7 +269,7 @@ impl History {
         self.authorised(&before, closed.as_ref());
     }
 
-    /// Nothing but a granted ballot on this very plan gives an authorisation, and nothing passes without one.
+    /// Only a granted ballot on this plan authorises, and nothing passes without an authorisation.
     fn authorised(&self, before: &crate::Execution<Question>, closed: Option<&Ballot>) {
         let after = &self.asked.exec;
         if let Some(given) =
@@ -281,14 +281,14 @@ impl History {
         if after.pivot.is_some() && before.pivot.is_none() {
             let given = after.authorisation.as_ref().expect("a pivot without an authorisation");
             assert_eq!(given.digest, after.digest());
-            assert!(!after.data.destroys || given.by.is_people(), "destroyed by one alone");
+            assert!(!after.data.destroys || given.by.is_people(), "destroyed by break-glass only");
         }
     }
 }
 
-/// Over random votes, withdrawals, refusals, deadlines, escalations, changes of the plan and delegations.
+/// With random votes, withdrawals, refusals, deadlines, escalations, changes of the plan and delegations.
 #[test]
-fn what_is_granted_was_granted_by_enough_entitled_people_in_time_on_this_plan() {
+fn a_granted_approval_has_enough_entitled_approvers_in_time_on_this_plan() {
     let (mut granted, mut broken, mut escalated, mut delegated) = (0, 0, 0, 0);
     for seed in 1..=3_000 {
         let mut history = History::of(seed);
@@ -306,16 +306,16 @@ fn what_is_granted_was_granted_by_enough_entitled_people_in_time_on_this_plan() 
             }
         }
     }
-    // The histories do get where the rules matter.
+    // The histories reach the relevant cases.
     assert!(
         granted > 150 && broken > 10 && escalated > 50 && delegated > 5,
         "{granted} {broken} {escalated} {delegated}"
     );
 }
 
-/// A sanity check of the time that the others go by.
+/// Checks the deadline that the other tests use.
 #[test]
-fn a_deadline_in_force_is_never_before_the_one_that_was_promised() {
+fn a_deadline_is_never_earlier_than_announced() {
     for seed in 1..=200 {
         let mut history = History::of(seed);
         let promised: Timestamp = START.after(DAY);

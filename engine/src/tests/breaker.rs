@@ -1,4 +1,4 @@
-//! The breaker by itself, on random histories.
+//! The breaker on random histories.
 
 use super::random::Random;
 use crate::{Breaker, BreakerRule, BreakerState, SECOND};
@@ -8,13 +8,13 @@ fn task(n: u64) -> TaskId {
     TaskId { execution: ExecutionId::new(Timestamp(n), [1; 10]), visit: 1, slot: 0 }
 }
 
-/// One tick of a random history: some begin, some end.
+/// Runs one tick of a random history: some attempts begin, some end.
 struct History {
     dice: Random,
     rule: BreakerRule,
     breaker: Breaker,
     now: Timestamp,
-    /// Begun while it was sound, and not ended.
+    /// Attempts that began before the trip and have not ended.
     early: Vec<TaskId>,
     trial: Option<TaskId>,
     in_a_row: u32,
@@ -36,7 +36,7 @@ impl History {
                     self.trial = Some(task(n));
                 }
             } else {
-                assert!(!sound, "a sound breaker lets everything through");
+                assert!(!sound, "a breaker that has not tripped allows all attempts");
             }
             return;
         }
@@ -50,10 +50,10 @@ impl History {
         } else {
             self.breaker.answered(ending);
             if before.state == BreakerState::Sound || deciding {
-                assert_eq!(self.breaker, Breaker::default(), "an answer mends it");
+                assert_eq!(self.breaker, Breaker::default(), "an answer resets it");
                 (self.in_a_row, self.spans) = (0, Vec::new());
             } else {
-                assert_eq!(self.breaker, before, "what began before the trip says nothing of after it");
+                assert_eq!(self.breaker, before, "an attempt from before the trip does not count");
             }
         }
         if Some(ending) == self.trial {
@@ -68,7 +68,7 @@ impl History {
                 assert_eq!(
                     tripped,
                     self.in_a_row >= self.rule.after,
-                    "after so many in a row, and not before"
+                    "exactly after the limit of consecutive failures"
                 );
             }
             BreakerState::Trying { .. } if deciding => assert!(tripped, "the trial decides"),
@@ -89,7 +89,7 @@ impl History {
     fn trial_lapsed(&self) -> bool {
         match self.breaker.state {
             BreakerState::Trying { until, .. } => until <= self.now,
-            // Whatever was begun since it tripped is what it tries.
+            // An attempt that began since the trip is the trial.
             BreakerState::Tripped { .. } | BreakerState::Sound => false,
         }
     }

@@ -1,4 +1,4 @@
-//! Many decide on the same document, and each that is first sends the others back.
+//! Many decisions on the same document conflict with each other.
 
 use crate::{
     Call, Clock as _, Engine, Entity, LedgerAction, ManualClock, Options, Outcome, Person, Plan, Request,
@@ -13,7 +13,7 @@ use std::{
 };
 use store::{Commit, Key, Memory, Put, Store as _, Timestamp};
 
-/// The others: each time that somebody decides, one of them is first, and time passes.
+/// The competitors: whenever a decision is made, one of them commits first, and time passes.
 struct Crowd {
     store: Arc<Memory>,
     clock: Arc<ManualClock>,
@@ -101,10 +101,10 @@ impl Workflow for Taker {
     }
 }
 
-/// Decisions that had to be made again for longer than a lease were taken over by other processes, which made the crowd only
-/// larger; after eight times the task was poison, and a tenant whose onboarding had met with no failure was parked.
+/// Decisions that are repeated for longer than a lease must keep it. Otherwise other processes take the task and add
+/// to the contention, and after eight deliveries the task is poisoned.
 #[tokio::test]
-async fn who_decides_again_and_again_keeps_what_it_decides_about() {
+async fn a_worker_that_repeats_a_decision_keeps_its_lease() {
     let (store, clock) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(Timestamp(1_000_000))));
     let engine = Engine::new(store.clone(), clock.clone(), ()).with_workflow::<Taker>().unwrap();
     let id = engine.start(Taker, Request::by(&Person::new("ada", ["ops"]))).await.unwrap().id;
@@ -113,6 +113,6 @@ async fn who_decides_again_and_again_keeps_what_it_decides_about() {
     engine.run_until_idle().await.unwrap();
 
     let taken = CROWD.lock().unwrap().as_ref().map(|crowd| (crowd.left, crowd.taken));
-    assert_eq!(taken, Some((0, 0)), "five leases long, and nobody else could take it");
+    assert_eq!(taken, Some((0, 0)), "no other worker could take the task for five leases");
     assert_eq!(engine.record(id).await.unwrap().reason.as_deref(), Some("completed"));
 }

@@ -31,7 +31,7 @@ impl Entity for Register {
     }
 }
 
-/// The same, of which that is not known ahead.
+/// The same document, without `QUEUED`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Plain {
     names: BTreeSet<String>,
@@ -75,9 +75,9 @@ async fn document<T: Entity>(memory: &Memory) -> T {
     serde_json::from_slice(&found.body).unwrap()
 }
 
-/// Of 400 at once every one gets a place of its own, in its order of arrival, with far fewer commits than decisions.
+/// Of 400 concurrent decisions, each gets its place in order of arrival, with far fewer commits than decisions.
 #[tokio::test]
-async fn decisions_of_a_crowd_are_all_taken_in_the_order_of_arrival_and_committed_together() {
+async fn concurrent_decisions_are_taken_in_the_order_of_arrival_and_committed_together() {
     let (memory, store) = slow_store();
     let engine = engine(&store);
 
@@ -92,9 +92,9 @@ async fn decisions_of_a_crowd_are_all_taken_in_the_order_of_arrival_and_committe
     assert!(store.commits() <= 20, "{} commits for 400 decisions", store.commits());
 }
 
-/// A refusal rests on the decisions before it, and none of them is lost for it.
+/// A refusal depends on earlier decisions, and none of them is lost because of it.
 #[tokio::test]
-async fn a_refusal_changes_nothing_for_the_decisions_beside_it() {
+async fn a_refusal_does_not_affect_the_decisions_in_the_same_commit() {
     let (memory, store) = slow_store();
     let engine = engine(&store);
 
@@ -113,9 +113,9 @@ async fn a_refusal_changes_nothing_for_the_decisions_beside_it() {
     assert_eq!(document::<Register>(&memory).await.names.len(), 60);
 }
 
-/// Two processes with one store conflict; each goes on with what is left, and all are taken.
+/// Two processes on one store conflict; each continues with the rest, and all decisions are committed.
 #[tokio::test]
-async fn decisions_of_two_processes_on_one_document_are_all_taken() {
+async fn decisions_of_two_processes_on_one_document_are_all_committed() {
     let (memory, store) = slow_store();
     let (one, other) = (engine(&store), engine(&store));
 
@@ -130,7 +130,7 @@ async fn decisions_of_two_processes_on_one_document_are_all_taken() {
     assert_eq!(document::<Register>(&memory).await.names.len(), 200);
 }
 
-/// It decides alone, meets another commit, and queues from then on.
+/// The first try has no queue; after a conflict, decisions queue.
 #[tokio::test]
 async fn decisions_on_any_document_queue_once_they_conflict() {
     let (memory, store) = slow_store();
@@ -155,9 +155,9 @@ async fn decisions_on_any_document_queue_once_they_conflict() {
     assert!(store.commits() < 300, "{} commits for 200 decisions", store.commits());
 }
 
-/// A caller that hangs up, and one whose decision panics, take no other decision with them.
+/// A caller that is dropped, or whose decision panics, does not affect other decisions.
 #[tokio::test]
-async fn a_caller_that_breaks_off_takes_no_other_decision_with_it() {
+async fn a_dropped_caller_does_not_affect_other_decisions() {
     let (memory, store) = slow_store();
     let engine = engine(&store);
 
@@ -185,13 +185,13 @@ async fn a_caller_that_breaks_off_takes_no_other_decision_with_it() {
         panicked += u32::from(one.await.is_err());
     }
 
-    assert_eq!(panicked, 10, "only those that were told to");
+    assert_eq!(panicked, 10, "only the intended ones");
     let there = document::<Register>(&memory).await.names;
     let stayed = (0..100_u32).filter(|n| ![3, 7].contains(&(n % 10)));
     assert!(stayed.map(|n| n.to_string()).all(|name| there.contains(&name)), "{there:?}");
 }
 
-/// Each decision of a commit is on record as what was asked for, by whom.
+/// Each decision of a commit has an entry with its operation and its author.
 #[tokio::test]
 async fn every_decision_of_a_commit_has_its_own_entry_in_the_history() {
     let (memory, store) = slow_store();
@@ -214,10 +214,9 @@ async fn every_decision_of_a_commit_has_its_own_entry_in_the_history() {
     assert_eq!(by.len(), 30);
 }
 
-/// Another process writes each time that this one decides. The caller hears in the end that the server could not, not that the
-/// request was wrong.
+/// Another process commits before each try. In the end the caller gets an error of the server, not of the request.
 #[tokio::test]
-async fn a_decision_that_others_always_forestall_fails_as_unavailable_once_its_patience_ends() {
+async fn a_decision_that_always_conflicts_fails_as_unavailable_when_its_patience_ends() {
     let (memory, store) = (Arc::new(Memory::new()), Arc::new(ManualClock::starting_at(Timestamp(7))));
     let patience = Duration::from_millis(50);
     let engine = Engine::<()>::new(memory.clone(), store, ())

@@ -1,4 +1,4 @@
-//! Idempotency keys are kept while they are in use, and go when they are not.
+//! Idempotency keys are retained while they are used, and expire afterwards.
 
 use crate::tests::one_step::{Bench, OneStep, Reply};
 use crate::{ActionError, DAY, Event, MINUTE, Person, Request, Started};
@@ -17,9 +17,9 @@ async fn keys(bench: &Bench) -> usize {
 }
 
 #[tokio::test]
-async fn a_key_that_is_in_use_is_never_removed_and_one_that_is_not_is_after_30_days() {
+async fn a_used_key_is_never_removed_and_an_unused_one_is_removed_after_30_days() {
     let bench = Bench::new();
-    // Parked: nothing of it goes on by itself.
+    // Parked: it does not continue by itself.
     bench.platform.on("undo dig", [Reply::Fail(ActionError::permanent("yard.locked", "told to"))]);
     bench.platform.on("end dig", [Reply::Fail(ActionError::permanent("yard.locked", "told to"))]);
     let first = ask(&bench, "a", None).await;
@@ -45,7 +45,7 @@ async fn a_key_that_is_in_use_is_never_removed_and_one_that_is_not_is_after_30_d
 }
 
 #[tokio::test]
-async fn a_request_that_an_earlier_version_took_is_not_taken_again_under_its_new_key() {
+async fn a_request_that_an_earlier_version_accepted_is_not_accepted_again_under_its_new_key() {
     let bench = Bench::new();
     let first = ask(&bench, "event//a/b/1", None).await;
 
@@ -55,5 +55,5 @@ async fn a_request_that_an_earlier_version_took_is_not_taken_again_under_its_new
         .with_idempotency_key("event//a/b%2F1", "another one")
         .with_earlier_key(Some("event//a/b/1".into()));
     let other = bench.engine.start(OneStep::of("acme", "other"), request).await.unwrap();
-    assert!(!other.replayed, "the old key was another request's");
+    assert!(!other.replayed, "the old key belonged to another request");
 }

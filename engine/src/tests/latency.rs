@@ -1,7 +1,9 @@
-//! What the engine itself adds to the time that actions take: nothing that a clock shows.
+//! The engine adds no measurable time to actions.
 
 use crate::tests::one_step::{Bench, OneStep};
-use crate::{Execution, Workflow as _, runtime::adapter::execution_cache::ExecutionCache};
+use crate::{
+    Execution, Workflow as _, core::known_step::KnownStep, runtime::adapter::execution_cache::ExecutionCache,
+};
 use std::time::Duration;
 use store::{ExecutionId, Record, Revision, Timestamp};
 use tokio::time::{Instant, timeout};
@@ -23,10 +25,10 @@ async fn attempts_at_keys_that_limit_nothing_do_not_wait_for_each_other() {
     let bench = Bench::new();
     let keys = ["tenant/acme", "action/dig", "cluster/eu-1", "yard/all"];
     let id = bench.start(OneStep::of("acme", "dig")).await;
-    // As if another attempt were just passing them.
+    // Simulates another attempt that is acquiring them.
     let other = bench.engine.inner.limits.lock_keys(keys.into_iter()).await;
 
-    timeout(Duration::from_secs(60), bench.engine.work_next()).await.expect("it waits for nobody").unwrap();
+    timeout(Duration::from_secs(60), bench.engine.work_next()).await.expect("it does not wait").unwrap();
 
     assert_eq!(bench.platform.begun(), ["dig"]);
     drop(other);
@@ -56,9 +58,10 @@ fn record(body: &[u8]) -> Record {
 }
 
 #[test]
-fn what_was_decoded_of_these_very_bytes_is_taken_once_and_of_no_others() {
+fn a_cached_execution_is_used_once_and_only_for_the_same_bytes() {
     let decoded = ExecutionCache::<OneStep>::default();
-    let execution = || Execution::new(OneStep::of("acme", "dig"), "ada", Timestamp(1));
+    let execution =
+        || (Execution::new(OneStep::of("acme", "dig"), "ada", Timestamp(1)), KnownStep::default());
     decoded.insert(&record(b"one"), execution());
     assert!(decoded.take(&record(b"one")).is_some());
     assert!(decoded.take(&record(b"one")).is_none(), "it has been taken");

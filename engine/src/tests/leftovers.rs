@@ -1,4 +1,4 @@
-//! What a termination leaves behind: it is on a list until it is taken back.
+//! Leftovers of a termination are listed until they are undone.
 
 use crate::tests::one_step::{Bench, OneStep, Reply};
 use crate::{
@@ -12,7 +12,7 @@ fn order(by: &str) -> Attribution {
     Attribution { by: by.into(), reason: "a test".into() }
 }
 
-/// The execution `dig`, closed by force when its first action was done.
+/// Returns the execution `dig`, terminated after its first action.
 async fn terminated(bench: &Bench) -> ExecutionId {
     let busy = || Reply::Fail(ActionError::transient("yard.busy", "told to"));
     bench.platform.on("end dig", (0..50).map(|_| busy()));
@@ -29,11 +29,11 @@ async fn found(bench: &Bench, filter: &str) -> Vec<ExecutionId> {
 }
 
 #[tokio::test]
-async fn what_a_termination_left_behind_is_stuck_until_it_is_released() {
+async fn leftovers_of_a_termination_are_stuck_until_they_are_released() {
     let bench = Bench::new();
     let id = terminated(&bench).await;
     assert_eq!(found(&bench, "").await, [id]);
-    assert_eq!(found(&bench, "stuck").await, [id], "an operator has to look at it");
+    assert_eq!(found(&bench, "stuck").await, [id], "an operator must act on it");
 
     bench.engine.deliver(id, Event::LeftoversReleased(order("olga"))).await.unwrap();
     bench.settle(MINUTE).await;
@@ -64,7 +64,7 @@ async fn a_release_that_fails_is_stuck_until_it_succeeds() {
 }
 
 #[tokio::test]
-async fn a_release_waits_for_a_second_person_where_policy_asks_for_one() {
+async fn a_release_waits_for_a_second_person_if_policy_requires_one() {
     let bench = Bench::new();
     let id = terminated(&bench).await;
     let options =
@@ -83,7 +83,7 @@ async fn a_release_waits_for_a_second_person_where_policy_asks_for_one() {
 }
 
 #[tokio::test]
-async fn an_execution_is_kept_as_long_as_something_is_left_of_it_or_its_tenant_is_under_a_hold() {
+async fn an_execution_is_retained_while_it_has_leftovers_or_its_tenant_has_a_hold() {
     let bench = Bench::new();
     let id = terminated(&bench).await;
     bench.clock.advance(DAY * 500);

@@ -1,4 +1,4 @@
-//! What stands at one key, by itself, on random histories.
+//! The limiter of one key on random histories.
 
 use super::random::Random;
 use crate::{
@@ -12,7 +12,7 @@ fn task(n: u64) -> TaskId {
 }
 
 #[test]
-fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
+fn permits_never_exceed_the_limit_and_an_expired_permit_is_free() {
     for seed in 0..100 {
         let mut dice = Random::new(seed);
         let limit = Limit { concurrency: Some(3), ..Limit::for_key("cluster/eu-1") };
@@ -38,7 +38,7 @@ fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
                         inside[chosen].1 = until.after(5 * SECOND);
                         gate.extend_permit(task, inside[chosen].1, false);
                     }
-                    1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it is inside already"),
+                    1 => assert_eq!(gate.admits(task, now, terms), Ok(()), "it already has a permit"),
                     _ => {
                         gate.release(task, now, KeyVerdict::Answered, None);
                         inside.remove(chosen);
@@ -50,7 +50,7 @@ fn no_more_are_inside_than_the_limit_allows_and_a_place_that_lapses_is_free() {
 }
 
 #[test]
-fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
+fn no_time_span_has_more_starts_than_rate_and_burst_allow() {
     for seed in 0..60 {
         let mut dice = Random::new(seed);
         let rate = Rate { times: 1 + dice.below(7) as u32, per: 2 * SECOND, burst: 1 + dice.below(4) as u32 };
@@ -67,7 +67,11 @@ fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
                 Err(hold) => {
                     let then = hold.until.unwrap();
                     assert!(then > now && then.0 - now.0 <= 2_000, "{hold:?}");
-                    assert_eq!(gate.admits(task(n), then, terms), Ok(()), "it may begin when it was told to");
+                    assert_eq!(
+                        gate.admits(task(n), then, terms),
+                        Ok(()),
+                        "it may begin at the announced time"
+                    );
                 }
             }
         }
@@ -83,9 +87,9 @@ fn no_span_of_time_sees_more_begin_than_rate_and_burst_allow() {
     }
 }
 
-/// What one action was told does not undo what another was, nor what a person has said.
+/// A closure by one action does not shorten one by another action or by a person.
 #[test]
-fn a_key_stays_closed_for_as_long_as_the_longest_of_all_that_closed_it_say() {
+fn a_key_stays_closed_until_the_latest_end_of_all_closures() {
     let by = |who: &str, until: Option<u64>| KeyClosure {
         until: until.map(Timestamp),
         why: "told to".into(),

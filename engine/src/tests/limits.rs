@@ -1,4 +1,4 @@
-//! Limits as executions meet them: put off, woken, fair, and given back whatever happens.
+//! Limits of executions: deferred, woken, fair, and always released.
 
 use super::{
     one_step::{Bench, OneStep, Reply},
@@ -25,8 +25,8 @@ pub(super) fn why(bench: &Bench, id: ExecutionId) -> String {
     waits.iter().map(|wait| format!("{}: {}", wait.key, wait.reason)).collect()
 }
 
-/// Two engines on one store never let more in than the limit says, and everything gets its turn. Each gets on while the other
-/// is between what it read and what it commits.
+/// Two engines on one store never exceed the limit, and every task gets its turn. The engines run while the other one
+/// is between a read and its commit.
 #[cfg(feature = "testing")]
 #[tokio::test]
 async fn a_limit_holds_across_engines() {
@@ -80,9 +80,9 @@ async fn a_limit_holds_across_engines() {
     assert!(rows.iter().all(|row| row.permits.is_empty()), "{rows:?}");
 }
 
-/// What is put off has not been attempted: it is not counted, not doubted, and not asked about.
+/// A deferred task was not attempted: it is not counted, not in doubt, and not probed.
 #[tokio::test]
-async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been() {
+async fn a_task_at_a_full_limit_is_deferred_and_woken_without_an_attempt() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Gate]);
@@ -108,7 +108,7 @@ async fn what_finds_its_limit_full_is_put_off_and_woken_as_if_nothing_had_been()
 
 /// S57, at a limited key.
 #[tokio::test]
-async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
+async fn a_flood_of_one_tenant_at_a_full_key_delays_another_tenant_by_one_place() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("holder", [Reply::Gate]);
@@ -137,7 +137,7 @@ async fn a_flood_of_one_tenant_at_a_full_key_delays_another_by_one_place() {
 
 /// S48.
 #[tokio::test]
-async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_line() {
+async fn a_queued_task_that_is_cancelled_never_starts_and_frees_its_place() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Gate]);
@@ -157,13 +157,13 @@ async fn what_is_queued_and_cancelled_never_starts_and_frees_its_place_in_the_li
     first.await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(queued).await, "cancelled");
-    // An undo tolerates that its action never ran, and is not spared: nobody can swear that it did not.
+    // The undo still runs, because the engine cannot prove that the action never ran. It tolerates that.
     assert_eq!(bench.platform.begun(), ["first", "behind", "undo queued"]);
 }
 
 /// HTTP 429 and 503 with Retry-After.
 #[tokio::test]
-async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
+async fn a_key_with_a_retry_after_is_closed_until_then() {
     let mut bench = Bench::new();
     let told = ActionError::pending("yard.crowded", SECOND).retry_after(90 * SECOND);
     bench.platform.on("first", [Reply::Fail(told)]);
@@ -173,7 +173,7 @@ async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
     let barred = bench.start(OneStep::of("b", "second")).await;
     bench.start(elsewhere).await;
     bench.settle(89 * SECOND).await;
-    // What all yards have in common is told as well: it is a key of the step.
+    // A key of the step, which all yards share, is closed too.
     assert_eq!(bench.platform.begun(), ["first"]);
     assert!(why(&bench, barred).contains("closed by Dig: yard.crowded"), "{}", why(&bench, barred));
     bench.engine = bench.another();
@@ -184,11 +184,11 @@ async fn a_key_that_asks_to_be_left_alone_is_left_alone_until_then() {
 
     assert_eq!(bench.platform.begun().len(), 4);
     assert_eq!(bench.stands(barred).await, "completed");
-    assert!(bench.engine.limit_statuses().await.unwrap().is_empty(), "nothing is kept of what has passed");
+    assert!(bench.engine.limit_statuses().await.unwrap().is_empty(), "no expired state is stored");
 }
 
 #[tokio::test]
-async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
+async fn a_key_that_fails_repeatedly_is_paused_and_then_tried_once() {
     let bench = Bench::new();
     let breaker = Some(BreakerRule { after: 5, span: MINUTE, cap: 10 * MINUTE });
     bench.limit(Limit { breaker, ..Limit::for_key("cluster/*") }).await;
@@ -206,7 +206,7 @@ async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
     let new = bench.start(OneStep::of("b", "new")).await;
     bench.settle(59 * SECOND).await;
     assert_eq!(bench.platform.begun().len(), 5, "and nothing has been tried since");
-    assert_eq!(why(&bench, new), "cluster/eu-1: left alone for a while after 5 failures in a row");
+    assert_eq!(why(&bench, new), "cluster/eu-1: paused by its circuit breaker after 5 failures in a row");
 
     for n in 0..5 {
         bench.platform.on(&format!("dig {n}"), [refused()]);
@@ -226,7 +226,7 @@ async fn a_key_that_fails_again_and_again_is_left_alone_and_then_tried_once() {
     assert!(rows.iter().all(|row| row.breaker == Breaker::default()), "{rows:?}");
 }
 
-/// Undos pass the same keys. They wait as long as it takes, and none is given up for it.
+/// Undos have the same keys. They wait as long as necessary, and none is dropped.
 #[tokio::test]
 async fn an_undo_waits_for_its_key_and_is_not_dropped() {
     let bench = Bench::new();
@@ -248,7 +248,7 @@ async fn an_undo_waits_for_its_key_and_is_not_dropped() {
 }
 
 #[tokio::test]
-async fn an_undo_does_not_wait_at_a_rate_which_is_meant_for_new_work() {
+async fn an_undo_does_not_wait_for_a_rate() {
     let bench = Bench::new();
     let rate = Some(Rate { times: 1, per: HOUR, burst: 1 });
     bench.limit(Limit { rate, ..Limit::for_key(KEY) }).await;
@@ -262,7 +262,7 @@ async fn an_undo_does_not_wait_at_a_rate_which_is_meant_for_new_work() {
 }
 
 #[tokio::test]
-async fn an_operator_opens_what_a_breaker_has_barred() {
+async fn an_operator_can_reset_a_breaker() {
     let bench = Bench::new();
     let breaker = Some(BreakerRule { after: 1, span: HOUR, cap: HOUR });
     bench.limit(Limit { breaker, ..Limit::for_key(KEY) }).await;
@@ -280,7 +280,7 @@ async fn an_operator_opens_what_a_breaker_has_barred() {
 }
 
 #[tokio::test]
-async fn what_begins_is_spread_as_its_rate_says() {
+async fn attempts_start_at_the_rate_of_their_limit() {
     let bench = Bench::new();
     let rate = Some(Rate { times: 2, per: 10 * SECOND, burst: 3 });
     bench.limit(Limit { rate, ..Limit::for_key("cluster/*") }).await;
@@ -295,10 +295,10 @@ async fn what_begins_is_spread_as_its_rate_says() {
         begun.push(bench.platform.begun().len());
         bench.clock.advance(5 * SECOND);
     }
-    assert_eq!(begun, [4, 5, 6, 7, 8, 9], "the other cluster has a rate of its own");
+    assert_eq!(begun, [4, 5, 6, 7, 8, 9], "the other cluster has a separate rate");
 }
 
-/// S44: what is held back by itself stays so when its execution is let go on: a step is held back at the key that it uses.
+/// S44: a paused execution does not release its own limits when it is resumed; the step still waits for its key.
 #[tokio::test]
 async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resumed() {
     let bench = Bench::new();
@@ -311,7 +311,7 @@ async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resum
     bench.engine.deliver(job, Event::ResumeRequested(order())).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
 
-    assert_eq!(bench.platform.begun(), Vec::<String>::new(), "the key is closed still");
+    assert_eq!(bench.platform.begun(), Vec::<String>::new(), "the key is still closed");
     bench.engine.open_key(KEY).await.unwrap();
     bench.clock.advance(HOUR);
     bench.engine.run_until_idle().await.unwrap();

@@ -1,4 +1,4 @@
-//! A held store performs nothing, says what it would, and asks first once it is let go.
+//! A held store runs nothing, lists its pending work, and probes first after its release.
 
 use crate::PendingWork;
 use crate::tests::one_step::{Bench, OneStep};
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use store::{Hold, Store as _, Timestamp};
 
 #[tokio::test]
-async fn what_was_scheduled_before_a_hold_is_shown_and_then_asked_about_first() {
+async fn work_scheduled_before_a_hold_is_listed_and_then_probed_first() {
     let bench = Bench::new();
     let id = bench.start(OneStep::of("acme", "dig")).await;
     bench.store.hold(Hold { since: Timestamp(3), why: "restored".into() }).await.unwrap();
@@ -24,6 +24,6 @@ async fn what_was_scheduled_before_a_hold_is_shown_and_then_asked_about_first() 
     assert!(bench.engine.unhold(Timestamp(3)).await.unwrap());
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(id).await, "completed");
-    assert!(bench.platform.probes.load(Ordering::SeqCst) > 0, "it was asked about first");
+    assert!(bench.platform.probes.load(Ordering::SeqCst) > 0, "it was probed first");
     assert!(bench.engine.pending_tasks(None, 10).await.unwrap().items.is_empty());
 }

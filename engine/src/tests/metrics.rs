@@ -1,4 +1,4 @@
-//! What is counted of attempts, and what can be asked of one that is under way.
+//! Metrics of attempts, and progress of a running attempt.
 
 use crate::tests::one_step::{Bench, OneStep, Reply};
 use crate::{
@@ -18,7 +18,7 @@ fn rendered(registry: &Registry) -> String {
 }
 
 #[tokio::test]
-async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
+async fn attempts_are_counted_by_their_cluster() {
     let (bench, mut registry) = (Bench::new(), Registry::default());
     let engine = bench.another().with_metrics(Metrics::register(&mut registry));
     bench.platform.on("dig", [Reply::Fail(ActionError::transient("yard.wet", "it rains"))]);
@@ -38,11 +38,11 @@ async fn attempts_are_counted_at_the_cluster_that_they_depend_on() {
 }
 
 #[tokio::test]
-async fn what_an_attempt_says_is_told_while_it_runs_and_by_nobody_else() {
+async fn the_progress_of_an_attempt_is_available_while_it_runs_in_this_process() {
     let bench = Bench::new();
     bench.platform.on("dig", [Reply::Say("2 of 8"), Reply::Gate]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
-    assert_eq!(bench.engine.progress_note(id), None, "nothing is under way");
+    assert_eq!(bench.engine.progress_note(id), None, "no attempt is running");
 
     let work = bench.begin(1).await;
 
@@ -50,10 +50,10 @@ async fn what_an_attempt_says_is_told_while_it_runs_and_by_nobody_else() {
     assert_eq!(bench.another().progress_note(id), None, "another process cannot know");
     bench.platform.gate.as_ref().unwrap().add_permits(1);
     work.await.unwrap();
-    assert_eq!(bench.engine.progress_note(id), None, "it is over");
+    assert_eq!(bench.engine.progress_note(id), None, "it has ended");
 }
 
-/// Waits to be told, and promises that it will be within an hour.
+/// Waits for a signal, with a promised end in an hour.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Errand {
     by: Timestamp,

@@ -1,4 +1,4 @@
-//! Tests of the engine alone.
+//! Tests within the engine crate.
 
 mod action_names;
 mod approval_records;

@@ -1,4 +1,4 @@
-//! A workflow that asks one question, and then goes past the point of no return.
+//! A workflow with one approval and a pivot after it.
 
 use crate::{
     Action, ActionError, Attribution, Ballot, Call, DAY, Escalation, Event, Execution, HOUR, MINUTE, Outcome,
@@ -13,12 +13,12 @@ use strum::{IntoStaticStr, VariantArray};
 
 pub(super) const START: Timestamp = Timestamp(1_767_225_600_000);
 
-/// Asks for two people of `ops` within a day.
+/// Requires two people of `ops` within a day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Question {
     pub(super) plan: u32,
     pub(super) destroys: bool,
-    /// The plan becomes another one after it was agreed to, once.
+    /// True if the plan changes once after its approval.
     pub(super) drifts: bool,
     pub(super) procedure: Procedure,
 }
@@ -113,7 +113,7 @@ impl Workflow for Question {
     }
 }
 
-/// An execution that takes events, and the time.
+/// An execution with the current time.
 pub(super) struct Asked {
     pub(super) exec: Execution<Question>,
     pub(super) now: Timestamp,
@@ -175,7 +175,7 @@ impl Asked {
         self.take(Event::VoteWithdrawn(order)).map(|_| ())
     }
 
-    /// The alarm that is set, as the shell would deliver it.
+    /// Returns the event of the next alarm.
     pub(super) fn alarm(&self) -> Option<(Timestamp, Event)> {
         let visit = self.exec.visit;
         let (due, moment) = self.exec.ballot.as_ref()?.next()?;
@@ -189,7 +189,7 @@ impl Asked {
         Some((due, event))
     }
 
-    /// Lets the next alarm ring at its time, and says which it was.
+    /// Delivers the next alarm at its time, and returns it.
     pub(super) fn ring(&mut self) -> &'static str {
         let (due, event) = self.alarm().unwrap();
         self.now = self.now.max(due);

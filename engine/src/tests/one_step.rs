@@ -1,5 +1,4 @@
-//! One step, on a yard that does as it is told: for tests of attempts, of what they may use and of how long they may
-//! take.
+//! A workflow with one step, and a platform that follows a script: for tests of attempts, limits and timeouts.
 
 use crate::{
     Action, ActionError, Call, Clock as _, Engine, HOUR, Limit, ManualClock, Outcome, Person, Plan, Probe,
@@ -93,22 +92,22 @@ impl Workflow for OneStep {
     }
 }
 
-/// What an attempt does when it is called.
+/// The behaviour of an attempt.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Fail(ActionError),
-    /// Says this, then does the rest.
+    /// Reports this, then does the rest.
     Say(&'static str),
-    /// Takes so long, then does the rest.
+    /// Waits for this long, then does the rest.
     Take(Duration),
-    /// Waits until the gate lets one through.
+    /// Waits for a permit of the gate.
     Gate,
     Hang,
 }
 
 #[derive(Default)]
 pub(super) struct FakePlatform {
-    /// What was begun: name, attempt, and what an earlier attempt had said.
+    /// The attempts begun: name, number, and the last note of an earlier attempt.
     pub(super) log: Mutex<Vec<(String, u32, Option<String>)>>,
     pub(super) replies: Mutex<BTreeMap<String, VecDeque<Reply>>>,
     pub(super) gate: Option<Semaphore>,
@@ -172,7 +171,7 @@ impl Action for FakeAction {
     type Platform = FakePlatform;
     type Output = ();
     const RESULT: crate::ResultSource = crate::ResultSource::Deed;
-    // It must not be sent again unless it is known not to have happened: whatever counts as a delivery is told.
+    // It must not be repeated without a probe, so every delivery matters.
     const REPEAT: Repeat = Repeat::AfterProbe;
 
     async fn run(&self, on: &FakePlatform, call: &Call) -> Result<(), ActionError> {
@@ -209,7 +208,7 @@ impl Action for Fill {
     }
 }
 
-/// Fails for good when it is told to, so that what was done before is undone.
+/// Fails permanently on command, so that earlier actions are undone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Fail {
     name: String,
@@ -229,7 +228,7 @@ impl Action for Fail {
     }
 }
 
-/// An engine on the in-memory store and a clock that stands still.
+/// An engine on the in-memory store and a manual clock.
 pub(super) struct Bench {
     pub(super) engine: Engine<FakePlatform>,
     pub(super) store: Arc<Memory>,
@@ -247,7 +246,7 @@ impl Bench {
         Self { engine, store, clock, platform: yard }
     }
 
-    /// Another process on the same store: it remembers nothing but what is stored.
+    /// Returns another process on the same store, without any other memory.
     pub(super) fn another(&self) -> Engine<FakePlatform> {
         Engine::new(self.store.clone(), self.clock.clone(), self.platform.clone())
             .with_workflow::<OneStep>()
@@ -267,7 +266,7 @@ impl Bench {
         self.limit(Limit { concurrency: Some(places), ..Limit::for_key(key) }).await;
     }
 
-    /// Works on what is due in a task of its own, until `n` attempts are at work.
+    /// Runs due tasks in a background task until `n` attempts are running.
     pub(super) async fn begin(&self, n: usize) -> tokio::task::JoinHandle<()> {
         let engine = self.engine.clone();
         let work = tokio::spawn(async move {
@@ -284,10 +283,10 @@ impl Bench {
             }
             tokio::task::yield_now().await;
         }
-        panic!("it never came to that: {:?}", self.platform.log.lock().unwrap());
+        panic!("the condition was never met: {:?}", self.platform.log.lock().unwrap());
     }
 
-    /// Works and lets time pass until nothing more will happen by itself before `span` is over.
+    /// Runs due tasks and lets time pass until no more can happen within `span`.
     pub(super) async fn settle(&self, span: Duration) {
         let end = self.clock.now().after(span);
         loop {
@@ -304,7 +303,7 @@ impl Bench {
         record.reason.unwrap_or(record.phase)
     }
 
-    /// What made it turn back, or its slot fail last.
+    /// Returns the cause of its compensation, or the last error of its slot.
     pub(super) async fn cause(&self, id: ExecutionId) -> ActionError {
         let (_, shown) = self.engine.execution(id).await.unwrap();
         let paths = ["/phase/finished/cause", "/phase/compensating/cause", "/slots/0/last"];

@@ -1,4 +1,4 @@
-//! What an attempt holds at its limited keys while it runs, while it is pending, and when its worker dies.
+//! Permits of an attempt while it runs, while it is pending, and after a crash of its worker.
 
 use super::{
     limits::why,
@@ -14,10 +14,9 @@ fn order() -> Attribution {
     Attribution { by: "ada".into(), reason: "no longer wanted".into() }
 }
 
-/// S47: the attempt of what is killed ends, and what waits for its key goes on, without waiting for a lease to lapse or to be
-/// renewed.
+/// S47: the attempt of a terminated execution ends, and the next task starts without waiting for a lease to expire.
 #[tokio::test(start_paused = true)]
-async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
+async fn terminating_a_running_execution_frees_the_next_task_of_its_key() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Hang]);
@@ -37,9 +36,9 @@ async fn killing_what_is_at_work_frees_what_is_queued_for_its_key() {
     assert_eq!(bench.stands(queued).await, "completed");
 }
 
-/// S47, where the place is kept while nothing is at work; by an engine that has forgotten, too.
+/// S47, for a pending action; also by an engine that was restarted.
 #[tokio::test]
-async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
+async fn terminating_a_pending_execution_frees_the_next_task_of_its_key() {
     for restarted in [false, true] {
         let mut bench = Bench::new();
         bench.at_most(KEY, 1).await;
@@ -64,7 +63,7 @@ async fn killing_what_keeps_its_place_while_pending_frees_what_is_queued() {
 }
 
 #[tokio::test]
-async fn a_step_says_whether_a_pending_action_keeps_its_place() {
+async fn a_step_chooses_whether_a_pending_action_keeps_its_permit() {
     for keeps_places in [false, true] {
         let bench = Bench::new();
         bench.at_most(KEY, 1).await;
@@ -82,9 +81,9 @@ async fn a_step_says_whether_a_pending_action_keeps_its_place() {
     }
 }
 
-/// A worker that dies inside keeps its place for as long as its lease, and no longer.
+/// A crashed worker keeps its permit as long as its lease, and no longer.
 #[tokio::test]
-async fn a_crash_frees_the_place_when_the_lease_lapses() {
+async fn a_crash_frees_the_permit_when_the_lease_expires() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Hang, Reply::Hang]);
@@ -99,7 +98,7 @@ async fn a_crash_frees_the_place_when_the_lease_lapses() {
     survivor.run_until_idle().await.unwrap();
     assert_eq!(bench.platform.begun(), ["first"]);
     bench.clock.advance(6 * SECOND);
-    // The lost task is due again as well, and is the other tenant's.
+    // The lost task is due again too, and belongs to the other tenant.
     let leases = bench.store.lease("elsewhere", bench.clock.now(), SECOND, 9).await.unwrap();
     for lease in leases {
         let due =
@@ -111,9 +110,9 @@ async fn a_crash_frees_the_place_when_the_lease_lapses() {
     assert_eq!(bench.stands(second).await, "completed");
 }
 
-/// An attempt that lasts keeps its place with its lease.
+/// A long attempt keeps its permit with its lease.
 #[tokio::test(start_paused = true)]
-async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
+async fn a_permit_is_renewed_while_its_attempt_runs() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Hang]);
@@ -129,14 +128,14 @@ async fn a_place_is_prolonged_for_as_long_as_its_attempt_lasts() {
     assert_eq!(why(&bench, second), "cluster/eu-1: 1 of 1 in use, 0 before it");
 }
 
-/// A redelivered task finds the place that its dead worker took, and needs no other.
+/// A redelivered task uses the permit of its crashed worker, and needs no other.
 #[tokio::test]
-async fn a_task_delivered_again_goes_on_in_its_own_place() {
+async fn a_task_delivered_again_keeps_its_permit() {
     let bench = Bench::new();
     bench.at_most(KEY, 1).await;
     bench.platform.on("first", [Reply::Hang]);
     let first = bench.start(OneStep::of("a", "first")).await;
-    // Its lease lapses before its place does.
+    // The lease expires before the permit does.
     let lease = bench.store.lease("dying", bench.clock.now(), 20 * SECOND, 1).await.unwrap().remove(0);
     let engine = bench.engine.clone();
     let dying = tokio::spawn(async move { engine.work(lease).await });
@@ -148,5 +147,5 @@ async fn a_task_delivered_again_goes_on_in_its_own_place() {
     bench.another().run_until_idle().await.unwrap();
 
     assert_eq!(bench.stands(first).await, "completed");
-    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "that one is in doubt, and is asked about");
+    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "its outcome is in doubt, so it is probed");
 }

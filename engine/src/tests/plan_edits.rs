@@ -1,4 +1,4 @@
-//! Who changes a plan does not agree to it, and what was agreed to is not changed.
+//! A person who changes a plan cannot approve it, and an approved plan cannot be changed.
 
 use crate::tests::one_approval::{Pass, START, person};
 use crate::{
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Weighs, asks one of `ops`, makes, and hands over.
+/// Weighs, waits for one approver of `ops`, makes, and hands over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Purchase {
     gpus: u32,
@@ -89,7 +89,7 @@ fn begun() -> Execution<Purchase> {
 }
 
 #[test]
-fn who_has_changed_the_plan_does_not_agree_to_it() {
+fn a_person_who_changed_the_plan_cannot_approve_it() {
     let mut exec = begun();
     edit(&mut exec, "olga", json!({ "gpus": 16 })).unwrap();
     edit(&mut exec, "nora", json!({ "note": "by the door" })).unwrap();
@@ -98,11 +98,11 @@ fn who_has_changed_the_plan_does_not_agree_to_it() {
     assert!(matches!(agree(&mut exec, "olga"), Err(Refusal::OwnRequest { .. })));
     assert!(matches!(agree(&mut exec, "rita"), Err(Refusal::OwnRequest { .. })));
     agree(&mut exec, "nora").unwrap();
-    assert_eq!(exec.state, State::Making, "what changes nothing of the plan bars nobody");
+    assert_eq!(exec.state, State::Making, "an edit that does not change the plan excludes no approver");
 }
 
 #[test]
-fn what_was_agreed_to_is_not_edited_into_something_else() {
+fn an_approved_plan_cannot_be_edited() {
     let mut exec = begun();
     settle(&mut exec, Ok(json!(null)));
     agree(&mut exec, "ada").unwrap();
@@ -110,7 +110,7 @@ fn what_was_agreed_to_is_not_edited_into_something_else() {
 
     let refused = edit(&mut exec, "olga", json!({ "gpus": 16 })).unwrap_err();
 
-    assert!(refused.to_string().contains("ask anew"), "{refused}");
+    assert!(refused.to_string().contains("submit a new request"), "{refused}");
     assert_eq!(exec.digest(), before);
     assert_eq!(exec.state, State::Making);
 }

@@ -1,4 +1,4 @@
-//! A step that protects something: what follows relies on it, so nothing goes on without it.
+//! A step that protects something: no later step runs without it.
 
 use crate::{
     ActionError, Attribution, Call, Engine, Flaw, LedgerAction, ManualClock, Outcome, Person, Plan, Request,
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use store::{ExecutionId, Memory, Timestamp};
 use strum::{IntoStaticStr, VariantArray};
 
-/// Holds what must be kept, unless it is refused.
+/// Puts a hold in place, unless it is refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Keep {
     refused: bool,
@@ -29,7 +29,7 @@ enum State {
     GoingOn,
 }
 
-/// How the step leads past a failure.
+/// The edge of the step past a failure.
 const NOT_AT_ALL: u8 = 0;
 const BY_OR_ELSE: u8 = 1;
 const BY_A_CODE: u8 = 2;
@@ -96,7 +96,7 @@ async fn an_execution_whose_protection_fails_is_parked_and_can_be_cancelled() {
 }
 
 #[test]
-fn a_workflow_that_leads_on_without_its_protection_does_not_register() {
+fn a_workflow_with_an_edge_past_its_protection_is_not_registered() {
     let flaw = [Flaw::LeavesUnprotected("Keeping".into())];
     assert_eq!(check::<Incident<NOT_AT_ALL>>(), []);
     assert_eq!(check::<Incident<BY_OR_ELSE>>(), flaw);

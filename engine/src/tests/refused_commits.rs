@@ -1,4 +1,4 @@
-//! A commit that the store refuses for good parks the execution, and never more than that.
+//! A commit that the store refuses permanently parks its execution, and affects no other.
 
 use crate::{
     Action, ActionError, Attribution, Call, Clock as _, Engine, Entity, Event, LedgerAction, ManualClock,
@@ -13,7 +13,7 @@ use std::sync::{
 };
 use store::{ExecutionId, Memory, Timestamp};
 
-/// What was done and undone outside.
+/// The external effects.
 #[derive(Default)]
 struct Outside {
     done: AtomicUsize,
@@ -21,7 +21,7 @@ struct Outside {
     probed: AtomicUsize,
 }
 
-/// Answers with so many bytes.
+/// Returns this many bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Fetch {
     bytes: usize,
@@ -55,7 +55,7 @@ impl Action for PutBack {
     }
 }
 
-/// Writes a document with a name that no store takes, or one that is too large.
+/// Writes a document with an invalid name or an excessive size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct WriteBook {
     book: Book,
@@ -95,7 +95,7 @@ enum State {
 struct Library {
     fetches: Vec<usize>,
     book: Option<(String, usize)>,
-    /// What it holds after the wait is so much longer, in bytes.
+    /// The additional size after the wait, in bytes.
     grows: usize,
 }
 impl Workflow for Library {
@@ -155,7 +155,7 @@ impl Bench {
         self.engine.start(library, Request::by(&Person::new("ada", ["ops"]))).await.unwrap().id
     }
 
-    /// Works for an hour; fails where the engine never comes to rest.
+    /// Works for an hour, and fails if the engine does not become idle.
     async fn settle(&self) {
         let end = self.clock.now().after(crate::HOUR);
         for _ in 0..200 {
@@ -165,7 +165,7 @@ impl Bench {
                 Some(_) | None => return,
             }
         }
-        panic!("it tries for ever");
+        panic!("it retries forever");
     }
 
     async fn shown(&self, id: ExecutionId) -> (String, Option<String>, Vec<String>) {
@@ -181,11 +181,11 @@ fn order() -> Attribution {
     Attribution { by: "ada".into(), reason: "seen".into() }
 }
 
-/// So many bytes that two results do not fit: each is on the trail as well.
+/// A size at which two results do not fit: each is on the trail as well.
 const LARGE: usize = EXECUTION_LIMIT / 3;
 
 #[tokio::test]
-async fn a_result_that_cannot_be_stored_parks_the_execution_at_once_and_is_told_to_operators() {
+async fn a_result_that_cannot_be_stored_parks_the_execution_and_notifies_operators() {
     #[expect(clippy::type_complexity, reason = "a table")]
     let cases: [(&[usize], Option<(&str, usize)>, &str); 4] = [
         (&[10, LARGE, LARGE, LARGE], None, "commit.too_large"),
@@ -207,12 +207,12 @@ async fn a_result_that_cannot_be_stored_parks_the_execution_at_once_and_is_told_
         assert!(told.iter().any(|told| String::from_utf8_lossy(&told.body).contains("commit_refused")));
         let done = bench.outside.done.load(Ordering::SeqCst);
         bench.settle().await;
-        assert_eq!(bench.outside.done.load(Ordering::SeqCst), done, "it is not tried again by itself");
+        assert_eq!(bench.outside.done.load(Ordering::SeqCst), done, "it is not retried automatically");
     }
 }
 
 #[tokio::test]
-async fn an_execution_that_has_no_room_left_is_taken_back_by_a_cancel() {
+async fn an_execution_without_room_can_be_cancelled() {
     let bench = Bench::new();
     let id = bench.start(&[10, LARGE, LARGE, LARGE], None, 1).await;
     bench.settle().await;
@@ -226,7 +226,7 @@ async fn an_execution_that_has_no_room_left_is_taken_back_by_a_cancel() {
 }
 
 #[tokio::test]
-async fn an_execution_that_has_no_room_left_can_be_terminated_and_lists_what_it_leaves() {
+async fn an_execution_without_room_can_be_terminated_and_lists_its_leftovers() {
     let bench = Bench::new();
     let id = bench.start(&[10, LARGE, LARGE, LARGE], None, 1).await;
     bench.settle().await;
@@ -242,7 +242,7 @@ async fn an_execution_that_has_no_room_left_can_be_terminated_and_lists_what_it_
 }
 
 #[tokio::test]
-async fn a_retry_asks_first_what_became_of_a_result_that_could_not_be_stored() {
+async fn a_retry_probes_first_after_a_result_could_not_be_stored() {
     let bench = Bench::new();
     let id = bench.start(&[10, EXECUTION_LIMIT * 2], None, 1).await;
     bench.settle().await;
@@ -257,7 +257,7 @@ async fn a_retry_asks_first_what_became_of_a_result_that_could_not_be_stored() {
 }
 
 #[tokio::test]
-async fn a_refused_commit_parks_for_its_own_reason_and_a_person_who_asks_for_too_much_is_told() {
+async fn a_refused_commit_has_its_own_parking_reason_and_a_large_request_is_an_error() {
     let bench = Bench::new();
     let id = bench.start(&[10], None, EXECUTION_LIMIT * 2).await;
     bench.settle().await;

@@ -1,4 +1,4 @@
-//! Who counts as another person, compared to a graph of who can have whose credential.
+//! Separation of people, compared with a graph of the users of each credential.
 
 use crate::tests::random::Random;
 use crate::{
@@ -8,30 +8,30 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// The requester, voters, and third persons, who are on no ballot.
+/// The requester, voters, and other people, who do not vote.
 const NAMES: [&str; 8] = ["rita", "ada", "bob", "carl", "dan", "tim", "tom", "una"];
 const VOTERS: [&str; 4] = ["ada", "bob", "carl", "dan"];
 
-/// A credential as a server keeps it, and as a node of the graph.
+/// A credential as a server stores it, and as a node of the graph.
 struct Credential {
     owner: &'static str,
     claim: Claim,
     issued: Option<CredentialAct>,
-    /// The credentials by which others have made or seen it.
+    /// The credentials that made or saw it.
     seen_by: Vec<usize>,
 }
 
-/// What is on record of a user, and what the graph knows of them.
+/// The records of a user, and the facts for the graph.
 #[derive(Default)]
 struct User {
     created: Option<CredentialAct>,
     claimed_at: Option<Timestamp>,
     grants: Vec<CredentialAct>,
-    /// The credential by which they were created, until they claim one of their own.
+    /// The credential that created the user, until they claim their own.
     creator: Option<usize>,
-    /// The credentials by which they were entitled since then.
+    /// The credentials that granted roles since then.
     granters: Vec<usize>,
-    /// The credentials that open something.
+    /// The valid credentials.
     open: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ struct World {
 }
 
 impl World {
-    /// Somebody who is there from the beginning, as the first administrator is.
+    /// A user who exists from the start, as the first administrator does.
     fn root(&mut self, name: &'static str) {
         let first = self.keep(name, Claim::Oidc, None, Vec::new());
         self.users.insert(name, User { open: vec![first], ..User::default() });
@@ -60,7 +60,7 @@ impl World {
         self.credentials.len() - 1
     }
 
-    /// Where a credential comes from, as the server derives it from its records.
+    /// Returns the provenance of a credential, as the server derives it from its records.
     fn provenance(&self, credential: usize) -> Provenance {
         let Credential { owner, claim, issued, .. } = &self.credentials[credential];
         let user = &self.users[owner];
@@ -108,7 +108,7 @@ impl World {
         user.granters.push(by);
     }
 
-    /// One thing that somebody who is there does, by a credential of theirs.
+    /// Applies one random act of an existing user, with one of their credentials.
     fn step(&mut self, random: &mut Random) {
         self.now += 1;
         let there: Vec<&'static str> = self.users.keys().copied().collect();
@@ -120,13 +120,13 @@ impl World {
             (true, 0 | 1) => self.reset(name, by),
             (true, 2) => self.claim(name, Claim::Enrolled, Some(by)),
             (true, 3) => self.claim(name, Claim::Oidc, None),
-            // Roles and groups alike.
+            // Roles and groups are treated the same.
             (true, 4 | 5) => self.grant(name, by),
             (true, _) => {}
         }
     }
 
-    /// Everybody who can have the credential: the owners of all from which a way leads to it.
+    /// Returns everyone who can have the credential: the owners of all credentials from which it can be reached.
     fn reach(&self, credential: usize) -> BTreeSet<&'static str> {
         let (mut seen, mut next) = (BTreeSet::new(), vec![credential]);
         while let Some(place) = next.pop() {
@@ -137,7 +137,7 @@ impl World {
         seen.into_iter().map(|place| self.credentials[place].owner).collect()
     }
 
-    /// Everybody who can have entitled its user.
+    /// Returns everyone who may have granted its user a role.
     fn entitlers(&self, credential: usize) -> BTreeSet<&'static str> {
         let owner = self.credentials[credential].owner;
         let mut all: BTreeSet<_> =
@@ -146,7 +146,8 @@ impl World {
         all
     }
 
-    /// Whether two credentials are those of two people, by the graph. `both`: either may not have entitled the other.
+    /// Returns true if two credentials belong to two people, by the graph. `both`: neither may have granted the other
+    /// a role.
     fn separate(&self, voter: usize, other: usize, both: bool) -> bool {
         let (mine, theirs) = (self.reach(voter), self.reach(other));
         let owes = |one, people: &BTreeSet<&str>| !self.entitlers(one).is_disjoint(people);
@@ -168,7 +169,7 @@ fn vote_of(person: Person) -> Vote {
 }
 
 #[test]
-fn a_vote_counts_only_if_no_way_leads_from_one_person_to_two_of_those_who_asked_and_agreed() {
+fn a_vote_counts_only_if_no_person_can_act_as_two_of_the_requester_and_the_voters() {
     let (mut counted, mut refused, mut granted) = (0, 0, 0);
     for seed in 1..=4_000 {
         let mut random = Random::new(seed);
@@ -202,7 +203,7 @@ fn a_vote_counts_only_if_no_way_leads_from_one_person_to_two_of_those_who_asked_
             counted += usize::from(lawful);
             refused += usize::from(!lawful);
         }
-        // The order makes no difference: whoever sits may have come last.
+        // The order makes no difference: any voter may have been the last.
         assert_eq!(ballot.votes.len(), sitting.len());
     }
     assert!(counted > 500 && refused > 500 && granted > 50, "{counted} {refused} {granted}");
@@ -221,7 +222,7 @@ fn ballot() -> Ballot {
 }
 
 #[test]
-fn where_separation_is_not_enforced_a_vote_counts_and_says_why_it_is_no_other_persons() {
+fn without_enforced_separation_a_vote_counts_and_records_its_tie() {
     let asked = [Person::new("admin", ["admin"])];
     let lenient = |person| Vote { separation: Separation::NotEnforced, ..vote_of(person) };
     let mut ballot = ballot();
@@ -232,11 +233,11 @@ fn where_separation_is_not_enforced_a_vote_counts_and_says_why_it_is_no_other_pe
     assert_eq!(ballot.ruling, Some(Ruling::Granted));
     let tie = ballot.votes[0].tie.clone().unwrap();
     assert_eq!(tie.describe("ada"), "admin created, issued or reset the credential of ada");
-    assert_eq!(ballot.votes[1].tie, None, "bob is somebody else");
+    assert_eq!(ballot.votes[1].tie, None, "bob is separate");
 }
 
 #[test]
-fn what_an_earlier_version_recorded_counts_as_made_by_one_unknown_administrator() {
+fn records_of_an_earlier_version_count_as_made_by_one_unknown_administrator() {
     let old = |name: &str| {
         let created = CredentialAct { by: format!("maker-of-{name}"), at: Timestamp(1), controlled_by: None };
         let records = CredentialRecords { created: Some(created), ..Default::default() };
@@ -250,7 +251,11 @@ fn what_an_earlier_version_recorded_counts_as_made_by_one_unknown_administrator(
 
     assert!(matches!(second, Err(Refusal::NotSeparate { tie, .. }) if tie.by == Provenance::UNKNOWN));
     ballot.cast_among(vote_of(made_by("carl", "una")), &digest(), &[Person::new("rita", ["ops"])]).unwrap();
-    assert_eq!(ballot.ruling, Some(Ruling::Granted), "beside somebody whose maker is known, one counts");
+    assert_eq!(
+        ballot.ruling,
+        Some(Ruling::Granted),
+        "one counts, together with a person whose creator is known"
+    );
 }
 
 #[test]
@@ -264,7 +269,7 @@ fn a_refusal_needs_no_second_person() {
 }
 
 #[test]
-fn a_vote_that_was_kept_before_provenance_can_still_be_read_and_is_written_as_it_was() {
+fn a_vote_stored_before_provenance_can_be_read_and_is_written_unchanged() {
     let text = r#"{"person":{"name":"ada","roles":["ops"]},"verdict":"approve","reason":"","at":7}"#;
     let vote: Vote = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&vote).unwrap(), text);

@@ -1,4 +1,4 @@
-//! Limits as operators set them: which is in force, what is refused, and what waits when one is changed.
+//! Limits set by operators: which one applies, which are refused, and what a change does to waiting tasks.
 
 use crate::tests::one_step::{Bench, OneStep, Reply};
 use crate::{BreakerRule, DAY, HOUR, Limit, MINUTE, Rate, SECOND};
@@ -8,7 +8,7 @@ const KEY: &str = "cluster/eu-1";
 
 /// A limit in force is changed while work waits for it.
 #[tokio::test]
-async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
+async fn a_limit_that_is_raised_or_removed_starts_waiting_tasks_at_once() {
     for taken_back in [false, true] {
         let bench = Bench::new();
         bench.at_most("action/Dig", 1).await;
@@ -33,7 +33,7 @@ async fn a_limit_that_is_raised_or_taken_back_lets_waiting_work_in_at_once() {
 }
 
 #[tokio::test]
-async fn a_limit_that_cannot_be_is_refused_by_the_name_of_its_field() {
+async fn an_invalid_limit_is_refused_with_its_field() {
     let bench = Bench::new();
     let rate = |times, per, burst| Some(Rate { times, per, burst });
     let breaker = Some(BreakerRule { after: 3, span: HOUR, cap: MINUTE });
@@ -59,7 +59,7 @@ async fn a_limit_that_cannot_be_is_refused_by_the_name_of_its_field() {
     assert!(bench.engine.limit_statuses().await.unwrap().is_empty());
 }
 
-/// The longest pattern counts, and the key's own limit before any.
+/// The longest pattern applies, and the key's own limit before any.
 #[tokio::test]
 async fn the_narrowest_limit_counts() {
     let bench = Bench::new();

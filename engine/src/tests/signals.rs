@@ -1,4 +1,4 @@
-//! Which waits a signal counts for.
+//! Which waits a signal ends.
 
 use crate::{
     DAY, Engine, Error, Event, HOUR, ManualClock, Outcome, Person, Plan, Refusal, Request, Step, Subject,
@@ -93,7 +93,7 @@ async fn a_second_confirmation_of_one_wait_does_not_end_a_later_wait_for_the_sam
     bench.clock.advance(HOUR);
     bench.settle().await;
 
-    assert_eq!(bench.state().await, "Extension", "the extension waits for a confirmation of its own");
+    assert_eq!(bench.state().await, "Extension", "the extension waits for a separate confirmation");
     bench.engine.signal(bench.id, "confirmed").await.unwrap();
     bench.settle().await;
     assert_eq!(bench.state().await, "Lookout");

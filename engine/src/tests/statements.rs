@@ -1,4 +1,4 @@
-//! What a person can state in place of an action, and what only the action can observe or the workflow decide.
+//! Results that an operator can state, and results that only the action can provide.
 
 use crate::{
     Action, ActionError, Attribution, Call, Engine, Error, Event, LedgerAction, MadeRepair, ManualClock,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use store::{ExecutionId, Memory, Timestamp};
 use strum::{IntoStaticStr, VariantArray};
 
-/// What the step does that fails for good.
+/// The behaviour of the step that fails permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     Look,
@@ -50,7 +50,7 @@ fn refused() -> ActionError {
     ActionError::permanent("it.fails", "the shelf is locked")
 }
 
-/// Succeeds, and passes the point of no return.
+/// Succeeds, and passes the pivot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Commit;
 impl Action for Commit {
@@ -63,7 +63,7 @@ impl Action for Commit {
     }
 }
 
-/// An action that says nothing of where its result can come from.
+/// An action without a `RESULT`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Look {
     shelf: String,
@@ -150,7 +150,7 @@ impl Workflow for Checkup {
     }
 }
 
-/// An engine with a checkup that is parked past its pivot, because its step fails.
+/// Returns an engine with a checkup that is parked past its pivot, because its step fails.
 async fn parked(kind: Kind) -> (Engine<()>, ExecutionId) {
     let clock = Arc::new(ManualClock::starting_at(Timestamp(1_000)));
     let engine =
@@ -188,18 +188,18 @@ async fn data(engine: &Engine<()>, id: ExecutionId) -> Value {
 }
 
 #[tokio::test]
-async fn an_action_that_does_not_say_otherwise_is_an_observation_that_nobody_can_state() {
+async fn an_action_is_an_observation_by_default_and_cannot_be_stated() {
     let (engine, id) = parked(Kind::Look).await;
 
     let refused = refusal(&engine, id, done()).await;
 
     assert_eq!(refused.code(), "repair.observation");
     assert!(matches!(&refused, Refusal::NotStatable { what, .. } if what == "Look"), "{refused}");
-    assert!(refused.to_string().contains("repair skip"), "it says what to do instead: {refused}");
+    assert!(refused.to_string().contains("skip the step"), "the message has a remedy: {refused}");
 }
 
 #[tokio::test]
-async fn a_decision_on_our_own_documents_cannot_be_stated() {
+async fn a_decision_on_documents_cannot_be_stated() {
     let (engine, id) = parked(Kind::Book).await;
 
     let refused = refusal(&engine, id, done()).await;
@@ -209,7 +209,7 @@ async fn a_decision_on_our_own_documents_cannot_be_stated() {
 }
 
 #[tokio::test]
-async fn an_observation_cannot_be_stated_by_an_edit_of_the_data_either() {
+async fn an_observation_cannot_be_stated_by_an_edit_of_the_data() {
     let (engine, id) = parked(Kind::Look).await;
 
     let refused = refusal(&engine, id, Repair::Edit { patch: json!({ "seen": true }) }).await;
@@ -221,7 +221,7 @@ async fn an_observation_cannot_be_stated_by_an_edit_of_the_data_either() {
 }
 
 #[tokio::test]
-async fn a_deed_that_a_person_states_is_noted_with_who_agreed_and_what_had_failed() {
+async fn a_stated_result_is_recorded_with_both_people_and_the_errors() {
     let (engine, id) = parked(Kind::Work).await;
 
     let event = Event::Seconded { event: Box::new(repaired(done())), by: "lena".into() };
@@ -244,7 +244,7 @@ async fn a_deed_that_a_person_states_is_noted_with_who_agreed_and_what_had_faile
 }
 
 #[tokio::test]
-async fn an_observation_that_is_left_out_leads_its_own_way_and_records_no_result() {
+async fn a_skipped_observation_takes_its_own_edge_and_records_no_result() {
     let (engine, id) = parked(Kind::Look).await;
 
     engine.deliver(id, repaired(Repair::Skip { slot: None })).await.unwrap();

@@ -1,4 +1,4 @@
-//! Retries end where their policy says, and a failure says which limit of time was reached.
+//! Retries end by their policy, and a failure names the time limit that was reached.
 
 use crate::tests::one_step::{Bench, FakePlatform, OneStep, Reply};
 use crate::{
@@ -38,7 +38,7 @@ async fn no_attempt_is_scheduled_that_would_begin_past_the_budget() {
     assert_eq!((cause.code.as_str(), cause.timed_out), ("yard.busy", timed_out(TimeLimit::Budget, 2)));
 }
 
-/// S15. What is not done yet is not asked about past the budget either, and says that this is why it failed.
+/// S15. Polling ends with the budget too, and the failure names the budget.
 #[tokio::test]
 async fn polling_ends_with_the_budget() {
     let bench = Bench::new();
@@ -55,7 +55,7 @@ async fn polling_ends_with_the_budget() {
 
 /// S16. The limit of an attempt.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_without_an_answer_says_so_with_its_number_and_its_last_word() {
+async fn an_attempt_without_an_answer_fails_with_its_number_and_its_last_note() {
     let bench = Bench::new();
     bench.platform.on("dig", [busy(), Reply::Say("half way"), Reply::Hang]);
 
@@ -70,9 +70,9 @@ async fn an_attempt_without_an_answer_says_so_with_its_number_and_its_last_word(
     assert_eq!(failure.beat.as_deref(), Some("half way"));
 }
 
-/// S16. The limit of silence; also where it is longer than the lease is renewed after, which once made it begin anew.
+/// S16. The heartbeat limit, also if it is longer than the renewal interval of the lease, which must not restart it.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_falls_silent_says_so_with_its_number_and_its_last_word() {
+async fn an_attempt_without_heartbeats_fails_with_its_number_and_its_last_note() {
     for silence in [2 * SECOND, 25 * SECOND, 10 * MINUTE] {
         let bench = Bench::new();
         bench.platform.on("dig", [Reply::Say("half way"), Reply::Hang]);
@@ -91,9 +91,9 @@ async fn an_attempt_that_falls_silent_says_so_with_its_number_and_its_last_word(
     }
 }
 
-/// S16. Silence is counted from the last word.
+/// S16. The heartbeat limit counts from the last heartbeat.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_goes_on_saying_something_may_take_longer_than_its_silence() {
+async fn an_attempt_with_heartbeats_may_take_longer_than_the_heartbeat_limit() {
     let bench = Bench::new();
     let slow =
         ["1 of 4", "2 of 4", "3 of 4", "4 of 4"].map(|said| [Reply::Take(3 * SECOND), Reply::Say(said)]);
@@ -106,9 +106,9 @@ async fn an_attempt_that_goes_on_saying_something_may_take_longer_than_its_silen
     assert_eq!(bench.platform.begun(), ["dig"]);
 }
 
-/// S16. The limit of the state.
+/// S16. The deadline of the state.
 #[tokio::test]
-async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() {
+async fn a_state_past_its_deadline_fails_with_its_attempts_and_the_last_note() {
     let bench = Bench::new();
     bench.platform.on("dig", [Reply::Say("half way"), busy()]);
     bench.platform.on("dig", vec![busy(); 30]);
@@ -126,7 +126,7 @@ async fn a_state_that_is_not_left_in_time_says_so_with_attempts_and_last_word() 
 
 /// S17.
 #[tokio::test]
-async fn what_an_attempt_last_said_is_given_to_those_that_follow() {
+async fn later_attempts_get_the_last_note_of_an_attempt() {
     let bench = Bench::new();
     bench
         .platform
@@ -163,10 +163,10 @@ async fn a_code_that_the_policy_never_retries_is_attempted_once_whatever_its_cla
     }
 }
 
-/// Whoever is told when to come again does not come before, however short its policy's wait is, and though a person has opened
-/// the keys that were closed by what it was told.
+/// A retry after `retry_after` never comes earlier, even if its policy waits less and an operator has opened the
+/// closed keys.
 #[tokio::test]
-async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
+async fn a_retry_waits_for_its_retry_after() {
     let bench = Bench::new();
     let told = ActionError::transient("yard.crowded", "told to").retry_after(90 * SECOND);
     bench.platform.on("dig", [Reply::Fail(told)]);
@@ -184,9 +184,9 @@ async fn a_retry_waits_for_as_long_as_it_was_asked_to() {
     assert_eq!(bench.stands(id).await, "completed");
 }
 
-/// Cut off from its store, an engine gives up what it is at before another may take it.
+/// An engine without its store gives up its attempts before another engine may take them.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses() {
+async fn an_attempt_whose_lease_cannot_be_renewed_is_given_up_before_it_expires() {
     let hanging = async |store: Arc<CrashStore>| {
         let (clock, yard) =
             (Arc::new(ManualClock::starting_at(Timestamp(1_000_000))), Arc::new(FakePlatform::default()));
@@ -208,21 +208,21 @@ async fn an_attempt_whose_lease_cannot_be_prolonged_is_given_up_before_it_lapses
     let (engine, yard) = hanging(store.clone()).await;
 
     tokio::time::sleep(2 * MINUTE).await;
-    assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "as long as the store hears, it goes on");
+    assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "it continues while the store answers");
     let request = Request::by(&Person::new("ada", ["ops"]));
     engine.start(OneStep::of("acme", "other"), request).await.unwrap_err();
     assert!(store.is_dead());
 
     let lease = Options::default().lease;
     tokio::time::sleep(lease / 2).await;
-    assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "it may hear again");
+    assert_eq!(yard.inside.load(Ordering::SeqCst), 1, "the store may answer again");
     tokio::time::sleep(lease / 2 - SECOND).await;
-    assert_eq!(yard.inside.load(Ordering::SeqCst), 0, "nobody else has the lease yet, and it has stopped");
+    assert_eq!(yard.inside.load(Ordering::SeqCst), 0, "it stopped before another worker got the lease");
 }
 
-/// S08. A store under load takes its time; what waits there is not taken for abandoned, or it would be done again, and the load with it.
+/// S08. A slow store takes time to commit. A result that waits for its commit must not be repeated.
 #[tokio::test(start_paused = true)]
-async fn a_result_that_waits_to_be_committed_is_not_handed_to_another() {
+async fn a_result_that_waits_for_its_commit_is_not_repeated() {
     let bench = Bench::new();
     let lease = Options::default().lease;
     let slow = Arc::new(CrashStore::new(bench.store.clone(), None).with_delay(lease * 3));
@@ -249,10 +249,10 @@ async fn refusals(bench: &Bench) -> usize {
     history.iter().filter(|(_, entry)| entry.event == "fenced").count()
 }
 
-/// What was given up because the store did not hear of its lease was in the history as a late result that was refused, where
-/// nobody had refused anything; and it waited until its lease had lapsed.
+/// If the store is unavailable, a given-up attempt must be returned at once, and the history must not show a refused
+/// result.
 #[tokio::test(start_paused = true)]
-async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a_refusal() {
+async fn a_given_up_task_without_a_new_owner_is_returned_without_a_refusal_in_the_history() {
     let bench = Bench::new();
     bench.platform.on("dig", [Reply::Hang]);
     let id = bench.start(OneStep::of("acme", "dig")).await;
@@ -264,13 +264,13 @@ async fn what_is_given_up_and_nobody_else_has_is_handed_back_without_a_word_of_a
     assert_eq!(bench.platform.inside.load(Ordering::SeqCst), 0, "it was given up");
     assert_eq!(refusals(&bench).await, 0);
     bench.settle(2 * SECOND).await;
-    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "whoever tries again asks first");
+    assert_eq!(bench.platform.probes.load(Ordering::SeqCst), 1, "the next attempt probes first");
     assert_eq!(bench.stands(id).await, "completed");
 }
 
-/// A process stands still for longer than its lease, and another does its work meanwhile.
+/// A process stalls for longer than its lease, and another does its work meanwhile.
 #[tokio::test(start_paused = true)]
-async fn whoever_stood_still_and_finds_that_another_has_its_work_says_so_in_the_history() {
+async fn a_stalled_worker_that_lost_its_task_records_it_in_the_history() {
     let bench = Bench::new();
     bench.platform.on("dig", [Reply::Hang]);
     let id = bench.start(OneStep::of("acme", "dig")).await;

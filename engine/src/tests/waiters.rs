@@ -1,4 +1,4 @@
-//! Lines, by themselves, on random histories.
+//! Waiting lists on random histories.
 
 use super::random::Random;
 use crate::{
@@ -20,17 +20,17 @@ fn waiter(tenant: &str, since: Timestamp) -> Waiter {
     Waiter { tenant: tenant.into(), since, due: since, why }
 }
 
-/// S57. Who is told that so many go before it goes after so many, unless others come meanwhile; and of any four in a row
-/// each tenant that waits has one.
+/// S57. A task starts after exactly the announced number of tasks, unless others arrive meanwhile; of any four in a
+/// row each waiting tenant has one.
 #[test]
-fn what_a_waiter_is_told_of_its_place_is_so_and_tenants_take_turns() {
+fn the_announced_position_is_correct_and_tenants_take_turns() {
     for seed in 0..100 {
         let mut dice = Random::new(seed);
         let (mut lines, mut waiting) = (WaitQueues::default(), BTreeMap::new());
         let now = Timestamp(1_000);
         let mut passed: BTreeMap<&str, usize> = BTreeMap::new();
         for n in 1..150 {
-            // The first tenant floods.
+            // The first tenant floods the list.
             let tenant = TENANTS[if dice.below(2) == 0 { 0 } else { dice.below(4) as usize }];
             let since = Timestamp(now.0 + dice.below(100));
             if dice.below(3) > 0 {
@@ -62,14 +62,14 @@ fn what_a_waiter_is_told_of_its_place_is_so_and_tenants_take_turns() {
             passed.remove(served);
             for (tenant, times) in &mut passed {
                 *times += 1;
-                assert!(*times < TENANTS.len(), "{tenant} was passed over {times} times");
+                assert!(*times < TENANTS.len(), "{tenant} was skipped {times} times");
             }
         }
     }
 }
 
 #[test]
-fn a_head_that_does_not_come_is_in_nobodys_way_for_long() {
+fn a_missing_first_task_does_not_block_the_list() {
     let mut lines = WaitQueues::default();
     lines.join(KEY, task(1), waiter("a", Timestamp(0)));
     lines.join(KEY, task(2), Waiter { due: Timestamp(200_000), ..waiter("a", Timestamp(1)) });

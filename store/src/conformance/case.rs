@@ -1,15 +1,15 @@
-//! The form of a case.
+//! The types of a case.
 
 use crate::Store;
 use std::{future::Future, pin::Pin, sync::Arc};
 
-/// What a case found: nothing, or how the promise was broken.
+/// The result of a case: nothing, or how the promise was broken.
 pub type Outcome = Result<(), String>;
 
-/// A case at work.
+/// A running case.
 pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Begins a case on an empty store.
+/// Starts a case on an empty store.
 pub type CaseFn = fn(Arc<dyn Store>) -> Running;
 
 /// The cases of one subject, by name.

@@ -1,4 +1,4 @@
-//! A commit is conditional, whole, and counted.
+//! Commits are conditional, atomic and counted.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Revision, Sequence};

@@ -1,4 +1,4 @@
-//! Several stores, asked the same at random, and compared: answer by answer, and then by what they hold.
+//! Compares several stores with random operations: answer by answer, and then by their content.
 
 use super::{
     case::Outcome,
@@ -36,18 +36,18 @@ impl Dice {
     }
 }
 
-/// Stores under comparison: whatever is asked of the first is asked of all, and must be answered alike.
+/// Stores under comparison: each operation runs on all of them, and the answers must be equal.
 pub struct Differential {
     stores: Vec<Arc<dyn Store>>,
     dice: Dice,
     /// Counts the sequences, and with it the names that they use.
     sequence: u64,
     now: u64,
-    /// The leases that each store has handed out, in the same order; epochs are each store's own.
+    /// The leases of each store, in the same order; epochs differ between stores.
     leases: Vec<Vec<Lease>>,
 }
 
-/// An error without the epoch, which is each store's own.
+/// Returns an error without the epoch, which differs between stores.
 fn without_epoch<T>(result: Result<T, Error>) -> Result<T, Error> {
     result.map_err(|error| match error {
         Error::Fenced { task, .. } => Error::Fenced { task, epoch: Epoch(0) },
@@ -55,7 +55,7 @@ fn without_epoch<T>(result: Result<T, Error>) -> Result<T, Error> {
     })
 }
 
-/// That all of them are as the first.
+/// Checks that all are equal to the first.
 fn alike<T: PartialEq + Debug>(what: &str, all: Vec<T>) -> Outcome {
     let mut all = all.into_iter();
     let Some(first) = all.next() else { return Ok(()) };
@@ -65,17 +65,17 @@ fn alike<T: PartialEq + Debug>(what: &str, all: Vec<T>) -> Outcome {
 }
 
 impl Differential {
-    /// Empty stores, the first of which is right, and the numbers that are drawn.
+    /// Creates a comparison of empty stores, the first of which is the reference, with a random seed.
     #[must_use]
     pub fn new(stores: Vec<Arc<dyn Store>>, seed: u64) -> Self {
         let dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         Self { stores, dice, sequence: 0, now: 1, leases: Vec::new() }
     }
 
-    /// Asks for `steps` things in a row, about executions and documents of their own, and compares what came of it.
+    /// Runs `steps` operations on new executions and documents, and compares the results.
     ///
     /// # Errors
-    /// The first difference.
+    /// Returns the first difference.
     pub async fn sequence(&mut self, steps: u64) -> Outcome {
         self.sequence += 1;
         self.leases.clear();
@@ -243,7 +243,7 @@ impl Differential {
         Ok(Write { record, expected })
     }
 
-    /// What each holds of this sequence.
+    /// Returns the content of each store for this sequence.
     async fn compare(&mut self) -> Outcome {
         let ids: Vec<_> = (0..EXECUTIONS).map(|n| id(self.sequence * EXECUTIONS + n)).collect();
         let (mut journals, mut records, mut rest) = (Vec::new(), Vec::new(), Vec::new());
@@ -265,7 +265,7 @@ impl Differential {
         alike("documents and the next moment", rest)
     }
 
-    /// Takes the work of this sequence away, so that it is no part of the next.
+    /// Removes the tasks of this sequence, so that they are not part of the next.
     async fn clear(&mut self) -> Outcome {
         let mut all = Vec::new();
         for store in &self.stores {
@@ -279,10 +279,10 @@ impl Differential {
         alike("work", all)
     }
 
-    /// That the whole histories are alike, entry by entry.
+    /// Checks that the full histories are equal, entry by entry.
     ///
     /// # Errors
-    /// The first difference.
+    /// Returns the first difference.
     pub async fn histories(&self) -> Outcome {
         let mut after = None;
         loop {

@@ -1,4 +1,4 @@
-//! A commit holds only while the documents it was decided on are as they were.
+//! A commit is applied only if the documents it was decided on are unchanged.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Read, Sequence};
@@ -9,7 +9,7 @@ pub(super) const CASES: &[Named] = &[
     ("a commit on a changed read is a conflict", |on| boxed(changed(on))),
     ("a commit on an absence that has ended is a conflict", |on| boxed(absence(on))),
     ("a commit on a document that is gone is a conflict", |on| boxed(gone(on))),
-    ("a document deleted and made again is not the one that was read", |on| boxed(made_again(on))),
+    ("a document that was deleted and created again counts as changed", |on| boxed(made_again(on))),
     ("one changed read of many refuses the commit", |on| boxed(one_of_many(on))),
     ("of two writes of one document in a commit the last one counts", |on| boxed(last_counts(on))),
     ("deleting a document that does not exist changes nothing", |on| boxed(delete_nothing(on))),

@@ -1,4 +1,4 @@
-//! A finished execution is erased with its history, in as many commits as it takes.
+//! A finished execution is erased with its history, in as many commits as necessary.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Erase, Filter, Revision, Sequence};

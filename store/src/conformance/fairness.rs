@@ -1,4 +1,4 @@
-//! Tenants take turns, so that nobody's flood delays another; and work that was put off can be brought forward.
+//! Tenants take turns, so that one tenant's flood delays no other, and a deferred task can be made due earlier.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Lease, Record, Timestamp, Write};
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 pub(super) const CASES: &[Named] = &[
     ("one task of a tenant is leased next, whatever a flood of another has waiting", |on| boxed(flood(on))),
     ("of k tenants with something due, each has one of any k leases in a row", |on| boxed(bounded(on))),
-    ("so it is over random histories", |on| boxed(random_histories(on))),
-    ("what is at hand is handed out in its turn, to one, as a lease like any", |on| boxed(at_hand(on))),
-    ("a tenant's own tasks are leased by due, first attempts and retries alike", |on| boxed(within(on))),
+    ("the same over random histories", |on| boxed(random_histories(on))),
+    ("a task in memory is leased in its turn, once, like any other", |on| boxed(at_hand(on))),
+    ("a tenant's own tasks are leased by due, first attempts and retries", |on| boxed(within(on))),
     ("a tenant that had nothing due does not save its turns up", |on| boxed(no_saving(on))),
     ("a task is its execution's tenant's, however it was scheduled", |on| boxed(whose(on))),
-    ("a task that nobody holds can be brought forward, and not put back", |on| boxed(hastened(on))),
+    ("an unleased task can be made due earlier, and not later", |on| boxed(hastened(on))),
 ];
 
 /// Execution `n`, of tenant `tenant`, with `tasks` tasks due at `due`.
@@ -57,7 +57,7 @@ async fn bounded(on: On) -> Outcome {
     Ok(())
 }
 
-/// A store that has nothing at hand says so, and is leased from.
+/// A store without a task in memory is leased from as usual.
 async fn at_hand(on: On) -> Outcome {
     for (n, tenant) in [(1, "a"), (2, "b"), (3, "c")] {
         commit(&on, execution_with_tasks(n, tenant, 12, n)).await?;
@@ -72,7 +72,7 @@ async fn at_hand(on: On) -> Outcome {
         let at_once = if n % 3 > 0 { on.lease_from_memory("worker", Timestamp(50), TTL) } else { None };
         let lease = match at_once {
             Some(lease) => lease,
-            None => lease_next(&on, 50).await?.ok_or("nothing more is handed out")?,
+            None => lease_next(&on, 50).await?.ok_or("no more tasks are leased")?,
         };
         same("deliveries and end", (lease.deliveries, lease.until), (1, Timestamp(50).after(TTL)))?;
         expect_ok(on.renew(lease.task.id, lease.epoch, Timestamp(60).after(TTL)).await)?;
@@ -99,12 +99,12 @@ impl Dice {
     }
 }
 
-/// Who has something due and has not been served for how many leases.
+/// For each tenant, how many leases it has waited with a due task.
 async fn random_histories(on: On) -> Outcome {
     const TENANTS: [&str; 5] = ["", "a", "b", "c", "d"];
     let (mut dice, mut now, mut next) = (Dice(7), 1_u64, 1_u64);
     let mut owner: BTreeMap<crate::ExecutionId, &str> = BTreeMap::new();
-    // By tenant: how many leases went to others while it had something due.
+    // By tenant: the number of leases of others while it had a due task.
     let mut passed: BTreeMap<&str, usize> = BTreeMap::new();
     let mut held: Vec<Lease> = Vec::new();
     for _ in 0..600 {
@@ -124,7 +124,7 @@ async fn random_histories(on: On) -> Outcome {
             1 => now += dice.below(6),
             2 if !held.is_empty() => {
                 let lease = held.swap_remove(dice.below(held.len() as u64) as usize);
-                // Refused where the lease has lapsed and another has the task.
+                // Refused if the lease has expired and another worker has the task.
                 let _ = on.commit(settle(&lease)).await;
             }
             3 if !held.is_empty() => {
@@ -202,7 +202,7 @@ async fn no_saving(on: On) -> Outcome {
 async fn whose(on: On) -> Outcome {
     commit(&on, execution_with_tasks(1, "a", 50, 1)).await?;
     commit(&on, execution_with_tasks(2, "b", 0, 1)).await?;
-    // Of the platform itself: with these the others must not be mistaken for its own.
+    // Of the platform itself: tasks of tenants must not be counted as these.
     commit(&on, execution_with_tasks(4, "", 1, 2)).await?;
     lease_next(&on, 1).await?;
     // By a commit of another execution, and before there is a record.

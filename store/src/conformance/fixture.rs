@@ -1,4 +1,4 @@
-//! Things to commit, and ways to look at what came of it.
+//! Helpers to build commits and check results.
 
 use super::case::{CaseFn, Outcome, Running};
 use crate::{
@@ -151,7 +151,7 @@ pub(super) async fn commit(on: &On, commit: Commit) -> Result<Receipt, String> {
     expect_ok(on.commit(commit).await)
 }
 
-/// Leases at `now` all there is.
+/// Leases all tasks at `now`.
 pub(super) async fn lease(on: &On, now: u64) -> Result<Vec<Lease>, String> {
     expect_ok(on.lease("worker", Timestamp(now), TTL, 100).await)
 }

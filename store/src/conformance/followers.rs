@@ -1,4 +1,4 @@
-//! Reads of many rows while others commit: each ends at one commit, so a reader that follows misses nothing.
+//! Reads of many rows during commits: each ends at one commit, so a reader that follows misses none.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Document, Entry, Page, Put, Sequence};
@@ -26,7 +26,7 @@ const PARTS: u64 = 3;
 
 type Writers = Vec<tokio::task::JoinHandle<Outcome>>;
 
-/// Writers that commit what `make` says of the writer and the number, one commit after the other.
+/// Starts writers that commit what `make` returns for the writer and the number, one commit after the other.
 fn writers(on: &On, make: fn(u64, u64) -> Commit) -> Writers {
     let write = |writer| {
         let on = on.clone();
@@ -107,7 +107,7 @@ async fn follow_documents(on: On, writer: u64, ended: Arc<AtomicBool>) -> Outcom
     Ok(())
 }
 
-/// Each commit writes every document of the list: so all that one page shows are of one version.
+/// Each commit writes every document of the list, so all documents on one page have one version.
 async fn pairs(on: On) -> Outcome {
     const LISTED: u64 = 12;
     let all = |writer: u64, n: u64| {

@@ -1,4 +1,4 @@
-//! Of the open records, at most one holds a guard.
+//! At most one open record holds a guard.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Error, Record};

@@ -1,14 +1,14 @@
-//! The history of all executions is one line, in the order of commits.
+//! The global history, of all executions, has the order of commits.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Commit, Page, Sequence};
 
 pub(super) const CASES: &[Named] = &[
-    ("the history of all is in the order of commits, each entry once", |on| boxed(whole(on))),
-    ("the history of all is read in pages that neither skip nor repeat", |on| boxed(pages(on))),
-    ("what is committed later stands later in the history of all", |on| boxed(appended(on))),
-    ("who follows the history of all while others commit misses nothing", |on| boxed(followed(on))),
-    ("an entry of an execution without a record is part of the history of all", |on| boxed(nobody(on))),
+    ("the global history has the order of commits, each entry once", |on| boxed(whole(on))),
+    ("the global history is read in pages that neither skip nor repeat", |on| boxed(pages(on))),
+    ("later commits have later entries in the global history", |on| boxed(appended(on))),
+    ("a follower of the global history misses no commit of other writers", |on| boxed(followed(on))),
+    ("an entry of an execution without a record is part of the global history", |on| boxed(nobody(on))),
 ];
 
 async fn whole(on: On) -> Outcome {

@@ -6,7 +6,7 @@ use crate::{ExecutionId, Filter, Page, Record};
 pub(super) const CASES: &[Named] = &[
     ("records are listed oldest first", |on| boxed(oldest_first(on))),
     ("each field of a filter narrows the list", |on| boxed(filters(on))),
-    ("a filter sees a record as it stands", |on| boxed(as_it_stands(on))),
+    ("a filter sees the current record", |on| boxed(as_it_stands(on))),
     ("records are listed in pages that neither skip nor repeat", |on| boxed(pages(on))),
     ("a list cursor is not moved by records made meanwhile", |on| boxed(stable(on))),
     ("a last page says that it is the last", |on| boxed(last_page(on))),

@@ -1,17 +1,17 @@
-//! A store that is held hands out nothing, and forgets nothing.
+//! A held store leases no tasks, and loses none.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Hold, Timestamp};
 
 pub(super) const CASES: &[Named] = &[
-    ("a held store hands out no work, and has nothing due", |on| boxed(nothing_out(on))),
+    ("a held store leases no tasks, and has none due", |on| boxed(nothing_out(on))),
     ("a held store takes commits and is read", |on| boxed(still_written(on))),
-    ("what was scheduled before a hold counts as handed out, what is scheduled in it does not", |on| {
+    ("tasks scheduled before a hold count as delivered, tasks scheduled during it do not", |on| {
         boxed(counted(on))
     }),
-    ("a lease from before a hold is renewed, handed back and settled", |on| boxed(leases_stand(on))),
-    ("a store that is held stays as it was held first", |on| boxed(first_stays(on))),
-    ("a hold ends by the moment it began, and no other", |on| boxed(ended(on))),
+    ("a lease from before a hold can be renewed, returned and settled", |on| boxed(leases_stand(on))),
+    ("a second hold does not replace the first", |on| boxed(first_stays(on))),
+    ("a release must name the start of the hold", |on| boxed(ended(on))),
 ];
 
 fn hold(since: u64, why: &str) -> Hold {

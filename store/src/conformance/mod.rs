@@ -1,7 +1,7 @@
-//! What every store promises, as cases that run against any of them.
+//! The promises of a store, as cases that run against any implementation.
 //!
-//! A store that passes [`run`] may stand behind the engine. Each case begins with an empty store, knows nothing of
-//! its type, and is named by the promise it holds the store to.
+//! The engine can use any store that passes [`run`]. Each case begins with an empty store, is independent of its
+//! type, and is named by its promise.
 
 mod case;
 mod commits;
@@ -51,7 +51,7 @@ pub const CASES: &[Cases] = &[
 pub struct BrokenPromise {
     /// The promise.
     pub case: &'static str,
-    /// What was seen instead.
+    /// The observed behaviour.
     pub why: String,
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for BrokenPromise {
     }
 }
 
-/// Runs every case on a fresh store from `make` and returns how many there were.
+/// Runs every case on a fresh store from `make`, and returns the number of cases.
 ///
 /// # Errors
-/// Every promise that was broken.
+/// Returns every broken promise.
 pub async fn run<F>(make: impl Fn() -> F) -> Result<usize, Vec<BrokenPromise>>
 where
     F: Future<Output = Arc<dyn Store>>,

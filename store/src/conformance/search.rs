@@ -1,15 +1,15 @@
-//! A search answers what a look at every record would: whatever was written, in whatever order, and page by page.
+//! A search returns the same as a check of every record, after any writes, and page by page.
 
 use super::{case::Outcome, fixture::*};
 use crate::{Attributes, ExecutionId, Query, Record, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 
 pub(super) const CASES: &[Named] = &[
-    ("a search finds what a look at every record finds", |on| boxed(as_a_look(on))),
+    ("a search finds the same records as a full scan", |on| boxed(as_a_look(on))),
     ("a condition means what it says", |on| boxed(meanings(on))),
-    ("a search sees a record as it stands", |on| boxed(as_it_stands(on))),
+    ("a search sees the current record", |on| boxed(as_it_stands(on))),
     ("attributes are kept with their record, and go with it", |on| boxed(attributes(on))),
-    ("a value too long for an index is found all the same", |on| boxed(long_values(on))),
+    ("a value that is too long for an index is found too", |on| boxed(long_values(on))),
     ("a search cursor is not moved by records made meanwhile", |on| boxed(stable(on))),
     ("attributes have limits", |on| boxed(limits(on))),
 ];
@@ -112,7 +112,7 @@ async fn found(on: &On, query: &Query, limit: usize) -> Result<Vec<ExecutionId>,
     loop {
         let page = expect_ok(on.search(query, after, limit).await)?;
         expect_true("a page is not longer than asked", page.items.len() <= limit)?;
-        expect_true("who ends early says how to go on", !page.partial || page.next.is_some())?;
+        expect_true("a partial page has a cursor", !page.partial || page.next.is_some())?;
         ids.extend(page.items.iter().map(|record| record.id));
         after = page.next;
         if after.is_none() {
@@ -138,7 +138,7 @@ async fn as_a_look(on: On) -> Outcome {
         let all = expect_ok(on.search(&Query::All, None, 1_000).await)?.items;
         same("all", all.len(), revisions.len())?;
         for record in &all {
-            same("the whole of it", expect_ok(on.load(record.id).await)?.as_ref(), Some(record))?;
+            same("the complete value", expect_ok(on.load(record.id).await)?.as_ref(), Some(record))?;
         }
         for _ in 0..60 {
             let query = query(&mut dice, 2);
@@ -156,7 +156,7 @@ fn with(n: u64, field: &str, value: &str) -> Record {
     Record { attributes, ..record(n) }
 }
 
-/// By examples, since the other cases take [`Query::accepts`] at its word.
+/// By examples, because the other cases trust [`Query::accepts`].
 async fn meanings(on: On) -> Outcome {
     let made = |n| Record { requested_by: format!("ada{n}"), ..with(n, "error", "shop.busy") };
     for n in [1, 2, 10] {
@@ -208,7 +208,7 @@ async fn long_values(on: On) -> Outcome {
     commit(&on, create(with(1, "error", &long))).await?;
     commit(&on, create(with(2, "error", &other))).await?;
     refused(on.commit(create(Record { subject: "odd\0name".into(), ..record(3) })).await, invalid)?;
-    // At once, and when an index has had the time to take them over.
+    // At once, and after an index has had time to apply them.
     for _ in 0..2 {
         same("one", found(&on, &Query::is("error", &long), 10).await?, vec![id(1)])?;
         let begins = Query::StartsWith { field: "error".into(), with: "x".repeat(300) };

@@ -6,10 +6,12 @@ use crate::{Commit, Epoch, TaskId, Timestamp};
 pub(super) const LEASING: &[Named] = &[
     ("a task is not leased before it is due", |on| boxed(not_before_due(on))),
     ("tasks are leased by due, then by id", |on| boxed(order(on))),
-    ("no more tasks are leased than asked for", |on| boxed(at_most(on))),
-    ("a leased task is not leased again before its lease lapses", |on| boxed(once(on))),
-    ("a lapsed lease is handed out again, with a greater epoch and one more delivery", |on| boxed(lapse(on))),
-    ("a renewed lease lapses later", |on| boxed(renewed(on))),
+    ("no more tasks are leased than requested", |on| boxed(at_most(on))),
+    ("a leased task is not leased again before its lease expires", |on| boxed(once(on))),
+    ("a task with an expired lease is leased again, with a greater epoch and one more delivery", |on| {
+        boxed(lapse(on))
+    }),
+    ("a renewed lease expires later", |on| boxed(renewed(on))),
     ("a released task is due when it says, and has been delivered as often as it says", |on| {
         boxed(released(on))
     }),
@@ -22,13 +24,13 @@ pub(super) const LEASING: &[Named] = &[
 
 pub(super) const FENCING: &[Named] = &[
     ("settling removes the task", |on| boxed(settled(on))),
-    ("a task settled and scheduled at once begins anew", |on| boxed(begins_anew(on))),
+    ("a task that is settled and scheduled in one commit starts from zero", |on| boxed(begins_anew(on))),
     ("a task that is not leased cannot be settled", |on| boxed(not_leased(on))),
-    ("a lapsed lease may be settled until another holds the task", |on| boxed(lapsed_settle(on))),
+    ("an expired lease may be settled until another worker leases the task", |on| boxed(lapsed_settle(on))),
     ("a former holder can neither settle nor renew", |on| boxed(former_holder(on))),
     ("a task is settled once", |on| boxed(settled_once(on))),
-    ("a late settle is told that it is late, not that the record moved on", |on| boxed(late_first(on))),
-    ("retired tasks are gone, and their holder is late", |on| boxed(retired(on))),
+    ("a late settle gets a lease error, not a conflict", |on| boxed(late_first(on))),
+    ("retired tasks are removed, and their holder is fenced", |on| boxed(retired(on))),
     ("retiring a task that does not exist changes nothing", |on| boxed(retire_nothing(on))),
 ];
 

@@ -1,4 +1,4 @@
-//! Waking a thread that waits for something to have happened.
+//! Wakes threads that wait for an event.
 
 use crate::sync::lock_unpoisoned;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// Counts what happened; a waiter that has seen the count misses nothing.
+/// Counts events; a waiter that has read the count misses none.
 #[derive(Debug, Default)]
 pub(crate) struct EventCount {
     count: Mutex<u64>,
@@ -24,7 +24,7 @@ impl EventCount {
         *lock_unpoisoned(&self.count)
     }
 
-    /// Waits until something happened after the count was `seen`, or for `limit`.
+    /// Waits until an event after the count `seen`, or for `limit`.
     pub(crate) fn wait(&self, seen: u64, limit: Duration) {
         let count = lock_unpoisoned(&self.count);
         let waited = self.changed.wait_timeout_while(count, limit, |count| *count == seen);

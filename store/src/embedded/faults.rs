@@ -1,4 +1,4 @@
-//! Switches that break the store on purpose, so that tests see how it behaves when the world is broken.
+//! Fault switches for tests.
 
 use crate::sync::lock_unpoisoned;
 use std::{
@@ -9,10 +9,10 @@ use std::{
     },
 };
 
-/// What is broken at the moment.
+/// The active faults.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// The index thread stands still before its next batch.
+    /// The index thread stops before its next batch.
     pub stall_index: AtomicBool,
     /// The index fails as if sled had met an input or output error.
     pub fail_index: AtomicBool,
@@ -22,13 +22,13 @@ pub struct Faults {
     pub fail_sync: AtomicBool,
     /// No further journal file can be made: the disk is full.
     pub full_disk: AtomicBool,
-    /// Called when the journal has been synced: what is in its files at that moment outlasts a power cut, and no more.
+    /// Called after each sync of the journal. Only the content of its files at that moment survives a power cut.
     pub after_sync: Hook,
-    /// Called when the index has a batch on disk: what is in its files at that moment is what a crash then leaves.
+    /// Called when the index has a batch on disk. The content of its files at that moment survives a crash.
     pub after_batch: Hook,
 }
 
-/// Something to be called, or nothing.
+/// An optional callback.
 #[derive(Default)]
 pub struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
 

@@ -16,18 +16,18 @@ use std::{
 };
 use tokio::sync::{Semaphore, mpsc::UnboundedSender, oneshot};
 
-/// The inbox counts in units of so many bytes.
+/// The unit of the inbox, in bytes.
 pub(super) const ROOM: usize = 1 << 10;
 
-/// A store in a folder of its own, for one process.
+/// A store in its own folder, for one process.
 ///
-/// [`Embedded::close`] leaves it tidy; a store that is dropped, or whose process is killed, loses nothing that was
-/// acknowledged and opens a little slower.
+/// Call [`Embedded::close`] at the end. A store that is dropped, or whose process is killed, loses no acknowledged
+/// commit and opens a little slower.
 pub struct Embedded {
     pub(super) shared: Arc<Shared>,
     pub(super) inbox: UnboundedSender<Work>,
     pub(super) writer: Arc<Mutex<Writer>>,
-    /// How many commits are in the inbox.
+    /// The number of commits in the inbox.
     pub(super) waiting: Arc<AtomicUsize>,
     pub(super) room: Arc<Semaphore>,
     pub(super) readers: Mutex<Option<Arc<Readers>>>,
@@ -35,11 +35,11 @@ pub struct Embedded {
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// An opened store, and what opening it found.
+/// An opened store, and the report of its opening.
 pub struct Opened {
     /// The store.
     pub store: Embedded,
-    /// What was found, and what was done about it.
+    /// The findings of the opening, and the repairs.
     pub report: Report,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn closed() -> Error {
 }
 
 impl Embedded {
-    /// Since when and why the store in `dir`, which is not open, is held.
+    /// Returns the hold of the store in `dir`, which must not be open.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the folder cannot be read.
@@ -68,19 +68,19 @@ impl Embedded {
         self.readers()?.read(&self.shared, read).await
     }
 
-    /// Writes a snapshot of all that has been acknowledged and drops the journal before it. Commits go on meanwhile.
+    /// Writes a snapshot of all acknowledged commits and drops the journal before it. Commits continue meanwhile.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Unavailable`] when it cannot be written; the former snapshot and journal stay.
     pub async fn checkpoint(&self) -> Result<Sequence, Error> {
         let (reply, answer) = oneshot::channel();
         let wanted = lock_unpoisoned(&self.wanted).clone().ok_or_else(closed)?;
-        // The channel is as long as one checkpoint takes; whoever waits for it must not hold up the caller's runtime.
+        // The channel is as slow as a checkpoint, so waiting for it must not block the caller's runtime.
         self.read(move |_| wanted.send(reply).map_err(|_| closed())).await?;
         answer.await.map_err(|_| closed())?
     }
 
-    /// Runs `read` while nothing is committed, and so on one state of the store. Commits wait meanwhile.
+    /// Runs `read` on one state of the store. Commits wait meanwhile.
     pub(crate) async fn paused<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Shared) -> Result<T, Error> + Send + 'static,
@@ -94,7 +94,7 @@ impl Embedded {
         result
     }
 
-    /// Commits what waits, brings the index up to date, and ends all threads. Commits from now on are refused.
+    /// Commits all waiting requests, brings the index up to date, and ends all threads. Commits from now on are refused.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if a thread ended in a panic; nothing acknowledged is lost by that.
@@ -118,7 +118,7 @@ impl Embedded {
         let (shared, (done, ended)) = (self.shared.clone(), oneshot::channel());
         let join = move || {
             let ended = end_threads(&shared, run_mode, threads);
-            // Before the answer: whoever has it may open the folder again.
+            // Before the answer: its receiver may open the folder again.
             drop(shared);
             let _ = done.send(ended);
         };
@@ -163,7 +163,7 @@ fn end_threads(shared: &Arc<Shared>, run_mode: RunMode, threads: Vec<JoinHandle<
         return Err(Error::Unavailable { why: "a thread of the store ended in a panic".into() });
     }
     if run_mode == RunMode::Drain {
-        // Last of all. Where it fails, the next start in another run of the machine asks about every task first.
+        // Last of all. If it fails, the first start after a reboot probes every task first.
         if let Err(error) = synced.and_then(|()| boot::closed(&shared.dir)) {
             tracing::warn!("BOOT in {} could not be written: {error}", shared.dir.display());
         }

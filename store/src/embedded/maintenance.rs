@@ -1,4 +1,4 @@
-//! The hold of an embedded store: the file `HELD`, which is there as long as nothing is to be handed out.
+//! The hold of an embedded store: the file `HELD`, which exists as long as no task may be leased.
 
 use crate::{
     Error, Hold, Timestamp,
@@ -15,12 +15,12 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("HELD")
 }
 
-/// The hold of the store in `dir`. A file that cannot be understood holds it too.
+/// Returns the hold of the store in `dir`. An unreadable file holds it too.
 pub(crate) fn read(dir: &Path) -> io::Result<Option<Hold>> {
     match fs::read(path(dir)) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| Hold {
             since: Timestamp(0),
-            why: format!("the file {} cannot be understood: {error}", path(dir).display()),
+            why: format!("the file {} is invalid: {error}", path(dir).display()),
         }))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -37,7 +37,7 @@ pub(crate) fn write(dir: &Path, hold: &Hold) -> io::Result<()> {
     sync_folder(dir)
 }
 
-/// Lets the store in `dir` go, if it is held.
+/// Releases the store in `dir`, if it is held.
 pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     match fs::remove_file(path(dir)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -46,8 +46,8 @@ pub(crate) fn remove(dir: &Path) -> io::Result<()> {
 }
 
 impl Shared {
-    /// Counts every task as handed out before, then hands out nothing more. In this order: whoever is cut off between the two
-    /// asks once too often.
+    /// Counts every task as delivered before, then stops leasing. In this order, a crash between the two causes at
+    /// most one additional probe.
     pub(crate) fn hold(&self, hold: Hold) -> Result<(), Error> {
         let mut held = lock_unpoisoned(&self.hold);
         if held.is_some() {
@@ -72,7 +72,7 @@ impl Shared {
             return Ok(false);
         }
         let failed = |error: io::Error| Error::Unavailable {
-            why: format!("the store in {} cannot be let go: {error}", self.dir.display()),
+            why: format!("the store in {} cannot be released: {error}", self.dir.display()),
         };
         remove(&self.dir).map_err(failed)?;
         *held = None;

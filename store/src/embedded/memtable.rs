@@ -1,4 +1,4 @@
-//! The acknowledged rows that the index has not taken over yet.
+//! The acknowledged rows that the index has not applied yet.
 //!
 //! A read looks here first and then in the index, in that order: rows leave the memtable only after the index has
 //! them, so whatever was acknowledged before the read began is found in one of the two.
@@ -29,10 +29,10 @@ impl AsRef<[u8]> for Value {
     }
 }
 
-/// A key and where its value lies in the frame at hand.
+/// A key and the position of its value in the current frame.
 pub(crate) type Changed = BTreeMap<Box<[u8]>, (Sequence, Place)>;
 
-/// When so many keys are known to stand for nothing, all are forgotten: those that matter are asked for again.
+/// The most keys cached as absent. At this size the cache is cleared.
 const ABSENT_LIMIT: usize = 1_024;
 
 struct Slot {
@@ -47,8 +47,8 @@ pub(crate) struct Memtable {
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
     last: Sequence,
-    /// Keys that were asked for lately and stand for nothing, here or in the index: what an action may not pass is a document that most
-    /// often is not there, and every attempt asks.
+    /// Keys that were looked up lately and do not exist, here or in the index. The documents of limits usually do not
+    /// exist, and every attempt looks them up.
     absent: HashSet<Box<[u8]>>,
     removals: u64,
 }
@@ -80,24 +80,24 @@ impl Memtable {
         self.frames.push_back(frame);
     }
 
-    /// `None` if the memtable has nothing to say about `key`, `Some(None)` if it was deleted.
-    #[allow(clippy::option_option, reason = "the two levels mean what the sentence above says")]
+    /// Returns `None` if the memtable has no row of `key`, `Some(None)` if it was deleted.
+    #[allow(clippy::option_option, reason = "the two levels have the meanings described above")]
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Value>> {
         self.rows.get(key).map(|slot| slot.value.clone())
     }
 
-    /// Whether `key` is known to stand for nothing.
+    /// Returns true if `key` is known to be absent.
     pub(crate) fn is_absent(&self, key: &[u8]) -> bool {
         self.absent.contains(key)
     }
 
-    /// How often rows have left; to be asked for before a key is looked up that may have to be noted as absent.
+    /// Returns how often rows have left. Read it before looking up a key that may be absent.
     pub(crate) fn removals(&self) -> u64 {
         self.removals
     }
 
-    /// Notes that `key` was found neither here nor in the index, since rows had left `removals` times. Had it come meanwhile, it would be
-    /// here; unless it has left again, and then this says nothing.
+    /// Records that `key` was found neither here nor in the index, when rows had left `removals` times. A new row
+    /// would be here, unless it has left again, and then the finding is ignored.
     pub(crate) fn cache_absent(&mut self, key: &[u8], removals: u64) {
         if removals != self.removals || self.rows.contains_key(key) {
             return;
@@ -143,7 +143,7 @@ impl Memtable {
         self.frames.iter().take_while(enough).cloned().collect()
     }
 
-    /// Drops what the index has taken over: everything up to `applied`.
+    /// Drops the rows that the index has applied: everything up to `applied`.
     pub(crate) fn remove_applied(&mut self, applied: Sequence) {
         self.removals = self.removals.wrapping_add(1);
         while let Some(frame) = self.frames.front().filter(|frame| frame.header.last() <= applied) {
@@ -177,19 +177,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_looked_for_in_vain_is_known_to_be_absent_until_it_comes_and_never_when_it_may_have_come_and_left()
-     {
+    fn a_missing_key_is_cached_as_absent_until_it_is_written_and_never_after_a_possible_write() {
         let mut memtable = Memtable::default();
         memtable.cache_absent(b"key", memtable.removals());
         assert!(memtable.is_absent(b"key") && !memtable.is_absent(b"other"));
         publish(&mut memtable, b"key");
-        assert!(!memtable.is_absent(b"key"), "it has come");
+        assert!(!memtable.is_absent(b"key"), "it exists now");
         memtable.cache_absent(b"key", memtable.removals());
-        assert!(!memtable.is_absent(b"key"), "it came before that could be noted");
+        assert!(!memtable.is_absent(b"key"), "it was added before the absence was recorded");
 
         let asked = memtable.removals();
         memtable.remove_applied(memtable.last());
         memtable.cache_absent(b"key", asked);
-        assert!(!memtable.is_absent(b"key"), "it came, and left for the index, before that could be noted");
+        assert!(
+            !memtable.is_absent(b"key"),
+            "it was added and moved to the index before the absence was recorded"
+        );
     }
 }

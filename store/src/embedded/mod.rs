@@ -1,9 +1,9 @@
 //! The embedded store: a synced journal of commits, and sled behind it as the index.
 //!
 //! A commit is acknowledged once its frame in the journal is on the device; nothing else is synced on that path. The
-//! index follows behind and can be made anew at any time from the last snapshot and the journal. Threads: one writes
-//! the journal, one prepares its files, one feeds the index, one writes checkpoints, one looks after the others, and
-//! some read. Formats, damage and limits are told in `docs/store.md`, the reasons in ADR 0002 and 0003.
+//! index follows, and can be rebuilt at any time from the last snapshot and the journal. Threads: one writes the
+//! journal, one prepares its files, one updates the index, one writes checkpoints, one monitors the others, and some
+//! read. `docs/store.md` describes formats, damage and limits, ADR 0002 and 0003 the reasons.
 
 pub(crate) mod commit;
 mod event;
@@ -32,5 +32,5 @@ pub use handle::{Embedded, Opened};
 pub use open_report::Report;
 pub use options::{FreeSpace, OnStall, Options};
 
-/// Stands in a folder into which an import was begun and not ended.
+/// Marks a folder with an unfinished import.
 pub(crate) const IMPORTING: &str = "IMPORTING";

@@ -33,17 +33,17 @@ use std::{
 };
 use tokio::sync::{Semaphore, mpsc::unbounded_channel};
 
-/// How often the store that a copy was made of may have been opened since. Targets know the epochs that it gave, and refuse lower ones.
+/// The most openings of the original since the copy was made. Targets know its epochs, and refuse lower ones.
 pub(crate) const RESTORED_OPENS: u64 = 1 << 16;
 
 type Unreadable = BTreeMap<ExecutionId, String>;
 
 impl Embedded {
-    /// Opens the store in `dir`, or makes one there. Blocks for as long as reading the index and the journal takes.
+    /// Opens the store in `dir`, or creates one. Blocks while it reads the index and the journal.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the folder is in use, was written by a newer version, or is damaged beyond what its
-    /// own parts can make good; [`Error::Unavailable`] when the file system fails.
+    /// Returns [`Error::Refused`] if the folder is in use, was written by a newer version, or is damaged beyond
+    /// repair; [`Error::Unavailable`] if the file system fails.
     pub fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
         open(dir, options)
     }
@@ -53,7 +53,8 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     fs::create_dir_all(dir).map_err(|error| failed("make", dir, &error))?;
     let lock = Lock::take(dir)?;
     if dir.join(IMPORTING).exists() {
-        let why = format!("an import into {} was cut short; run `tenure store import` again", dir.display());
+        let why =
+            format!("an import into {} was interrupted; run `tenure store import` again", dir.display());
         return Err(Error::Refused { why });
     }
     let unknown = |error: io::Error| failed("tell the place of", dir, &error);
@@ -64,10 +65,10 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     let (mut tasks, unreadable) = restore_tasks(dir, &index, opens)?;
     report.unreadable = unreadable.len() as u64;
     if lost_writes {
-        // How often each was handed out was never synced: who asks once too often does nothing twice.
+        // Delivery counts were never synced. An additional probe does no harm.
         tasks.count_all();
     }
-    // The first opening may have ended before it marked its place, and without a commit there is nothing to perform.
+    // The first opening may have crashed before it marked its place; without a commit there is no work.
     let doubt = doubt.filter(|_| sequence > Sequence(0));
     let held = load_hold(dir, doubt, &mut tasks).map_err(unknown)?;
     let deliveries =
@@ -106,7 +107,8 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
     Ok(Opened { store, report })
 }
 
-/// Returns why the store in `dir` is held, if the folder cannot prove that it is the place of its store. A new folder need not.
+/// Returns why the store in `dir` is held, if the folder cannot prove that it is the original. A new folder is not
+/// held.
 fn place_in_doubt(dir: &Path, options: &Options) -> Option<String> {
     if !options.notice_copies {
         return None;
@@ -116,7 +118,7 @@ fn place_in_doubt(dir: &Path, options: &Options) -> Option<String> {
     provenance.doubt(dir).filter(|_| !is_new)
 }
 
-/// Why the store in `dir` hands out nothing. A folder in doubt is held from here on, also if it was held before.
+/// Returns why the store in `dir` leases nothing. A folder in doubt is held from here on, even if it was held before.
 fn load_hold(dir: &Path, doubt: Option<String>, tasks: &mut Tasks) -> io::Result<Option<Hold>> {
     let mut hold = maintenance::read(dir)?;
     if let Some(why) = doubt {
@@ -129,15 +131,12 @@ fn load_hold(dir: &Path, doubt: Option<String>, tasks: &mut Tasks) -> io::Result
     }
     identity::record(dir)?;
     if let Some(hold) = &hold {
-        tracing::warn!(
-            why = hold.why,
-            "the store is held: nothing is performed until an operator releases it"
-        );
+        tracing::warn!(why = hold.why, "the store is held: no work runs until an operator releases it");
     }
     Ok(hold)
 }
 
-/// All tasks of the index, with the deliveries of the side file.
+/// Reads all tasks of the index, with their delivery counts.
 fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unreadable), Error> {
     const STEP: usize = 256;
     let delivered = deliveries::read(dir);
@@ -172,11 +171,12 @@ fn restore_tasks(dir: &Path, index: &Index, opens: u64) -> Result<(Tasks, Unread
     Ok((tasks.build(), unreadable))
 }
 
-/// Whose executions are, which are asked for in their order. Where most of them have tasks, records are read side by side.
+/// Finds the tenants of executions, which are requested in order. If most of them have tasks, records are read in
+/// batches.
 struct TenantLookup<'a> {
     index: &'a Index,
     ahead: VecDeque<(ExecutionId, String)>,
-    /// So many records are read at once, and so many of those that were read last had tasks.
+    /// The size of a batch, and how many of the last batch had tasks.
     step: usize,
     used: usize,
 }
@@ -188,7 +188,7 @@ impl<'a> TenantLookup<'a> {
         Self { index, ahead: VecDeque::new(), step: 1, used: 1 }
     }
 
-    /// Nobody's while there is no record, or none that can be read.
+    /// Returns an empty tenant if there is no record, or an unreadable one.
     fn tenant_of(&mut self, execution: ExecutionId) -> Result<&str, Error> {
         while self.ahead.pop_front_if(|(id, _)| *id < execution).is_some() {}
         if self.ahead.is_empty() {
@@ -202,7 +202,7 @@ impl<'a> TenantLookup<'a> {
     }
 
     fn read(&mut self, from: ExecutionId) -> Result<(), Error> {
-        // Most of them may be over, and what lies between those with tasks is read in vain then.
+        // If most executions have finished, reading the records between those with tasks is wasted.
         let step = if self.used.saturating_mul(2) >= self.step { self.step * 2 } else { self.step / 2 };
         (self.step, self.used) = (step.clamp(1, Self::MOST), 0);
         let (from, to) = (key::record(from), key::all_records().1);
@@ -225,7 +225,7 @@ fn start(shared: &Arc<Shared>, segment: Segment, head: watermark::Writer) -> io:
     let waiting = Arc::new(AtomicUsize::new(0));
     let commits = Inbox { work: commits, waiting: waiting.clone() };
     let its = writer.clone();
-    // The writer comes first: it is joined before the others are told to end.
+    // The writer is first: it is joined before the others are stopped.
     threads.insert(0, spawn("store-write", Box::new(move || writer::run(&its, commits)))?);
     let mine = shared.clone();
     threads.push(spawn("store-prepare", Box::new(move || segment_preparer::run(&mine, &prepared)))?);

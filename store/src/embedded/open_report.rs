@@ -1,22 +1,22 @@
-//! What opening a store found, and what it did about it.
+//! The report of opening a store: its findings and repairs.
 
 use crate::Sequence;
 use std::fmt;
 
-/// The account of an opening.
+/// The report of an opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The last commit of the store.
     pub sequence: Sequence,
-    /// Commits taken over from the journal into the index.
+    /// Commits replayed from the journal into the index.
     pub replayed: u64,
-    /// Why the index was made anew from snapshot and journal, if it was.
+    /// Why the index was rebuilt from the snapshot and the journal, if it was.
     pub rebuilt_index: Option<String>,
-    /// Bytes at the journal's end that were begun and never acknowledged, and were cut off.
+    /// Bytes of the journal's end that were never acknowledged, and were cut off.
     pub cut_tail_bytes: u64,
-    /// What was damaged and could be made good from what else there was; a fresh snapshot was written at once.
+    /// The damage that was repaired from other parts; a fresh snapshot was written at once.
     pub repaired: Vec<String>,
-    /// Records and tasks that are there and cannot be decoded.
+    /// Records and tasks that cannot be decoded.
     pub unreadable: u64,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "opened at commit {}; {} commits replayed", self.sequence.0, self.replayed)?;
         if let Some(why) = &self.rebuilt_index {
-            write!(f, "\nthe index was made anew: {why}")?;
+            write!(f, "\nthe index was rebuilt: {why}")?;
         }
         if self.cut_tail_bytes > 0 {
             write!(
@@ -34,7 +34,7 @@ impl fmt::Display for Report {
             )?;
         }
         for repaired in &self.repaired {
-            write!(f, "\nmade good: {repaired}")?;
+            write!(f, "\nrepaired: {repaired}")?;
         }
         if self.unreadable > 0 {
             write!(

@@ -1,50 +1,51 @@
-//! How an embedded store behaves; every number has a unit and a default.
+//! The options of an embedded store; every number has a unit and a default.
 
 use super::faults::Faults;
 use std::{fmt, io, path::Path, sync::Arc, time::Duration};
 
-/// Says how many bytes are free on the file system of a folder.
+/// Returns the free bytes on the file system of a folder.
 pub type FreeSpace = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
-/// Called once, with the reason, when the index stands still for [`Options::watchdog`].
+/// Called once, with the reason, when the index makes no progress for [`Options::watchdog`].
 pub type OnStall = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Settings of an [`Embedded`](crate::Embedded) store.
 #[derive(Clone)]
 pub struct Options {
-    /// Memory that sled may fill with pages, in bytes. Default 4 MiB; the kernel's page cache holds the file besides.
+    /// Memory of sled's page cache, in bytes. Default 4 MiB; the kernel also caches the file.
     pub cache_bytes: u64,
-    /// Length of a journal file, made of zeros ahead of need, in bytes. Default 16 MiB.
+    /// Length of a journal file, filled with zeros in advance, in bytes. Default 16 MiB.
     pub segment_bytes: u64,
-    /// A checkpoint is written once the journal has grown by so many bytes, or by the size of the last snapshot if
+    /// A checkpoint is written when the journal has grown by this many bytes, or by the size of the last snapshot if
     /// that is more. Default 64 MiB.
     pub checkpoint_after_bytes: u64,
-    /// With less free space than this, in bytes, nothing new is begun; with less than a quarter of it, nothing is
-    /// committed. Default 64 MiB.
+    /// With less free space than this, in bytes, no execution can begin; with less than a quarter of it, no commit is
+    /// possible. Default 64 MiB.
     pub reserve_bytes: u64,
     /// Journalled bytes that may wait for the index before commits wait too. Default 64 MiB.
     pub backlog_bytes: usize,
     /// Bytes of commits that may wait for the writer before callers wait too. Default 64 MiB.
     pub inbox_bytes: usize,
-    /// How long the index lets writes of one row pile up, so that they reach sled as one. Default 1 s.
+    /// How long writes of one row are collected, so that they reach sled as one. Default 1 s.
     pub index_delay: Duration,
-    /// Whoever is alone commits on its own thread, without one being woken for it, while a sync takes no longer than this. Default 1 ms.
+    /// A single caller commits on its own thread, without waking another, if a sync takes no longer than this.
+    /// Default 1 ms.
     pub quick_sync: Duration,
-    /// An index that has work and makes no progress for so long ends the process. Default 30 s.
+    /// The process ends if the index has work and makes no progress for this long. Default 30 s.
     pub watchdog: Duration,
-    /// How long opening the index may show no progress before it is rebuilt. Default 60 s.
+    /// The index is rebuilt if opening it makes no progress for this long. Default 60 s.
     pub open_stall: Duration,
-    /// How often free space, the index's progress and failed parts are looked at. Default 1 s.
+    /// The interval of checks of free space, index progress and failed parts. Default 1 s.
     pub tick: Duration,
-    /// Whether a store in a folder that was copied is held. Default: yes; not for file systems that name files anew.
+    /// Holds a store in a copied folder. Default: true; turn it off for file systems that renumber files.
     pub notice_copies: bool,
     /// Threads that read from sled. Default 2.
     pub readers: usize,
-    /// What ends the process when the index stands still. Default: exit with status 74 (`EX_IOERR`).
+    /// Ends the process when the index makes no progress. Default: exit with status 74 (`EX_IOERR`).
     pub on_stall: OnStall,
-    /// Where free space is asked for. Default: `statvfs`, as seen by an unprivileged user.
+    /// Returns free space. Default: `statvfs`, as for an unprivileged user.
     pub free_space: FreeSpace,
-    /// Breaks things on purpose, for tests. Default: nothing.
+    /// Injects faults, for tests. Default: none.
     pub faults: Arc<Faults>,
 }
 

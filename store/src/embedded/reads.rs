@@ -13,7 +13,7 @@ use crate::{
 };
 use std::ops::Bound;
 
-/// Collects one item more than asked for, to know whether there is more.
+/// Collects one item more than requested, to find out whether there are more.
 struct PageCollector<T> {
     items: Vec<T>,
     limit: usize,
@@ -25,7 +25,7 @@ impl<T> PageCollector<T> {
         Self { items: Vec::new(), limit, more: false }
     }
 
-    /// Whether there may be more.
+    /// True if there may be more.
     fn push(&mut self, item: T) -> bool {
         if self.items.len() < self.limit {
             self.items.push(item);
@@ -41,10 +41,10 @@ impl<T> PageCollector<T> {
     }
 }
 
-/// How often a page of documents is read beside commits; then commits wait for it.
+/// The tries to read a page of documents concurrently with commits; after them, commits wait.
 const FREE_TRIES: usize = 3;
 
-/// Which documents a page is of.
+/// The documents of a page.
 struct DocumentRange<'a> {
     collection: &'a str,
     prefix: &'a str,
@@ -52,11 +52,11 @@ struct DocumentRange<'a> {
     limit: usize,
 }
 
-/// Sees rows until it says false.
+/// Receives rows until it returns false.
 type Visit<'a> = &'a mut dyn FnMut(&[u8], Value) -> Result<bool, Error>;
 
 impl DocumentRange<'_> {
-    /// The page that `scan` reads; `newest` becomes the last commit of which it shows something.
+    /// Returns the page that `scan` reads; `newest` becomes the last commit that is visible in it.
     fn read(
         &self,
         newest: &mut Sequence,
@@ -124,7 +124,8 @@ impl Shared {
         after: Option<(Sequence, u32)>,
         limit: usize,
     ) -> Result<History, Error> {
-        // The page ends here: of later commits the index may show some and not those before them, since it goes on while it is read.
+        // The page ends here: of later commits, the index may contain some and not the ones before, because it
+        // changes meanwhile.
         let last = self.memtable().last();
         let mut found = PageCollector::new(limit);
         self.scan(Bound::Included(key::order_after(after)), &key::order_end(), |key, _| {
@@ -133,7 +134,7 @@ impl Shared {
                 return Ok(false);
             }
             let key = key::entry(id, sequence, place);
-            // Erased between the two reads: its mark went with it.
+            // Erased between the two reads, together with its mark.
             let Some(value) = self.get(&key)? else { return Ok(true) };
             let (entry, place) = codec::decoded(&key, codec::entry(&key, value.as_ref()))?;
             Ok(found.push((place, entry)))
@@ -153,7 +154,7 @@ impl Shared {
             let last = self.memtable().last();
             let mut newest = Sequence(0);
             let page = range.read(&mut newest, |from, to, visit| self.scan(from, to, visit))?;
-            // Of a later commit the page may show a part, since the index goes on while it is read.
+            // The page may show a part of a later commit, because the index changes meanwhile.
             if newest <= last {
                 return Ok(page);
             }
@@ -174,7 +175,7 @@ impl Shared {
             Ok(true)
         })?;
         let held = lock_unpoisoned(&self.tasks);
-        // A release moves a task in memory alone; after a restart it is due when it was scheduled for.
+        // A release moves a task only in memory; after a restart it is due as scheduled.
         for task in &mut tasks {
             task.due = held.get(task.id).map_or(task.due, |held| held.due);
         }
@@ -202,7 +203,7 @@ impl Shared {
         for picked in picked {
             match self.body(picked.id) {
                 Ok(Some(body)) => leases.push(leased(holder, picked, body)),
-                // Removed between the pick and the read; its end has been acknowledged.
+                // Removed between the pick and the read, by an acknowledged commit.
                 Ok(None) => {}
                 Err(Error::Corrupt { .. }) => lock_unpoisoned(&self.tasks).exclude(picked.id),
                 Err(error) => {
@@ -219,8 +220,8 @@ impl Shared {
         Ok(leases)
     }
 
-    /// Takes a task back. That it counts as handed out less often than was noted outlives the process too: what was put off
-    /// untried must not be asked about, after a kill, as if somebody had tried it.
+    /// Returns a task. Its lower delivery count outlives the process too: after a kill, a task that was deferred
+    /// untried must not be probed.
     pub(crate) fn hand_back(&self, id: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32) {
         let mut tasks = lock_unpoisoned(&self.tasks);
         let before = tasks.get(id).map_or(0, |held| held.deliveries);
@@ -231,13 +232,13 @@ impl Shared {
         self.note_deliveries(std::iter::once((id, since, now)));
     }
 
-    /// The one task whose turn it is, unless what it says has to be read from the index.
+    /// Returns the next task, unless its body must be read from the index.
     pub(crate) fn hand_out_at_once(&self, holder: &str, now: Timestamp, until: Timestamp) -> Option<Lease> {
         let held = lock_unpoisoned(&self.hold);
         let mut tasks = lock_unpoisoned(&self.tasks);
         let next = tasks.first(now).filter(|_| held.is_none())?;
         let key = key::task(next);
-        // In its own statement: the memtable is locked no longer than for this.
+        // A separate statement, so that the memtable is locked only for it.
         let waiting = self.memtable().get(&key);
         let (task, _) = codec::task(next, &key, waiting??.as_ref()).ok()?;
         let picked = tasks.pick(now, until, 1).pop()?;
@@ -249,11 +250,11 @@ impl Shared {
 
     fn note_deliveries(&self, rows: impl Iterator<Item = (TaskId, Sequence, u32)>) {
         if let Err(error) = lock_unpoisoned(&self.deliveries).append(rows) {
-            self.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
+            self.report(Component::Deliveries, format!("delivery counts cannot be written: {error}"));
         }
     }
 
-    /// When a task is due, and how often it has been handed out.
+    /// Returns when a task is due, and its delivery count.
     pub(crate) fn due_and_deliveries(&self, id: TaskId) -> Option<(Timestamp, u32)> {
         lock_unpoisoned(&self.tasks).get(id).map(|held| (held.due, held.deliveries))
     }

@@ -1,4 +1,4 @@
-//! What the threads of an embedded store share.
+//! The state that the threads of an embedded store share.
 
 use crate::{
     Error, ExecutionId, Histogram, Hold,
@@ -24,7 +24,7 @@ use std::{
     },
 };
 
-/// A part of the store that can be in trouble. The order is that in which problems are told.
+/// A part of the store that can have a problem, in the order in which problems are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Component {
     Journal,
@@ -34,11 +34,11 @@ pub(crate) enum Component {
     Deliveries,
 }
 
-/// How far the threads are meant to go.
+/// How long the threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum RunMode {
-    /// Until told otherwise.
+    /// Until stopped.
     Run = 0,
     /// Until everything acknowledged is in the index.
     Drain = 1,
@@ -48,10 +48,10 @@ pub(crate) enum RunMode {
 
 /// Up to how many commits share a sync.
 const GROUPS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0];
-/// How many seconds a sync takes: 0.1 ms is a device with a cache that outlives the power, 1 s one that is in trouble.
+/// Bounds of sync times in seconds: 0.1 ms is a device with a durable cache, 1 s a device with problems.
 const SYNCS: &[f64] = &[0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
 
-/// What was made durable together, and how long that took.
+/// The commits of one sync, and its duration.
 #[derive(Debug)]
 pub(crate) struct Syncs {
     pub(crate) groups: Histogram,
@@ -86,16 +86,16 @@ pub(crate) struct Shared {
     pub(crate) tasks: Mutex<Tasks>,
     pub(crate) index: RwLock<Arc<Index>>,
     pub(crate) deliveries: Mutex<Log>,
-    /// Why nothing is handed out. Locked before `tasks`.
+    /// Why nothing is leased. Locked before `tasks`.
     pub(crate) hold: Mutex<Option<Hold>>,
     pub(crate) unreadable: Mutex<BTreeMap<ExecutionId, String>>,
     pub(crate) space: Space,
     pub(crate) counters: Counters,
     pub(crate) problems: Mutex<BTreeMap<Component, String>>,
     pub(crate) opens: u64,
-    /// Notified when something was published, or the run mode changed.
+    /// Notified after a publication or a change of the run mode.
     pub(crate) published: EventCount,
-    /// Notified when the index has taken something over.
+    /// Notified when the index has applied rows.
     pub(crate) applied: EventCount,
     /// Notified when the run mode changed.
     pub(crate) mode_changed: EventCount,
@@ -126,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Sets a later course; an earlier one is not taken back.
+    /// Sets a later run mode; never returns to an earlier one.
     pub(crate) fn set_run_mode(&self, run_mode: RunMode) {
         self.run_mode.fetch_max(run_mode as u8, Ordering::AcqRel);
         self.mode_changed.notify();
@@ -154,7 +154,7 @@ impl Shared {
 
     /// The acknowledged value of `key`.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        // In its own statement, so that no lock is held while sled reads.
+        // A separate statement, so that no lock is held while sled reads.
         let waiting = self.memtable().get(key);
         match waiting {
             Some(value) => Ok(value),
@@ -162,18 +162,19 @@ impl Shared {
         }
     }
 
-    /// Hands the acknowledged rows between `from` and `to` to `visit`, in order, until it says false.
+    /// Passes the acknowledged rows between `from` and `to` to `visit`, in order, until it returns false.
     pub(crate) fn scan(
         &self,
         from: Bound<Vec<u8>>,
         to: &[u8],
         visit: impl FnMut(&[u8], Value) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        // In its own statement each time, so that no lock is held while sled reads.
+        // A separate statement each time, so that no lock is held while sled reads.
         self.scan_with(|from, to, limit| self.memtable().range(from, to, limit), from, to, visit)
     }
 
-    /// The same of `memtable`, which is held meanwhile: all rows are of one moment, and no commit is acknowledged until the end.
+    /// Same as above for `memtable`, which is locked meanwhile: all rows are of one moment, and no commit is
+    /// acknowledged until the end.
     pub(crate) fn scan_held(
         &self,
         memtable: &Memtable,
@@ -197,7 +198,7 @@ impl Shared {
             let start = from.as_ref().map(Vec::as_slice);
             let waiting = range(start, to, STEP);
             let indexed = self.index().range(start, to, STEP)?;
-            // Past the end of the shorter of two full pages, the other one says nothing yet.
+            // If two full pages end at different keys, only keys up to the smaller one are known.
             let ends = [
                 waiting.last().filter(|_| waiting.len() == STEP).map(|(key, _)| key.clone()),
                 indexed.last().filter(|_| indexed.len() == STEP).map(|(key, _)| key.clone()),
@@ -258,10 +259,10 @@ impl Lookup for Shared {
     }
 }
 
-/// Lets the threads go first for which somebody waits: on Linux a thread has a priority of its own. Where it is refused, nothing is lost.
+/// Raises the priority of threads that callers wait for: on Linux each thread has its own. A refusal does no harm.
 pub(crate) fn lower_priority() {
     const NICE: i32 = 5;
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "this thread works with the priority of all others");
+        tracing::debug!(%error, "this thread keeps its normal priority");
     }
 }

@@ -21,7 +21,7 @@ impl Store for Embedded {
     async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
         let bytes = limits::check(&commit)?;
         if let Some(done) = writer::commit_inline(&self.writer, &self.waiting, &commit, bytes) {
-            // Whoever commits in a loop lets others on its thread have their turn, as when it was woken each time.
+            // A caller that commits in a loop yields to others on its thread.
             tokio::task::consume_budget().await;
             return done;
         }
@@ -31,7 +31,7 @@ impl Store for Embedded {
         let request = Request { commit, bytes, reply, _room: room };
         self.waiting.fetch_add(1, Ordering::AcqRel);
         self.inbox.send(Work::Commit(Box::new(request))).map_err(|_| closed())?;
-        // Without an answer the writer ended before it came to this commit, or while it was about it.
+        // Without an answer the writer ended before or during this commit.
         answer
             .await
             .map_err(|_| Error::Unavailable { why: "the store was closed during the commit".into() })?
@@ -128,11 +128,11 @@ impl Store for Embedded {
         ttl: Duration,
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
-        // Most polls find nothing; they cost no hand-over to another thread.
+        // Most polls find nothing, and need no other thread.
         if lock_unpoisoned(&self.shared.tasks).next().is_none_or(|next| next > now) {
             return Ok(Vec::new());
         }
-        // Nor does one that is alone: what was scheduled last is in memory as a rule.
+        // A single task needs no other thread either: the task scheduled last is usually in memory.
         let at_hand = || self.shared.hand_out_at_once(holder, now, now.after(ttl));
         let first = if limit > 0 { at_hand() } else { None };
         let more = limit > 1 && lock_unpoisoned(&self.shared.tasks).next().is_some_and(|next| next <= now);
@@ -143,7 +143,7 @@ impl Store for Embedded {
         let left = limit.saturating_sub(usize::from(first.is_some()));
         match (first, self.read(move |shared| shared.hand_out(&holder, now, until, left)).await) {
             (Some(first), Ok(others)) => Ok(std::iter::once(first).chain(others).collect()),
-            // What is handed out is in its hands; what failed is asked for again.
+            // Leased tasks are returned; failed reads are retried.
             (Some(first), Err(_)) => Ok(vec![first]),
             (None, others) => others,
         }
@@ -200,15 +200,14 @@ impl Store for Embedded {
         let stats = shared.index().stats();
         let sequence = shared.memtable().last();
         let waiting = shared.memtable().bytes() as u64;
-        // Each in its own statement: whoever hands out locks `held` before `tasks`, and these must not be locked one within the other.
+        // Separate statements: leasing locks `held` before `tasks`, so these must not be locked inside each other.
         let tasks = lock_unpoisoned(&shared.tasks).len() as u64;
         let held = lock_unpoisoned(&shared.hold).clone();
         let problems = lock_unpoisoned(&shared.problems).clone();
         let blocks =
             |part: &Component| matches!(part, Component::Journal | Component::Index | Component::Space);
-        // The writer ends by itself only when it is told to, or by a fault of ours.
-        let ended =
-            self.inbox.is_closed().then_some("nothing writes to the journal any more; restart the process");
+        // The writer ends only when it is stopped, or by a bug.
+        let ended = self.inbox.is_closed().then_some("the journal writer has ended; restart the process");
         let (groups, sync_seconds) = {
             let tallies = lock_unpoisoned(&shared.counters.tallies);
             (tallies.groups.clone(), tallies.seconds.clone())

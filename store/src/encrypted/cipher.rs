@@ -48,7 +48,8 @@ impl Secret {
         XChaCha20Poly1305::new((&*self.0).into())
     }
 
-    /// `plain` under a fresh nonce: the nonce, then the ciphertext and its tag. `about` must be said again to open it.
+    /// Encrypts `plain` with a fresh nonce: the nonce, then the ciphertext and its tag. Decryption needs the same
+    /// `about`.
     pub(super) fn encrypt(&self, about: &[u8], plain: &[u8]) -> Result<Vec<u8>, String> {
         let mut nonce = [0; NONCE];
         random::fill(&mut nonce)?;
@@ -58,7 +59,7 @@ impl Secret {
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
-    /// What was sealed, or `None` if it is not what was sealed with this secret about this.
+    /// Decrypts, or returns `None` if the data was not encrypted with this secret and this `about`.
     pub(super) fn decrypt(&self, about: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE>()?;
         self.cipher().decrypt(&XNonce::from(*nonce), Payload { msg: sealed, aad: about }).ok()
@@ -79,7 +80,7 @@ pub(super) fn encrypt(
     Ok(bytes)
 }
 
-/// Returns what was sealed in `body`, or `None` if it was not sealed with `secret` about `about`.
+/// Decrypts `body`, or returns `None` if it was not encrypted with `secret` and `about`.
 pub(super) fn decrypt(body: &EncryptedBody<'_>, secret: &Secret, about: &str) -> Option<Vec<u8>> {
     secret.decrypt(&[body.head, about.as_bytes()].concat(), body.sealed)
 }

@@ -1,7 +1,8 @@
-//! Record keys as files: one a tenant, each wrapped by the platform's key, each gone with its file.
+//! Record keys as files: one for each tenant, encrypted with the platform's key, and destroyed with its file.
 //!
-//! They are kept beside the store and never in it, so that no journal, snapshot or back-up of the store holds a key that was
-//! destroyed. Several processes may share a folder: a key is made once, and one that another has destroyed is not used again.
+//! They are stored outside the store, so that no journal, snapshot or backup of the store contains a key that was
+//! destroyed. Several processes may share a folder: a key is created once, and a process does not use a key that
+//! another has destroyed.
 
 use super::cipher::Secret;
 use crate::{
@@ -25,7 +26,7 @@ use std::{
 /// The file of the platform's own key; no tenant can be called so.
 const PLATFORM: &str = "-";
 
-/// The record keys of a platform, in a folder of their own.
+/// The record keys of a platform, in their own folder.
 #[derive(Debug)]
 pub struct KeyFolder {
     dir: PathBuf,
@@ -40,7 +41,7 @@ pub(super) struct RecordKey {
     pub(super) secret: Secret,
 }
 
-/// What became of a key that something was sealed with.
+/// The status of a key that something was encrypted with.
 pub(super) enum KeyStatus {
     Available(Arc<RecordKey>),
     Destroyed(Timestamp),
@@ -57,19 +58,20 @@ struct Wrapped {
     wrapped: String,
 }
 
-/// The line that stays of a key.
+/// The record of a destroyed key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyedKey {
-    /// Which key it was.
+    /// The key.
     pub key: String,
     /// When it was destroyed.
     pub at: Timestamp,
 }
 
 impl KeyFolder {
-    /// The keys in `dir`, which is made if there is none, under `wrapping`. Keys that lie under one of `earlier` are wrapped
-    /// anew. The platform's own key is made with the folder, and must be there if `used` says that something was sealed.
+    /// Opens the keys in `dir`, which is created if it does not exist, with the key `wrapping`. Keys encrypted with
+    /// one of `earlier` are encrypted again. The platform's key is created with the folder, and must exist if `used`
+    /// is true.
     ///
     /// # Errors
     /// [`Error::Refused`] when a key does not open, or the platform's is lost; [`Error::Unavailable`] for the disk's.
@@ -87,7 +89,7 @@ impl KeyFolder {
         }
         if used && folder.read("")?.is_none() {
             let why = format!(
-                "{}: the platform's record key is not there, but the store holds what it sealed; bring the folder of record keys back",
+                "{}: the platform's record key is missing, but the store has bodies encrypted with it; restore the folder of record keys",
                 folder.file("", "key").display()
             );
             return Err(Error::Refused { why });
@@ -96,9 +98,9 @@ impl KeyFolder {
         Ok(folder)
     }
 
-    /// The key that seals for `owner` from now on, made if there is none.
+    /// Returns the current key of `owner`, and creates it if it does not exist.
     pub(super) fn key(&self, owner: &str) -> Result<Arc<RecordKey>, Error> {
-        // It is looked for each time: another process may have destroyed it.
+        // Read each time, because another process may have destroyed it.
         let file = self.file(owner, "key");
         if let Some(known) = self.cached(owner).filter(|_| file.exists()) {
             return Ok(known);
@@ -108,7 +110,7 @@ impl KeyFolder {
                 Ok(self.cache(owner, key))
             }
             Some(_) => {
-                // Whoever destroyed it was killed between saying so and doing so.
+                // The process that destroyed it was killed after recording it and before removing the file.
                 erase(&file)?;
                 self.make(owner)
             }
@@ -116,7 +118,7 @@ impl KeyFolder {
         }
     }
 
-    /// What became of the key `id` of `owner`.
+    /// Returns the status of the key `id` of `owner`.
     pub(super) fn status(&self, owner: &str, id: KeyId) -> Result<KeyStatus, Error> {
         if let Some(known) = self.cached(owner)
             && known.id == id
@@ -133,11 +135,11 @@ impl KeyFolder {
         })
     }
 
-    /// Destroys the key of `owner`: what it sealed opens for nobody any more. Says which keys of this owner were destroyed
-    /// so far, in order; safe to repeat, and when there is none. That it is so is written down first.
+    /// Destroys the key of `owner`: its bodies cannot be decrypted any more. Returns the destroyed keys of this owner
+    /// so far, in order. Safe to repeat, and without a key. The destruction is recorded before the file is removed.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for the platform's own key, [`Error::Unavailable`] for the disk's.
+    /// Returns [`Error::Invalid`] for the platform's key, [`Error::Unavailable`] if the disk fails.
     pub fn destroy(&self, owner: &str, at: Timestamp) -> Result<Vec<DestroyedKey>, Error> {
         if owner.is_empty() {
             return Err(Error::Invalid { what: "the platform's own record key is never destroyed".into() });
@@ -219,7 +221,7 @@ impl KeyFolder {
         sync(&self.dir)
     }
 
-    /// Writes a file of its own, on disk when this returns.
+    /// Writes a new file, which is on disk when this returns.
     fn write<T: Serialize>(&self, content: &T) -> Result<PathBuf, Error> {
         let name = random::name().map_err(|why| Error::Unavailable { why })?;
         let path = self.dir.join(format!("{name}.new"));
@@ -233,7 +235,7 @@ impl KeyFolder {
     }
 }
 
-/// The owner's name where a file may be called so, else its digest.
+/// Returns the owner's name if it is a valid file name, otherwise its digest.
 fn file_name(owner: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if owner.len() <= 100 && owner.chars().all(plain) && owner != PLATFORM {
@@ -269,7 +271,7 @@ fn parsed<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, Error> {
     }
 }
 
-/// Overwrites a file before it goes. What a disk keeps elsewhere of it is still wrapped by the platform's key.
+/// Overwrites a file before it is removed. Other copies on the disk are still encrypted with the platform's key.
 fn erase(file: &Path) -> Result<(), Error> {
     let overwritten = OpenOptions::new().write(true).open(file).and_then(|mut open| {
         let length = usize::try_from(open.metadata()?.len()).unwrap_or_default();

@@ -1,9 +1,10 @@
-//! A store whose bodies are sealed: readable with the record key of whom they are about, and with it destroyed by nobody.
+//! A store with encrypted bodies: readable only with the record key of their tenant, and by no one after its
+//! destruction.
 //!
-//! [`Encrypted`] stands before any [`Store`] and passes everything on; what a body was is known to neither the disk, nor an
-//! export, nor a back-up. Sealed are the bodies of records and the details of their history, each under the key of the record's
-//! tenant, the bodies of its tasks too, and documents under the platform's,
-//! but for those that are pages of a record, which lie under the record's key. The columns that people search by stay as they are.
+//! [`Encrypted`] wraps any [`Store`]; neither the disk nor exports nor backups contain a plain body. Encrypted are
+//! the bodies of records, the details of their history and the bodies of their tasks, each with the key of the
+//! record's tenant. Documents are encrypted with the platform's key, except for pages of a record, which have the
+//! record's key. The columns for searches stay plain.
 
 mod cipher;
 mod key_folder;
@@ -31,33 +32,32 @@ use std::{
     time::Duration,
 };
 
-/// Says of a store that its bodies are sealed. Never sealed itself.
+/// Marks a store with encrypted bodies. Never encrypted itself.
 const NOTE: (&str, &str) = ("seal", "state");
-/// When the owners of so many executions are remembered, all are forgotten: those at work come back at once.
+/// The most execution owners cached. At this size the cache is cleared.
 const OWNERS_LIMIT: usize = 100_000;
 
-/// Whether something in `store` was sealed, so that it can only be used with its record keys.
+/// Returns true if something in `store` is encrypted, so that it needs its record keys.
 ///
 /// # Errors
-/// The store's.
+/// Returns the store's error.
 pub async fn is_encrypted(store: &dyn Store) -> Result<bool, Error> {
     Ok(store.document(&Key::new(NOTE.0, NOTE.1)).await?.is_some())
 }
 
-/// A store with sealed bodies, over one that does not know of it.
+/// Encrypts the bodies of an inner store.
 pub struct Encrypted<S: ?Sized> {
     inner: Arc<S>,
     keys: Arc<KeyFolder>,
     platform_workflows: BTreeSet<&'static str>,
     owners: Mutex<HashMap<ExecutionId, Arc<str>>>,
-    /// Whether the store says that it is sealed.
+    /// True if the store is marked as encrypted.
     noted: AtomicBool,
 }
 
 impl<S: Store + ?Sized> Encrypted<S> {
-    /// Seals what is written to `inner` from now on; what was written unsealed stays as it is, and is read. Executions of the
-    /// workflows in `platform_workflows` are the platform's own, whomever they are about: what must outlast a tenant.
-    ///
+    /// Encrypts new writes to `inner`. Plain bodies that exist stay and can be read. Executions of the workflows in
+    /// `platform_workflows` belong to the platform, whatever their tenant, because they must outlast it.
     pub fn new(
         inner: Arc<S>,
         keys: Arc<KeyFolder>,
@@ -81,7 +81,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
         }
     }
 
-    /// Whose key the history of an execution lies under. Entries without a record are the platform's.
+    /// Returns the owner of the key for the history of an execution. Entries without a record belong to the platform.
     async fn owner(&self, id: ExecutionId) -> Result<Arc<str>, Error> {
         if let Some(known) = lock_unpoisoned(&self.owners).get(&id) {
             return Ok(known.clone());
@@ -107,7 +107,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
         Ok(())
     }
 
-    /// The body as it was, or why it cannot be had.
+    /// Returns the plain body, or why it is not available.
     fn decrypt(&self, about: &str, body: Vec<u8>) -> Result<Result<Vec<u8>, Undecryptable>, Error> {
         let Some(envelope) = EncryptedBody::from_bytes(&body) else { return Ok(Ok(body)) };
         let envelope = envelope.map_err(|why| Error::Corrupt { what: about.into(), why })?;
@@ -125,7 +125,7 @@ impl<S: Store + ?Sized> Encrypted<S> {
         })
     }
 
-    /// The record with its body, or with what says why there is none: whoever reads it still learns its columns.
+    /// Returns the record with its body, or with a marker that contains the reason. The columns are always readable.
     fn decrypted_record(&self, mut record: Record) -> Result<Record, Error> {
         let body = self.decrypt(&about_record(record.id), record.body)?;
         record.body = body.unwrap_or_else(Undecryptable::into_body);
@@ -138,11 +138,11 @@ impl<S: Store + ?Sized> Encrypted<S> {
         Ok(entry)
     }
 
-    /// A task whose body cannot be opened for now is not handed on: it comes again when its lease has lapsed.
+    /// A task whose body cannot be opened for now is not delivered: it is delivered again when its lease has expired.
     fn decrypted_lease(&self, lease: Lease) -> Result<Option<Lease>, Error> {
         let task = self.decrypted_task(lease.task.clone())?;
         if let Some(Undecryptable { destroyed_at: None, .. }) = Undecryptable::from_body(&task.body) {
-            tracing::error!(task = %task.id, "the record key of a task is missing; bring the folder of record keys back");
+            tracing::error!(task = %task.id, "the record key of a task is missing; restore the folder of record keys");
             return Ok(None);
         }
         Ok(Some(Lease { task, ..lease }))
@@ -154,12 +154,12 @@ impl<S: Store + ?Sized> Encrypted<S> {
         Ok(task)
     }
 
-    /// Nothing stands in for a document: a decision that rests on it must not be taken.
+    /// A document has no marker: a decision that depends on it must fail.
     fn decrypted_document(&self, document: Document) -> Result<Document, Error> {
         let about = about_document(&document.key);
         match self.decrypt(&about, document.body)? {
             Ok(body) => Ok(Document { body, ..document }),
-            // What the page belonged to says the same; only its name is of use, to remove it.
+            // The record or document of the page has the same marker; only the page's name is needed, to remove it.
             Err(unopened) if execution_of(&document.key).is_some() => {
                 Ok(Document { body: unopened.into_body(), ..document })
             }

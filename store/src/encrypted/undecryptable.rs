@@ -1,4 +1,4 @@
-//! What stands in the place of a body that cannot be opened any more.
+//! The marker that replaces a body that cannot be decrypted any more.
 
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use std::fmt;
 /// How a marker begins as JSON; no execution does.
 const BEGINNING: &[u8] = br#"{"sealed":"#;
 
-/// Said in the place of the body of a record, or of the detail of a history entry, as `{"sealed": ..}`.
+/// Replaces the body of a record or the detail of a history entry, as `{"sealed": ..}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undecryptable {
-    /// For whom it was sealed; empty for the platform.
+    /// The owner of the key; empty for the platform.
     pub owner: String,
-    /// The key that it was sealed with.
+    /// The key.
     pub key: String,
-    /// When that key was destroyed; `None` if it is missing or does not fit, which is trouble.
+    /// When the key was destroyed; `None` if it is missing or wrong, which is an error.
     pub destroyed_at: Option<Timestamp>,
 }
 
@@ -25,10 +25,10 @@ struct Marker {
 }
 
 impl Undecryptable {
-    /// What is said of `body`, if it is not a body but says why there is none.
+    /// Parses `body` as a marker. Returns `None` for an ordinary body.
     #[must_use]
     pub fn from_body(body: &[u8]) -> Option<Self> {
-        // Looked at first: every body that is read comes by here.
+        // A quick check before parsing, because every body is checked.
         if !body.starts_with(BEGINNING) {
             return None;
         }

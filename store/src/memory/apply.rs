@@ -1,4 +1,4 @@
-//! What a commit checks, and what it changes once it holds.
+//! Checks and applies a commit.
 
 use super::{ActiveLease, State, TaskState};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl State {
-    /// The lease first: a late holder must hear that it is late, not be invited to decide again.
+    /// The lease is checked first: a late worker must get a lease error, not a conflict.
     pub(crate) fn check(&self, commit: &Commit) -> Result<(), Error> {
         if let Some(settle) = commit.settle {
             let grip = self.tasks.get(&settle.task).and_then(|held| held.lease.as_ref());
@@ -82,7 +82,7 @@ impl State {
         Receipt { sequence, revision, erased }
     }
 
-    /// Whether the record went too.
+    /// Returns true if the record was erased too.
     fn erase(&mut self, erase: &Erase) -> bool {
         let id = erase.execution;
         let of = (id, Sequence(0), 0)..=(id, Sequence(u64::MAX), u32::MAX);

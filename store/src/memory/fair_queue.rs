@@ -1,10 +1,10 @@
-//! Whose turn it is, told as plainly as it can be: by looking at everything.
+//! The fair queue in its simplest form: it examines all due tasks.
 
 use super::{State, TaskState};
 use crate::{TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is due, by whose it is.
+/// The due tasks by tenant.
 pub(super) type Due = BTreeMap<String, BTreeSet<(Timestamp, TaskId)>>;
 
 impl State {
@@ -20,7 +20,8 @@ impl State {
         self.records.get(&held.task.id.execution).map_or_else(String::new, |record| record.tenant.clone())
     }
 
-    /// Takes the next task out of `due`: of the tenant served longest ago, or among equals of the one that has waited longest.
+    /// Removes the next task from `due`: from the tenant whose last turn is the oldest, or among equals the oldest
+    /// task.
     pub(super) fn take_turn(&mut self, due: &mut Due) -> Option<TaskId> {
         let served = |tenant: &String| self.served.get(tenant).copied().unwrap_or(0);
         let firsts = due.iter().filter_map(|(tenant, tasks)| {

@@ -1,8 +1,8 @@
-//! The reference semantics of a store: plain maps under one mutex, kept by nothing but memory.
+//! The reference semantics of a store: plain maps under one mutex, only in memory.
 //!
-//! Tests and dry runs use it, and the embedded store is compared with it, so it shares no code with that one but
-//! the limits. The store on PostgreSQL decides by the same rules, on the rows that a batch touches. Invariant: a commit is
-//! checked completely before anything is changed.
+//! Tests and dry runs use it, and the embedded store is compared with it, so they share no code except the limits.
+//! The store on PostgreSQL decides by the same rules, on the rows that a batch touches. Invariant: a commit is
+//! checked completely before any change.
 
 mod apply;
 mod fair_queue;
@@ -20,15 +20,15 @@ use std::{
     time::Duration,
 };
 
-/// A [`Store`] that forgets everything when it is dropped.
+/// A [`Store`] that loses everything when it is dropped.
 #[derive(Default)]
 pub struct Memory {
     state: Mutex<State>,
-    /// The longest body that it takes, in bytes, if that is less than a store has to take.
+    /// The longest body, in bytes, if it is below the required limit.
     row_limit: Option<usize>,
 }
 
-/// What a commit is decided on and changes. Also what other stores load a part of, to decide as this one does.
+/// The state that a commit reads and changes. Other stores load a part of it, to decide in the same way.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) sequence: Sequence,
@@ -58,7 +58,7 @@ pub(crate) struct ActiveLease {
 }
 
 impl TaskState {
-    /// When the task may be handed out (again).
+    /// When the task may be leased (again).
     pub(crate) fn available(&self) -> Timestamp {
         self.lease.as_ref().map_or(self.task.due, |grip| grip.until.max(self.task.due))
     }
@@ -75,7 +75,7 @@ impl Memory {
         Self::default()
     }
 
-    /// An empty store that refuses longer bodies than `bytes`, for tests of what is stored as pages.
+    /// Creates an empty store that refuses bodies over `bytes`, for tests of pages.
     #[must_use]
     pub fn with_row_limit(bytes: usize) -> Self {
         Self { row_limit: Some(bytes), ..Self::default() }
@@ -147,7 +147,7 @@ impl Store for Memory {
         Ok(page(records.filter(|record| filter.accepts(record)).cloned(), limit, |record| record.id))
     }
 
-    /// Looks at all of them: the meaning of a search, without an index.
+    /// Examines all records: the meaning of a search, without an index.
     async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error> {
         let state = self.state();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -2,10 +2,10 @@
 
 use crate::{Entry, Epoch, ExecutionId, Put, Read, Record, Revision, Sequence, Task, TaskId};
 
-/// A change, applied whole or not at all. Empty parts change nothing.
+/// A change, applied completely or not at all. Empty parts change nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// The execution's next version.
+    /// The next version of the execution.
     pub record: Option<Write>,
     /// Documents that must still be as they were read.
     pub reads: Vec<Read>,
@@ -13,27 +13,27 @@ pub struct Commit {
     pub documents: Vec<Put>,
     /// History to append.
     pub journal: Vec<Entry>,
-    /// Work to add, or to move to another moment.
+    /// Work to add, or to move to another time.
     pub schedule: Vec<Task>,
-    /// Work that is no longer wanted; names that do not exist are passed over.
+    /// Work that is no longer needed; names that do not exist are ignored.
     pub retire: Vec<TaskId>,
     /// The leased work that this commit concludes.
     pub settle: Option<Settle>,
-    /// A finished execution to forget, or a part of its history.
+    /// A finished execution to erase, or a part of its history.
     pub erase: Option<Erase>,
 }
 
-/// The removal of a finished execution: its oldest history entries, and once none is left its record too.
+/// The removal of a finished execution: its oldest history entries, and with the last of them its record.
 ///
-/// Long histories go in several commits, each of which may be the last: the record goes with the last of its entries and
-/// not before, so that whoever is interrupted finds it again. Documents and tasks are not touched.
+/// Long histories need several commits. The record is removed only with the last entry, so that the next run finds an
+/// interrupted erasure. Documents and tasks are not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erase {
-    /// Which one; a commit that also writes its record, or adds to its history, is invalid.
+    /// The execution. A commit that also writes its record or adds to its history is invalid.
     pub execution: ExecutionId,
     /// The version of its record.
     pub expected: Revision,
-    /// Nothing after this commit is removed: an entry that stands later stays, and the record with it.
+    /// Entries after this commit are not removed, and then the record stays too.
     pub upto: Sequence,
     /// The most history entries that this commit removes; at most [`ERASE_LIMIT`](crate::ERASE_LIMIT).
     pub entries: usize,
@@ -57,13 +57,13 @@ pub struct Settle {
     pub epoch: Epoch,
 }
 
-/// What a commit became.
+/// The result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// Its place in the store's history; also the version of each document it wrote.
     pub sequence: Sequence,
     /// The record's new version, if it wrote one.
     pub revision: Option<Revision>,
-    /// Whether it removed a record.
+    /// True if it removed a record.
     pub erased: bool,
 }

@@ -59,7 +59,7 @@ impl CompositeKey {
         Self(format!("{key}/{part}"))
     }
 
-    /// Returns what the keys of all longer lists with these parts begin with.
+    /// Returns the common prefix of the keys of all longer lists with these parts.
     #[must_use]
     pub fn prefix(self) -> String {
         self.0 + "/"
@@ -104,7 +104,7 @@ mod tests {
         CompositeKey::of(&parts).into()
     }
 
-    /// Parts of separators, escapes and letters: short, so that two lists often look alike.
+    /// Parts of separators, escapes and letters: short, so that many lists are similar.
     fn parts() -> impl Strategy<Value = Vec<String>> {
         proptest::collection::vec("[/%2F5a]{0,4}", 1..5)
     }

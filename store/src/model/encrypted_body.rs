@@ -5,9 +5,9 @@
 use crate::hex::unhex;
 use std::fmt;
 
-/// Begins all sealed bytes. No JSON begins with it, and no UTF-8 either.
+/// The first bytes of an encrypted body. Neither JSON nor UTF-8 begins with them.
 const MAGIC: u8 = 0xFE;
-/// How what follows is laid out.
+/// The version of the layout.
 const VERSION: u8 = 1;
 /// Length of the nonce, in bytes.
 pub(crate) const NONCE: usize = 24;
@@ -47,7 +47,7 @@ pub(crate) struct EncryptedBody<'a> {
 }
 
 impl<'a> EncryptedBody<'a> {
-    /// `None` for bytes that were never sealed; an error for those that begin as if they were and are not.
+    /// Returns `None` for plain bytes, and an error for a damaged encrypted body.
     pub(crate) fn from_bytes(bytes: &'a [u8]) -> Option<Result<Self, String>> {
         (bytes.first() == Some(&MAGIC)).then(|| Self::parse(bytes))
     }
@@ -68,7 +68,7 @@ impl<'a> EncryptedBody<'a> {
     }
 }
 
-/// What sealing has added to these bytes; 0 if they are not sealed.
+/// Returns the bytes that encryption has added; 0 for plain bytes.
 pub(crate) fn overhead(bytes: &[u8]) -> usize {
     match EncryptedBody::from_bytes(bytes) {
         Some(Ok(body)) => body.head.len().saturating_add(NONCE + TAG),

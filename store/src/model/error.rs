@@ -1,35 +1,35 @@
-//! What can go wrong with a store, named by situation.
+//! The errors of a store, named by situation.
 
 use crate::{Epoch, ExecutionId, TaskId};
 
-/// At whom an error lies. Every answer to a caller follows from it, such as the status of HTTP.
+/// The origin of an error. It determines the answer to a caller, such as the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request itself: the same request is refused again.
+    /// The request: the same request is refused again.
     Caller,
-    /// Something has changed since it was read, or another holds it: the caller has to look again.
+    /// A conflict: the caller must read again.
     Conflict,
     /// The store, the database or the server cannot do it now: the same request may succeed later.
     Unavailable,
-    /// Something stored is broken, or this program is: an operator has to look.
+    /// Stored data or the program is broken: an operator must act.
     Server,
 }
 
 /// A refused or failed call of a [`Store`](crate::Store).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What the commit was decided on has changed since; load again and decide again.
+    /// The data that the commit was decided on has changed; load again and decide again.
     #[error("{what} has changed since it was read")]
     Conflict {
-        /// The record or document that moved on.
+        /// The changed record or document.
         what: String,
     },
     /// Another open execution holds the guard.
     #[error("{guard} is held by the open execution {holder}")]
     Busy {
-        /// The guard asked for.
+        /// The guard.
         guard: String,
-        /// Who holds it.
+        /// The execution that holds it.
         holder: ExecutionId,
     },
     /// The caller's lease has lapsed or passed to another holder; its result must be dropped.
@@ -45,7 +45,7 @@ pub enum Error {
     TooLarge {
         /// Which part.
         what: String,
-        /// Its size, in bytes.
+        /// The size, in bytes.
         size: usize,
         /// The limit, in bytes.
         limit: usize,
@@ -53,27 +53,27 @@ pub enum Error {
     /// A name breaks the rules for keys.
     #[error("{what}")]
     Invalid {
-        /// What is wrong with which name.
+        /// The name and the problem.
         what: String,
     },
-    /// There is no room on the disk; nothing was changed and nothing is lost.
+    /// The disk is full; nothing was changed and no data is lost.
     #[error("the store's disk is full: {what}")]
     Full {
-        /// How much is free, how much is wanted, and where.
+        /// The free and the needed space, and the folder.
         what: String,
     },
     /// The store cannot answer; whether a commit became durable is not known.
     #[error("the store is unavailable: {why}")]
     Unavailable {
-        /// What happened and what to do.
+        /// The cause and the remedy.
         why: String,
     },
-    /// Something stored cannot be read as what it should be.
+    /// Stored data cannot be read.
     #[error("{what} is unreadable: {why}")]
     Corrupt {
         /// Which record, document or file.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// The folder holds a store that must not be opened as it is.
@@ -85,13 +85,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Says at whom the error lies, and so whether the same call may succeed later.
+    /// Returns who caused the error, and so whether the same call may succeed later.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {
             Self::TooLarge { .. } | Self::Invalid { .. } => Fault::Caller,
             Self::Conflict { .. } | Self::Busy { .. } => Fault::Conflict,
-            // A lease that has passed on is the server's affair: whoever called it may call again.
+            // A lost lease is a matter of the server: its caller may try again.
             Self::Fenced { .. } | Self::Full { .. } | Self::Unavailable { .. } | Self::Refused { .. } => {
                 Fault::Unavailable
             }

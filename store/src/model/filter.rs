@@ -5,24 +5,24 @@ use crate::{Query, Record};
 /// Which executions to list; an empty filter lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this tenant.
+    /// The tenant.
     pub tenant: Option<String>,
-    /// Of this workflow.
+    /// The workflow.
     pub workflow: Option<String>,
-    /// In this state.
+    /// The state.
     pub state: Option<String>,
-    /// In this phase.
+    /// The phase.
     pub phase: Option<String>,
-    /// Parked for, or finished with, this reason.
+    /// The reason for parking, or the outcome.
     pub reason: Option<String>,
-    /// About this subject.
+    /// The subject.
     pub subject: Option<String>,
     /// Open (true) or finished (false).
     pub open: Option<bool>,
 }
 
 impl Filter {
-    /// Whether `record` is wanted.
+    /// Returns true if `record` matches.
     #[must_use]
     pub fn accepts(&self, record: &Record) -> bool {
         let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);

@@ -2,12 +2,12 @@
 
 use crate::{Histogram, Hold, Sequence};
 
-/// How a store is, for `/readyz` and `/metrics`. Sizes in bytes.
+/// The state of a store, for `/readyz` and `/metrics`. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// False when commits are refused or late; `problem` says why.
     pub writable: bool,
-    /// What is wrong and what to do, or `None`.
+    /// The problem and the remedy, or `None`.
     pub problem: Option<String>,
     /// Commits so far.
     pub sequence: Sequence,
@@ -21,18 +21,18 @@ pub struct Health {
     pub syncs: u64,
     /// Commits since the store was opened, so that `commits / syncs` is the mean group.
     pub commits: u64,
-    /// How often something was tried again since the store was opened, because a database did not take it.
+    /// The number of retries since the store was opened, because the database refused something.
     pub retries: u64,
-    /// Commits that the index has not taken over yet.
+    /// Commits that the index has not applied yet.
     pub index_lag: u64,
     /// Tasks waiting or leased.
     pub tasks: u64,
-    /// Since when and why no work is handed out.
+    /// The hold, while no work is leased.
     pub hold: Option<Hold>,
-    /// Free bytes of the volume that the store's folder is on, if it has one and that is known.
+    /// Free bytes of the volume of the store's folder, if there is one and they are known.
     pub free_bytes: Option<u64>,
-    /// Commits that were made durable with one sync. Without bounds where nothing is known of it.
+    /// Commits that were made durable with one sync. Without bounds if unknown.
     pub groups: Histogram,
-    /// How long the device took for a write and its sync, in seconds. Without bounds where nothing is known of it.
+    /// How long the device took for a write and its sync, in seconds. Without bounds if unknown.
     pub sync_seconds: Histogram,
 }

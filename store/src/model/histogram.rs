@@ -1,16 +1,16 @@
-//! How often values of some size came up, for `/metrics`.
+//! A histogram for `/metrics`.
 
-/// Counts values by how large they are. Without bounds nothing is counted.
+/// Counts values by size. Without bounds nothing is counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is beyond them all.
+    /// One for each bound, and one for larger values.
     counts: Vec<u64>,
     sum: f64,
 }
 
 impl Histogram {
-    /// Nothing yet, between `bounds`, which grow.
+    /// Creates an empty histogram with these ascending `bounds`.
     #[cfg(any(feature = "embedded", test))]
     pub(crate) fn between(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len().saturating_add(1)], sum: 0.0 }
@@ -26,19 +26,20 @@ impl Histogram {
         }
     }
 
-    /// How many values came up, up to which bound and beyond the one before; the last is beyond all bounds.
+    /// Returns the buckets: the upper bound, and the number of values above the previous bound. The last bound is
+    /// infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         bounds.zip(self.counts.iter().copied())
     }
 
-    /// How many values came up.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Their sum.
+    /// Returns their sum.
     #[must_use]
     pub fn sum(&self) -> f64 {
         self.sum

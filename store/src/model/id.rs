@@ -1,4 +1,4 @@
-//! Identities, counters and instants, each a type of its own so that none passes for another.
+//! Ids, counters and times. Each is a separate type, so that they cannot be confused.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time::Duration};
@@ -15,14 +15,14 @@ impl Timestamp {
         Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long this instant lies past `earlier`; zero if it does not.
+    /// Returns the time since `earlier`, or zero if this instant is before it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns true if this instant is less than `span` away from `now`, before or after it. What was noted by a clock that was ahead is
-    /// not recent once that clock is set back.
+    /// Returns true if this instant is less than `span` away from `now`, before or after it. So an instant from a
+    /// clock that was ahead is not recent after that clock is set back.
     #[must_use]
     pub fn is_recent(self, span: Duration, now: Self) -> bool {
         now.since(self) < span && self.since(now) < span
@@ -34,7 +34,7 @@ impl Timestamp {
 pub struct ExecutionId(Uuid);
 
 impl ExecutionId {
-    /// An id for an execution requested at `at`, told apart from its contemporaries by `random`.
+    /// Creates an id for an execution requested at `at`; `random` makes it unique.
     #[must_use]
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Builder::from_unix_timestamp_millis(at.0, &random).into_uuid())
@@ -53,7 +53,7 @@ impl ExecutionId {
         self.0.as_u128().checked_add(1).map(|next| Self(Uuid::from_u128(next)))
     }
 
-    /// The moment within the id: when it was asked for.
+    /// Returns the time within the id: the time of the request.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         let [a, b, c, d, e, f, ..] = *self.0.as_bytes();
@@ -92,7 +92,7 @@ impl fmt::Display for ExecutionId {
     }
 }
 
-/// A text that should name an execution and does not.
+/// An invalid execution id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an execution id: expected a UUID such as 019a9f3c-5b1e-7c3a-9d1e-0123456789ab")]
 pub struct ParseIdError(String);
@@ -123,12 +123,12 @@ impl fmt::Display for Revision {
     }
 }
 
-/// Counts the commits of a whole store, from 1. A document's version is the sequence of the commit that wrote it, so a
+/// Counts the commits of a store, from 1. A document's version is the sequence of the commit that wrote it, so a
 /// document deleted and made again is never mistaken for the old one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sequence(pub u64);
 
-/// A fencing token: grows with every lease a store hands out, over restarts too. Of two holders of one task, the one
+/// A fencing token: grows with every lease of a store, over restarts too. Of two holders of one task, the one
 /// with the smaller epoch is late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u64);

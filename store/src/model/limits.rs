@@ -1,4 +1,4 @@
-//! How large and how named the parts of a commit may be. Checked before anything is decided, by every store alike.
+//! The limits of sizes and names in a commit. Every store checks them before any decision.
 
 use super::encrypted_body;
 use crate::{Attributes, COLUMNS, Commit, Erase, Error, Key};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 pub const BODY_LIMIT: usize = 256 << 10;
 /// The largest commit, in bytes, as [`Commit`] is measured here: its bodies, its texts and [`PART_BYTES`] per part.
 pub const COMMIT_LIMIT: usize = 32 << 20;
-/// What each part of a commit counts for beside its bodies and texts, in bytes.
+/// The size of each part of a commit in addition to its bodies and texts, in bytes.
 pub const PART_BYTES: usize = 64;
 /// The longest name that becomes part of a key (a guard, tenant, collection, document id or attribute), in bytes.
 pub const NAME_LIMIT: usize = 1024;
@@ -20,7 +20,7 @@ pub const ERASE_LIMIT: usize = 1_000;
 /// The most values that the attributes of a record may have together.
 pub const ATTRIBUTES_LIMIT: usize = 64;
 
-/// Refuses what breaks a limit or a rule for names; otherwise says how much `commit` counts for, in bytes.
+/// Refuses a commit that breaks a limit or a rule for names. Returns the size of `commit`, in bytes.
 pub(crate) fn check(commit: &Commit) -> Result<usize, Error> {
     let mut sum = Sum(PART_BYTES);
     if let Some(write) = &commit.record {
@@ -89,7 +89,9 @@ fn check_erase(commit: &Commit, erase: &Erase) -> Result<(), Error> {
         });
     }
     if erase.entries == 0 {
-        return Err(Error::Invalid { what: "erasing no entries at a time would never end".into() });
+        return Err(Error::Invalid {
+            what: "an erasure of 0 entries would never end; use at least 1".into(),
+        });
     }
     within(|| "the history entries to erase at once".into(), erase.entries, ERASE_LIMIT)
 }
@@ -124,7 +126,7 @@ fn within(what: impl FnOnce() -> String, size: usize, limit: usize) -> Result<()
     if size > limit { Err(Error::TooLarge { what: what(), size, limit }) } else { Ok(()) }
 }
 
-/// The length of a body as limits see it, in bytes: what sealing adds does not count.
+/// Returns the length of a body for limits, in bytes, without the overhead of encryption.
 pub(crate) fn measured(body: &[u8]) -> usize {
     body.len().saturating_sub(encrypted_body::overhead(body))
 }

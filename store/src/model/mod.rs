@@ -1,4 +1,5 @@
-//! What a store keeps and promises: identities, records, commits, queries, limits, errors and the [`Store`](crate::Store) trait.
+//! The interface of a store: identities, records, commits, queries, limits, errors and the [`Store`](crate::Store)
+//! trait.
 //!
 //! Called by every implementation. Invariant: no input or output, and no dependence on an implementation.
 

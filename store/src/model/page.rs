@@ -2,12 +2,12 @@
 
 use crate::{Entry, Sequence};
 
-/// A part of a list, and where the next part begins.
+/// A part of a list, and the cursor of the next part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T, C> {
     /// The items, in order.
     pub items: Vec<T>,
-    /// Pass it as `after` to go on; `None` at the end.
+    /// The `after` of the next call; `None` at the end.
     pub next: Option<C>,
 }
 

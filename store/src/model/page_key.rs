@@ -1,6 +1,6 @@
 //! The names of the pages of large bodies, see `paged`.
 //!
-//! They are here because [`encrypted`](crate::encrypted) seals a page of a record with the key of that record.
+//! They are here because [`encrypted`](crate::encrypted) encrypts a page of a record with the key of that record.
 
 use crate::{ExecutionId, Key};
 
@@ -9,7 +9,7 @@ pub const PAGES: &str = "pages";
 /// How the ids of the pages of records begin; the execution follows, and a slash.
 pub(crate) const PAGES_OF_RECORD: &str = "record/";
 
-/// The execution whose record a page is a part of; `None` for pages of documents, and for documents that are no pages.
+/// Returns the execution whose record a page is a part of, or `None` for other documents.
 pub(crate) fn execution_of(key: &Key) -> Option<ExecutionId> {
     if key.collection != PAGES {
         return None;

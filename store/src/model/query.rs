@@ -1,11 +1,11 @@
-//! What is looked for among executions, and whether a record is it.
+//! Queries over executions.
 //!
-//! A query speaks of a record's columns and attributes by name. What the names mean is the engine's affair; its language for
-//! people is in `docs/search.md`. [`Query::accepts`] is the meaning; an index may only make the answer quicker.
+//! A query names a record's columns and attributes. The engine defines their meaning; `docs/search.md` describes its
+//! filter language. [`Query::accepts`] is the meaning; an index only speeds it up.
 
 use crate::{ExecutionId, Record, Timestamp};
 
-/// The columns a query can name; no attribute bears such a name.
+/// The columns a query can name; no attribute has such a name.
 pub const COLUMNS: &[&str] =
     &["tenant", "workflow", "state", "phase", "reason", "subject", "requested_by", "open"];
 
@@ -24,14 +24,14 @@ pub enum Query {
     Is {
         /// A column or an attribute.
         field: String,
-        /// The value, letter by letter.
+        /// The exact value.
         value: String,
     },
     /// A value of the field begins with this.
     StartsWith {
         /// A column or an attribute.
         field: String,
-        /// The beginning, letter by letter.
+        /// The exact prefix.
         with: String,
     },
     /// The field has a value that is not empty.
@@ -39,29 +39,29 @@ pub enum Query {
         /// A column or an attribute.
         field: String,
     },
-    /// It was asked for at `from` or later and before `until`, by the moment within its id.
+    /// The execution was requested at `from` or later and before `until`, by the time in its id.
     CreatedBetween {
         /// The first moment.
         from: Timestamp,
-        /// The first moment that is too late.
+        /// The end, exclusive.
         until: Timestamp,
     },
     /// It was last committed at `from` or later and before `until`.
     UpdatedBetween {
         /// The first moment.
         from: Timestamp,
-        /// The first moment that is too late.
+        /// The end, exclusive.
         until: Timestamp,
     },
 }
 
 impl Query {
-    /// That `field` has `value`.
+    /// Returns the condition that `field` has `value`.
     pub fn is(field: impl Into<String>, value: impl Into<String>) -> Self {
         Self::Is { field: field.into(), value: value.into() }
     }
 
-    /// That this and `other` hold.
+    /// Returns the condition that this and `other` are true.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -74,7 +74,7 @@ impl Query {
         }
     }
 
-    /// Whether `record` is wanted.
+    /// Returns true if `record` matches.
     #[must_use]
     pub fn accepts(&self, record: &Record) -> bool {
         match self {
@@ -109,13 +109,13 @@ fn values<'a>(record: &'a Record, field: &str) -> Box<dyn Iterator<Item = &'a st
     Box::new(std::iter::once(column.as_str()))
 }
 
-/// A page of what was found.
+/// A page of search results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The records, by id (oldest first).
     pub items: Vec<Record>,
-    /// Pass it as `after` to go on; `None` at the end.
+    /// The `after` of the next call; `None` at the end.
     pub next: Option<ExecutionId>,
-    /// The page ended because so much had been looked at, not because it was full; there may be more behind `next`.
+    /// True if the page ended at the limit of examined records; there may be more after `next`.
     pub partial: bool,
 }

@@ -1,4 +1,4 @@
-//! What a store keeps. Bodies are opaque bytes here; the fields beside them are what people query.
+//! The data of a store. Bodies are opaque bytes here; the other fields can be searched.
 
 use crate::{Epoch, ExecutionId, Revision, Sequence, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use std::{
     fmt,
 };
 
-/// What a record can be found by beside its columns: the values of each field, in order.
+/// The attributes of a record for searches, in addition to its columns: the values of each field, in order.
 pub type Attributes = BTreeMap<String, BTreeSet<String>>;
 
-/// One execution as it stands: the columns people filter by, and its body.
+/// An execution: the columns for searches, and its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Names it.
@@ -21,13 +21,13 @@ pub struct Record {
     pub workflow: String,
     /// The schema of `body`, counted by the workflow.
     pub schema: u32,
-    /// Whose it is; empty for the platform's own.
+    /// The tenant; empty for the platform.
     pub tenant: String,
-    /// What it is about, such as `tenant/acme`.
+    /// The subject, such as `tenant/acme`.
     pub subject: String,
     /// While the record is open, no other open record may hold the same guard.
     pub guard: Option<String>,
-    /// Where it stands, by the state's name.
+    /// The name of the state.
     pub state: String,
     /// `forward`, `compensating`, `parked`, `paused` or `finished`.
     pub phase: String,
@@ -35,20 +35,20 @@ pub struct Record {
     pub reason: Option<String>,
     /// False once it has finished.
     pub open: bool,
-    /// Who asked for it.
+    /// The requester.
     pub requested_by: String,
-    /// When it was asked for.
+    /// The time of the request.
     pub created_at: Timestamp,
     /// When it was last committed.
     pub updated_at: Timestamp,
-    /// What else it can be found by. Names are lower-case letters and `_`, and none of the columns above.
+    /// Additional search attributes. Names are lower-case letters and `_`, and differ from the columns above.
     #[serde(default, skip_serializing_if = "Attributes::is_empty")]
     pub attributes: Attributes,
     /// The execution itself, encoded by the engine (JSON, UTF-8).
     pub body: Vec<u8>,
 }
 
-/// One line of an execution's history: what happened, by whom, and from where to where it led.
+/// One entry of an execution's history: the event, its actor, and the states before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its place in the store's history, set by the store; entries of one commit share it and keep their order.
@@ -57,9 +57,9 @@ pub struct Entry {
     pub execution: ExecutionId,
     /// When, by the engine's clock.
     pub at: Timestamp,
-    /// Who: a person, a key, or `engine`.
+    /// The actor: a person, a key, or `engine`.
     pub actor: String,
-    /// What: the event's name, such as `settled` or `approved`.
+    /// The name of the event, such as `settled` or `approved`.
     pub event: String,
     /// The state before.
     pub from: String,
@@ -76,7 +76,7 @@ pub struct TaskId {
     pub execution: ExecutionId,
     /// Counts the states the execution has entered.
     pub visit: u32,
-    /// Tells the visit's tasks apart.
+    /// Distinguishes the tasks of a visit.
     pub slot: u32,
 }
 
@@ -91,9 +91,9 @@ impl fmt::Display for TaskId {
 pub struct Task {
     /// Names it; scheduling the same name again replaces `due` and `body` and leaves a lease as it is.
     pub id: TaskId,
-    /// Not to be leased before.
+    /// The earliest time of a lease.
     pub due: Timestamp,
-    /// What to do, encoded by the engine.
+    /// The work, encoded by the engine.
     pub body: Vec<u8>,
 }
 
@@ -102,14 +102,14 @@ pub struct Task {
 pub struct Lease {
     /// The work.
     pub task: Task,
-    /// Who holds it.
+    /// The holder.
     pub holder: String,
-    /// Presented with every write about the task.
+    /// Required for every write about the task.
     pub epoch: Epoch,
-    /// How often the task has been handed out since it was scheduled, this time included: above 1, an earlier holder
-    /// may have done the work and died before it could say so.
+    /// How often the task has been delivered since it was scheduled, including this lease. Above 1, an earlier holder
+    /// may have done the work and crashed before its commit.
     pub deliveries: u32,
-    /// When it lapses unless renewed.
+    /// When it expires unless renewed.
     pub until: Timestamp,
 }
 
@@ -142,7 +142,7 @@ pub struct Document {
     pub key: Key,
     /// The commit that wrote it.
     pub version: Sequence,
-    /// Its content (JSON, UTF-8).
+    /// The content (JSON, UTF-8).
     pub body: Vec<u8>,
 }
 
@@ -151,11 +151,11 @@ pub struct Document {
 pub struct Put {
     /// Which one.
     pub key: Key,
-    /// Its new content, or `None` to delete it.
+    /// The new content, or `None` to delete it.
     pub body: Option<Vec<u8>>,
 }
 
-/// A document as a decision saw it; the commit that acts on the decision holds only while this is still so.
+/// A document version that a decision read. The commit of the decision is applied only if the version is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Read {
     /// Which one.

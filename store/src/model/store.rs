@@ -7,10 +7,10 @@ use crate::{
 use async_trait::async_trait;
 use std::time::Duration;
 
-/// How many records one page of [`Store::search`] looks at, at the most.
+/// The most records that one page of [`Store::search`] examines.
 pub const SEARCH_SCAN_LIMIT: usize = 1_000;
 
-/// A durable, shared memory of executions and documents.
+/// Durable, shared storage of executions and documents.
 ///
 /// # Guarantees
 /// An implementor promises, and [`conformance`](crate::conformance) checks:
@@ -21,14 +21,16 @@ pub const SEARCH_SCAN_LIMIT: usize = 1_000;
 /// - At most one unexpired lease exists per task, and epochs only grow.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Applies `commit` if all its conditions hold.
+    /// Applies `commit` if all its conditions are true.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the record or a read document has moved on, [`Error::Invalid`] when what is to be erased is
-    /// open, [`Error::Fenced`] when the settled task is
-    /// not held under that epoch, [`Error::Busy`] when another open record holds the guard, [`Error::TooLarge`] past a
-    /// documented limit, [`Error::Full`] when the disk has no room, [`Error::Unavailable`] when it cannot be known
-    /// whether the change is durable.
+    /// - [`Error::Conflict`]: the record or a read document has changed.
+    /// - [`Error::Invalid`]: the execution to erase is open.
+    /// - [`Error::Fenced`]: the settled task is not leased with that epoch.
+    /// - [`Error::Busy`]: another open record has the guard.
+    /// - [`Error::TooLarge`]: a documented limit is exceeded.
+    /// - [`Error::Full`]: the disk is full.
+    /// - [`Error::Unavailable`]: it is unknown whether the change is durable.
     async fn commit(&self, commit: Commit) -> Result<Receipt, Error>;
 
     /// The record of `id`, or `None`.
@@ -45,13 +47,13 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Entry, (Sequence, u32)>, Error>;
 
-    /// Up to `limit` history entries of all executions in the order of commits, each with its place within its commit,
-    /// beginning after `after`. What is committed later stands later: whoever has read up to an entry has missed none before it.
-    /// Entries written by versions of Tenure that kept no such order are not among them.
+    /// Returns up to `limit` history entries of all executions in the order of commits, each with its place within
+    /// its commit, beginning after `after`. Later commits come later, so a reader that has read up to an entry has
+    /// missed none before it. Entries of versions of Tenure without that order are not included.
     async fn history(&self, after: Option<(Sequence, u32)>, limit: usize) -> Result<History, Error>;
 
     /// Up to `limit` records that `filter` accepts, by id (oldest first), beginning after `after`. A record that
-    /// cannot be read is passed over and reported by [`Store::unreadable`].
+    /// cannot be read is skipped and reported by [`Store::unreadable`].
     async fn list(
         &self,
         filter: &Filter,
@@ -59,9 +61,9 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Record, ExecutionId>, Error>;
 
-    /// Up to `limit` records that `query` accepts, by id (oldest first), beginning after `after`. A store may end a page
-    /// early, as `partial`, once it has looked at [`SEARCH_SCAN_LIMIT`] records; it then goes on from `next`. What is said of
-    /// [`Store::list`] and of unreadable records holds here.
+    /// Returns up to `limit` records that match `query`, by id (oldest first), beginning after `after`. A store may
+    /// end a page early, as `partial`, once it has examined [`SEARCH_SCAN_LIMIT`] records; the next page continues
+    /// from `next`. Unreadable records are handled as in [`Store::list`].
     async fn search(&self, query: &Query, after: Option<ExecutionId>, limit: usize) -> Result<Found, Error>;
 
     /// Executions whose record exists but cannot be decoded, each with the reason.
@@ -70,7 +72,8 @@ pub trait Store: Send + Sync + 'static {
     /// The document of `key`, or `None`.
     async fn document(&self, key: &Key) -> Result<Option<Document>, Error>;
 
-    /// The documents of `keys`, in their order. Not of one moment: a decision makes each of them a condition of its commit.
+    /// Returns the documents of `keys`, in their order. They may be of different moments: a decision makes each a
+    /// condition of its commit.
     async fn documents_of(&self, keys: &[Key]) -> Result<Vec<Option<Document>>, Error> {
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -89,12 +92,14 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Document, String>, Error>;
 
-    /// Hands out up to `limit` tasks that are due at `now` and not leased, each for `ttl`.
+    /// Leases up to `limit` tasks that are due at `now` and not leased, each for `ttl`.
     ///
-    /// Tenants take turns: the next one goes to the tenant that was served longest ago, by this store since it was opened,
-    /// and is its earliest. So with `k` tenants that have something due, each gets one of any `k` in a row, whatever the
-    /// others have waiting. A store that processes share, with a backlog, hands out before all else what a process that is
-    /// gone had begun: its tenant has had that turn. A task belongs to the tenant of its execution's record; while there is none, to nobody's share.
+    /// Tenants take turns: the next task is the earliest one of the tenant that was served longest ago by this store
+    /// since it was opened. So with `k` tenants that have due tasks, each gets one of any `k` in a row, whatever the
+    /// others have waiting. If processes share a store and there is a backlog, tasks of a crashed process are leased
+    /// before others: their tenant already had that turn. A task belongs to the tenant of its execution's record;
+    /// without a record,
+    /// it has no tenant.
     async fn lease(
         &self,
         holder: &str,
@@ -103,50 +108,51 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Lease>, Error>;
 
-    /// Hands out the one task whose turn it is, as [`Store::lease`] would, if that takes neither a disk nor a network. `None` where it
-    /// would, and where nothing is due. For whoever has just finished one, and goes on without being told to.
+    /// Leases the next task as [`Store::lease`] does, if that needs neither a disk nor a network. Otherwise, and if
+    /// nothing is due, returns `None`. For a worker that has just finished a task and continues.
     fn lease_from_memory(&self, _holder: &str, _now: Timestamp, _ttl: Duration) -> Option<Lease> {
         None
     }
 
-    /// Prolongs a lease until `until`.
+    /// Renews a lease until `until`.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when the task is no longer held under `epoch`.
+    /// Returns [`Error::Fenced`] if the task is no longer leased with `epoch`.
     async fn renew(&self, task: TaskId, epoch: Epoch, until: Timestamp) -> Result<(), Error>;
 
-    /// Hands a task back undone, to be leased again at `due`, as if it had been handed out `deliveries` times so far.
-    /// Passes over a task that is not held under `epoch`.
+    /// Returns a task undone, to be leased again at `due`, with `deliveries` as its delivery count. Ignores a task
+    /// that is not leased with `epoch`.
     async fn release(&self, task: TaskId, epoch: Epoch, due: Timestamp, deliveries: u32)
     -> Result<(), Error>;
 
-    /// Makes a task that nobody holds due at `due`, if it would be due later. Says whether there is such a task. Not kept
-    /// over a restart, any more than a release is.
+    /// Makes an unleased task due at `due`, if it would be due later. Returns false if there is no such task. A
+    /// restart discards the change, as for a release.
     async fn hasten(&self, task: TaskId, due: Timestamp) -> Result<bool, Error>;
 
     /// The tasks of one execution, by id.
     async fn tasks(&self, id: ExecutionId) -> Result<Vec<Task>, Error>;
 
-    /// When the next task falls due or the next lease lapses; `None` when there is neither, and while the store is held.
+    /// Returns when the next task becomes due or the next lease expires; `None` if there is neither, or the store is
+    /// held.
     async fn next_due(&self) -> Result<Option<Timestamp>, Error>;
 
-    /// Hands out no work from here on, to whomever, until [`Store::unhold`]; leases that stand may be used until they lapse. All
-    /// tasks that there are count as handed out at least once. A store that is held stays as it was held first.
+    /// Leases no more work, for any caller, until [`Store::unhold`]. Existing leases may be used until they expire.
+    /// All tasks count as delivered at least once. A store that is already held keeps its first hold.
     async fn hold(&self, hold: Hold) -> Result<(), Error>;
 
-    /// Since when and why the store hands out no work, or `None`.
+    /// Returns the hold, or `None`.
     async fn current_hold(&self) -> Result<Option<Hold>, Error>;
 
-    /// Ends the hold that began at `since`. Says whether there was such a one.
+    /// Ends the hold that began at `since`. Returns false if there is no such hold.
     async fn unhold(&self, since: Timestamp) -> Result<bool, Error>;
 
-    /// Comes back when another process may have added work, or moved it; never, where there is no other process. Some
-    /// of what others do may be missed, so [`Store::next_due`] is to be asked at intervals as well.
+    /// Returns when another process may have added or moved work; never returns without another process. Some changes
+    /// may be missed, so [`Store::next_due`] must also be called at intervals.
     async fn wait_for_changes(&self) {
         std::future::pending().await
     }
 
-    /// How the store is.
+    /// Returns the state of the store.
     async fn health(&self) -> Health;
 
     /// Returns true if large bodies are stored as pages.

@@ -1,6 +1,6 @@
-//! What a paged store remembers: which bodies are paged, at which version, and the content of pages.
+//! The cache of a paged store: which bodies are paged, at which version, and the content of pages.
 //!
-//! Only a shortcut: what is not remembered is read. A page is recognised by its digest, so a stale one is never used.
+//! It only saves reads. A page is verified by its digest, so a stale one is never used.
 
 use super::head::{Head, Owner, OwnerRef};
 use crate::{Key, sync::lock_unpoisoned};
@@ -10,11 +10,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// When so many bodies are remembered, all are forgotten.
+/// The most bodies cached. At this size the cache is cleared.
 const BODIES_LIMIT: usize = 262_144;
-/// The same of heads.
+/// The most heads cached.
 const HEADS_LIMIT: usize = 16_384;
-/// When so many bytes of pages are remembered, all are forgotten.
+/// The most bytes of pages cached. At this size the cache is cleared.
 const PAGES_LIMIT: usize = 64 << 20;
 
 /// A stored body at one version: its head, or that it is not paged.
@@ -23,8 +23,8 @@ pub(super) type Stored = (u64, Option<Arc<Head>>);
 #[derive(Default)]
 pub(super) struct Cache {
     hasher: RandomState,
-    /// The versions of bodies that are not paged, by a hash of their owners. Two owners with one hash would have to share a version too,
-    /// and even then no more would come of it than pages that stay.
+    /// The versions of bodies that are not paged, by a hash of their owners. A hash collision with the same version
+    /// would at worst leave unused pages behind.
     plain: Mutex<HashMap<u64, u64>>,
     heads: Mutex<HashMap<Owner, (u64, Arc<Head>)>>,
     pages: Mutex<CachedPages>,
@@ -37,12 +37,12 @@ struct CachedPages {
 }
 
 impl Cache {
-    /// What [`Cache::insert_hashed`] remembers `owner` by.
+    /// The cache key of `owner` in [`Cache::insert_hashed`].
     pub(super) fn hash(&self, owner: OwnerRef<'_>) -> u64 {
         self.hasher.hash_one(owner)
     }
 
-    /// Remembers that the body of `owner` is stored as it is.
+    /// Records that the body of `owner` is not paged.
     pub(super) fn insert_plain(&self, owner: OwnerRef<'_>, version: u64) {
         self.insert_hashed(self.hash(owner), version);
     }
@@ -78,7 +78,7 @@ impl Cache {
         lock_unpoisoned(&self.plain).remove(&self.hash(owner));
     }
 
-    /// The version at which the body of `owner` was last seen, if it is not paged.
+    /// Returns the version at which the body of `owner` was last seen, if it is not paged.
     pub(super) fn plain(&self, owner: OwnerRef<'_>) -> Option<u64> {
         lock_unpoisoned(&self.plain).get(&self.hash(owner)).copied()
     }

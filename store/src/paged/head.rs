@@ -1,4 +1,4 @@
-//! The head of a paged body: what is stored in the place of the body, and names its pages.
+//! The head of a paged body: it is stored instead of the body, and names its pages.
 
 use super::split::{Part, split_again};
 use crate::{
@@ -13,21 +13,21 @@ use std::{
     sync::Arc,
 };
 
-/// How a head begins as JSON. No execution and no document of the engine does.
+/// How a head begins as JSON. No execution and no document of the engine begins like this.
 const BEGINNING: &[u8] = br#"{"$paged":"#;
-/// How the head is laid out.
+/// The version of the layout.
 const VERSION: u32 = 1;
 /// The longest id of a document that becomes part of a page's id as it is, in bytes.
 const LONGEST_ID: usize = 640;
 
-/// What pages belong to.
+/// The owner of pages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     Record(ExecutionId),
     Document(Key),
 }
 
-/// The same, borrowed.
+/// A borrowed owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum OwnerRef<'a> {
     Record(ExecutionId),
@@ -42,7 +42,7 @@ impl Owner {
         }
     }
 
-    /// How the ids of its pages begin. Neither a collection nor the name of a page has a slash.
+    /// Returns the prefix of the ids of its pages. Neither a collection nor the name of a page has a slash.
     pub(super) fn prefix(&self) -> String {
         match self {
             Self::Record(id) => format!("{PAGES_OF_RECORD}{id}/"),
@@ -53,7 +53,7 @@ impl Owner {
         }
     }
 
-    /// What errors call it.
+    /// Describes it in errors.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Record(id) => format!("the record of {id}"),
@@ -110,7 +110,7 @@ pub(super) fn is_head(body: &[u8]) -> bool {
 }
 
 impl Head {
-    /// The head that `body` is; `None` if it is a body.
+    /// Parses `body` as a head. Returns `None` for an ordinary body.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for one that cannot be read.
@@ -128,13 +128,13 @@ impl Head {
         Ok(Some(marker.paged))
     }
 
-    /// As it is stored.
+    /// Encodes the head.
     pub(super) fn to_body(&self) -> Vec<u8> {
         serde_json::to_vec(&Marker { paged: self }).unwrap_or_default()
     }
 
-    /// Cuts `body` into pages; answers with the head, and the pages that `old` does not have. New ones are named after `base`, a
-    /// number that no earlier write of this owner has used. `content` is what the pages of `old` hold, if that is known.
+    /// Splits `body` into pages. Returns the head, and the pages that `old` does not have. New ones are named after `base`, a
+    /// number that no earlier write of this owner has used. `content` is the content of the pages of `old`, if it is cached.
     pub(super) fn from_pages<'a>(
         old: Option<&Self>,
         content: &[Arc<[u8]>],
@@ -169,7 +169,7 @@ impl Head {
         (head, added)
     }
 
-    /// The pages of `old` that `new` does not have.
+    /// Returns the pages of `old` that `new` does not have.
     pub(super) fn dropped(old: Option<&Self>, new: Option<&Self>) -> BTreeSet<PageRef> {
         let kept: BTreeSet<&PageRef> = new.into_iter().flat_map(|new| &new.pages).collect();
         let stored = old.into_iter().flat_map(|old| &old.pages);

@@ -1,11 +1,12 @@
-//! A store whose large bodies are stored as pages, so that no row grows with what a body holds.
+//! A store whose large bodies are stored as pages, so that the size of rows is bounded.
 //!
-//! [`paged`] stands before any [`Store`]. A body of a record or a document that is longer than [`INLINE_LIMIT`] is cut into pages of at most
-//! 48 KiB, each a document of the collection [`PAGES`], and its row holds a head with their names and digests. A commit writes the
-//! pages that have changed, and removes those that are no longer used, together with the head. Shorter bodies are stored as they
-//! are, and bodies of earlier versions are read as they are. `docs/adr/0031-large-bodies-are-stored-as-pages.md` has the format.
+//! [`paged`] wraps any [`Store`]. A body of a record or a document over [`INLINE_LIMIT`] is split into pages of at
+//! most 48 KiB, each a document of the collection [`PAGES`], and its row has a head with their names and digests. A
+//! commit writes the changed pages and removes unused ones together with the head. Shorter bodies are stored
+//! unchanged, and bodies of earlier versions can be read. `docs/adr/0031-large-bodies-are-stored-as-pages.md` has the
+//! format.
 //!
-//! Invariant: whoever reads through this store never sees a head, and whoever removes an owner removes its pages.
+//! Invariant: a reader of this store never sees a head, and the removal of an owner removes its pages.
 
 mod cache;
 mod head;
@@ -31,17 +32,17 @@ pub const INLINE_LIMIT: usize = 32 << 10;
 /// The longest body that is stored as pages, in bytes.
 pub const PAGED_LIMIT: usize = 24 << 20;
 
-/// `store` with large bodies stored as pages; itself if it does so already.
+/// Wraps `store` so that large bodies are stored as pages. Returns a store that does so already unchanged.
 #[must_use]
 pub fn paged(store: Arc<dyn Store>) -> Arc<dyn Store> {
     if store.is_paged() { store } else { Arc::new(Paged { inner: store, cache: Cache::default() }) }
 }
 
-/// What a call of the store under this one is waited for by. Calls that change nothing here hand it on: another future around it would
-/// be another allocation.
+/// The future of a call of the inner store. Calls that need no change return it directly, because another future
+/// around it would be another allocation.
 type Promise<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A store over one that knows of no pages.
+/// Wraps a store without pages.
 struct Paged {
     inner: Arc<dyn Store>,
     cache: Cache,

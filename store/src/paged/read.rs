@@ -1,7 +1,7 @@
-//! Reading: heads are replaced by the bodies that they stand for.
+//! Reads paged bodies: replaces heads by their bodies.
 //!
-//! A head and its pages are not read at one moment. A page that a later commit has removed, or written again, is noticed by its digest,
-//! and the row is read once more.
+//! A head and its pages are not read at one moment. If a later commit has removed or rewritten a page, its digest
+//! does not match, and the row is read again.
 
 use super::{
     PAGES, Paged,
@@ -10,9 +10,10 @@ use super::{
 use crate::{Document, Error, ExecutionId, Key, Page, Record};
 use std::sync::Arc;
 
-/// How often a row is read that changes while its pages are read.
+/// The tries to read a row that changes while its pages are read.
 const MAX_TRIES: usize = 16;
-/// The bytes of paged bodies in one answer of a list; a longer list goes on with its next page. One body is always answered.
+/// The most bytes of paged bodies in one answer of a list; a longer list continues on its next page. At least one
+/// body is returned.
 const LIST_BYTES: usize = 16 << 20;
 
 impl Paged {
@@ -54,7 +55,7 @@ impl Paged {
         limit: usize,
     ) -> Result<Page<Document, String>, Error> {
         for _ in 0..MAX_TRIES {
-            // All of it again after a change: what it shows is of one moment.
+            // Everything is read again after a change, so that the result is of one moment.
             let page = self.inner.documents(collection, prefix, after, limit).await?;
             if collection == PAGES || !page.items.iter().any(|document| is_head(&document.body)) {
                 return Ok(page);
@@ -94,8 +95,8 @@ impl Paged {
         Ok(Some(whole))
     }
 
-    /// The records with their bodies, and after which of them the list has to go on because they are large. A record that cannot be read
-    /// is passed over, and one that is gone.
+    /// Returns the records with their bodies, and the record after which the list must continue because of their
+    /// size. Unreadable and removed records are skipped.
     pub(super) async fn whole_records(
         &self,
         records: Vec<Record>,
@@ -119,7 +120,7 @@ impl Paged {
                 }
                 Ok(None) => {}
                 Err(error @ Error::Corrupt { .. }) => {
-                    tracing::error!(execution = %id, %error, "a record is passed over");
+                    tracing::error!(execution = %id, %error, "a record is skipped");
                 }
                 Err(error) => return Err(error),
             }
@@ -162,7 +163,7 @@ impl Paged {
         document
     }
 
-    /// The body that `head` stands for; `None` if one of its pages is not as the head has it.
+    /// Returns the body of `head`, or `None` if a page does not match.
     async fn body(&self, owner: &Owner, head: &Head) -> Result<Option<Vec<u8>>, Error> {
         let pages: Vec<(&PageRef, Key)> = head.pages.iter().map(|page| (page, page.key(owner))).collect();
         let mut content: Vec<Option<Arc<[u8]>>> =
@@ -189,8 +190,5 @@ impl Paged {
 }
 
 fn incomplete(owner: &Owner) -> Error {
-    Error::Corrupt {
-        what: owner.describe(),
-        why: "a page of it is missing, or is not the one that was written".into(),
-    }
+    Error::Corrupt { what: owner.describe(), why: "a page of it is missing or has other content".into() }
 }

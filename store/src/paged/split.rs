@@ -1,6 +1,6 @@
-//! Where a body is cut into pages.
+//! The positions at which a body is split into pages.
 //!
-//! A cut depends on the bytes before it alone, so a change in the middle of a body moves the cuts near it and no others:
+//! A split depends only on the bytes before it, so a change in the middle of a body moves only the splits near it:
 //! the other pages stay as they are stored.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const BITS: u32 = 14;
 const BITS_AFTER_MIDDLE: u32 = 10;
 /// How many stored pages are compared with what follows a change, to find where the stored ones go on.
 const LOOK_AHEAD: usize = 8;
-/// How many bytes decide about a cut: those that a shift by one bit each has not moved out of the sum.
+/// The number of bytes that determine a split. Earlier bytes are shifted out of the sum, one bit for each byte.
 const WINDOW: usize = 64;
 
 /// The pages of `body`, in order.
@@ -43,8 +43,8 @@ pub(super) enum Part<'a> {
     New(&'a [u8]),
 }
 
-/// The pages of `body`, in order, where those that it has in common with the body of `stored` pages are found by comparing bytes: only the
-/// pages near a change are cut and hashed.
+/// Returns the pages of `body`, in order. Pages in common with the `stored` ones are found by comparing bytes, so
+/// only the pages near a change are split and hashed.
 pub(super) fn split_again<'a>(stored: &[Arc<[u8]>], body: &'a [u8]) -> Vec<Part<'a>> {
     let (mut parts, mut rest, mut next) = (Vec::new(), body, 0);
     while !rest.is_empty() {

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// No row may be longer, in bytes.
+/// The longest allowed row, in bytes.
 const ROW: usize = 64 << 10;
 
 fn body(entries: usize, changed: usize) -> Vec<u8> {
@@ -60,7 +60,7 @@ async fn rows(store: &dyn Store) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_large_record_is_read_as_it_was_written_and_no_row_is_larger_than_64_kib() {
+async fn a_large_record_is_read_unchanged_and_no_row_is_larger_than_64_kib() {
     let raw = Arc::new(Memory::new());
     let store = paged(raw.clone());
     let mut expected = None;
@@ -84,7 +84,7 @@ async fn a_large_record_is_read_as_it_was_written_and_no_row_is_larger_than_64_k
 }
 
 #[tokio::test]
-async fn pages_that_are_no_longer_used_are_removed_by_whoever_writes_or_removes_their_owner() {
+async fn unused_pages_are_removed_by_a_write_or_removal_of_their_owner() {
     let raw = Arc::new(Memory::new());
     let writers = [paged(raw.clone()), paged(raw.clone())];
 
@@ -135,7 +135,7 @@ async fn a_commit_with_a_stale_condition_changes_neither_the_body_nor_its_pages(
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_stored_whole_is_read_and_paged_with_its_next_write() {
+async fn an_unpaged_body_of_an_earlier_version_is_read_and_paged_with_its_next_write() {
     let raw = Arc::new(Memory::new());
     let (old, new) = (vec![b'x'; 200 << 10], body(4_000, 0));
     raw.commit(write(record(old.clone(), true), None)).await.unwrap();
@@ -149,7 +149,7 @@ async fn what_an_earlier_version_stored_whole_is_read_and_paged_with_its_next_wr
 }
 
 #[tokio::test]
-async fn pages_of_a_record_lie_under_the_key_of_its_tenant() {
+async fn pages_of_a_record_are_encrypted_with_the_key_of_its_tenant() {
     let folder = tempfile::tempdir().unwrap();
     let wrapping = Secret::from_hex(&"ab".repeat(32)).unwrap();
     let keys = Arc::new(KeyFolder::open(folder.path(), wrapping, &[], false).unwrap());
@@ -172,7 +172,7 @@ async fn pages_of_a_record_lie_under_the_key_of_its_tenant() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_and_one_below_is_stored_as_it_is() {
+async fn a_body_above_the_limit_is_refused_and_a_small_one_is_stored_unpaged() {
     let raw = Arc::new(Memory::new());
     let store = paged(raw.clone());
 
@@ -185,7 +185,7 @@ async fn a_body_beyond_the_limit_is_refused_and_one_below_is_stored_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_paged_store_keeps_every_promise_of_a_store_but_the_limit_of_a_body() {
+async fn a_paged_store_passes_conformance_except_for_the_limit_of_a_body() {
     let broken =
         conformance::run(|| async { paged(Arc::new(Memory::new())) }).await.err().unwrap_or_default();
 

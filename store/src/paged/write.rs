@@ -1,7 +1,7 @@
-//! Writing: large bodies are cut into pages, and pages that are no longer used are removed, by the same commit.
+//! Writes paged bodies: splits large bodies, and removes unused pages in the same commit.
 //!
-//! Which pages are stored follows from the version that a write replaces. A document that is written without a condition gets one here,
-//! so that no page is left behind; if it has changed meanwhile, its head is read again.
+//! The stored pages follow from the version that a write replaces. A document that is written without a condition
+//! gets one here, so that no page is left behind; if it has changed meanwhile, its head is read again.
 
 use super::{
     INLINE_LIMIT, PAGED_LIMIT, PAGES, Paged,
@@ -14,16 +14,16 @@ use std::{
     sync::Arc,
 };
 
-/// How often a commit is tried whose own conditions hold, and whose added ones do not.
+/// The tries of a commit whose own conditions are true, but not the added ones.
 const MAX_TRIES: usize = 64;
 
-/// The most documents of a commit of which it is looked up, one by one, that none is paged.
+/// The most documents of a commit that are checked, one by one, not to be paged.
 const MOST_LOOKED_UP: usize = 64;
 
-/// What a commit replaces.
+/// The data that a commit replaces.
 #[derive(Default)]
 struct Replaced {
-    /// The version of each owner that was there, and its head if it is paged.
+    /// The version of each existing owner, and its head if it is paged.
     stored: HashMap<Owner, Stored>,
     /// The conditions to add.
     reads: Vec<Read>,
@@ -39,7 +39,7 @@ impl Replaced {
     }
 }
 
-/// What is there once a commit has been made.
+/// The state after a commit.
 type Written = Vec<(Owner, Option<Arc<Head>>)>;
 
 impl Paged {
@@ -59,10 +59,10 @@ impl Paged {
                 other => return other,
             }
         }
-        Err(Error::Unavailable { why: "documents of a commit changed too often while it was made".into() })
+        Err(Error::Unavailable { why: "documents of a commit changed too often during its creation".into() })
     }
 
-    /// Returns true if the commit neither writes pages nor removes any. That is so of almost all.
+    /// Returns true if the commit neither writes nor removes pages. Almost all commits are like that.
     fn is_plain(&self, commit: &Commit) -> bool {
         let short = |body: &[u8]| body.len() <= INLINE_LIMIT && !is_head(body);
         let record = commit.record.as_ref().is_none_or(|write| {
@@ -135,7 +135,7 @@ impl Paged {
         Ok(replaced)
     }
 
-    /// Reads what is there of the documents that are written and not remembered.
+    /// Reads the existing versions of written documents that are not cached.
     async fn ask(
         &self,
         puts: &[&Put],
@@ -219,7 +219,7 @@ impl Paged {
         Ok(receipt)
     }
 
-    /// The row of a body, and its head if it is paged. Adds the pages to write, and those to remove, to `pages`.
+    /// Returns the row of a body, and its head if it is paged. Adds the pages to write and to remove to `pages`.
     fn cut(
         &self,
         owner: &Owner,
@@ -256,18 +256,18 @@ impl Paged {
         Ok((row, head))
     }
 
-    /// What the pages of `head` hold, if all of them are remembered.
+    /// Returns the content of the pages of `head`, if all of them are cached.
     fn known_content(&self, owner: &Owner, head: Option<&Head>) -> Vec<Arc<[u8]>> {
         let pages = head.map_or(&[][..], |head| head.pages.as_slice());
         let content = pages.iter().map(|page| self.cache.page(&page.key(owner), page.digest()));
         content.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// The pages of a record that goes with this commit. A record with a long history stays until the last part of it is erased.
+    /// Returns the pages of a record that this commit removes. A record with a long history stays until its last part is erased.
     async fn pages_of_erased(&self, erase: &Erase) -> Result<Vec<Key>, Error> {
         let id = erase.execution;
         let Some(record) = self.inner.load(id).await? else { return Ok(Vec::new()) };
-        // What a destroyed key has closed may have been a head.
+        // A body whose key was destroyed may have been a head.
         if !is_head(&record.body) && Undecryptable::from_body(&record.body).is_none() {
             return Ok(Vec::new());
         }
@@ -291,10 +291,10 @@ impl Paged {
     }
 }
 
-/// The row of a body, and its head if it is paged.
+/// Returns the row of a body, and its head if it is paged.
 type Row = (Option<Vec<u8>>, Option<Arc<Head>>);
 
-/// Of two writes of one document the later counts.
+/// The later of two writes of one document counts.
 fn keep_last_writes(documents: &mut Vec<Put>) {
     if documents.len() > 1 {
         let mut seen = HashSet::with_capacity(documents.len());

@@ -1,4 +1,4 @@
-//! Which failures of the database pass, and what the others are called.
+//! Classifies errors of the database: transient or not.
 
 use super::shared::Shared;
 use crate::Error;
@@ -9,8 +9,8 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Whether to try again: the connection broke, the server stops, starts, is a standby still, chose this transaction as a victim, or broke
-/// it off because it took too long.
+/// Returns true if a retry may help: the connection broke, the server is stopping, starting or still a standby, it
+/// chose this transaction as a victim, or it cancelled a slow statement.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -25,7 +25,7 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// What a database error that does not pass says of a commit: only data that the database cannot hold is the caller's fault.
+/// Converts a permanent database error of a commit: only data that the database cannot store is the caller's fault.
 pub(super) fn rejected(error: &sqlx::Error) -> Error {
     let code = error.as_database_error().and_then(|database| database.code());
     match code {
@@ -43,7 +43,7 @@ pub(super) fn unavailable(error: &sqlx::Error) -> Error {
     Error::Unavailable { why: format!("the database: {error}{code}") }
 }
 
-/// How long tries are spread, and the pause before each.
+/// The duration of retries, and the pause before each.
 pub(super) struct Retries {
     until: Instant,
     pause: Duration,
@@ -54,7 +54,7 @@ impl Retries {
         Self { until: Instant::now() + patience, pause: FIRST_PAUSE }
     }
 
-    /// Waits before another try; false when there is no time for one.
+    /// Waits before another try. Returns false if there is no time left.
     pub(super) async fn wait(&mut self) -> bool {
         if Instant::now() + self.pause > self.until {
             return false;
@@ -66,7 +66,7 @@ impl Retries {
 }
 
 impl Shared {
-    /// Does something that may be done twice, again while its failures pass.
+    /// Runs an idempotent operation, and again while its failures are transient.
     pub(super) async fn with_retries<T, F>(&self, work: impl Fn() -> F + Send + Sync) -> Result<T, Error>
     where
         F: Future<Output = Result<T, sqlx::Error>> + Send,

@@ -1,14 +1,14 @@
-//! The fair queue of one process: which of the due tasks it takes next.
+//! The fair queue of one process: which due task it takes next.
 
 use crate::TaskId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What can be handed out.
+/// The due tasks.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    /// Before all else: held by somebody who is gone. The tenant has had this turn, so that it counts as none.
+    /// Tasks of a crashed holder, which are taken before others. They had their turn, so they do not count as one.
     pub(super) lapsed: Vec<TaskId>,
-    /// Of each tenant, the earliest first.
+    /// The tasks of each tenant, earliest first.
     pub(super) others: BTreeMap<String, VecDeque<(i64, TaskId)>>,
 }
 
@@ -26,7 +26,8 @@ pub(super) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Takes up to `limit` of what is due: each time of the tenant served longest ago, or among equals of the one that has waited longest.
+    /// Takes up to `limit` due tasks: each time from the tenant whose last turn is the oldest, or among equals the
+    /// oldest task.
     pub(super) fn choose(&mut self, due: Due, limit: usize) -> Vec<TaskId> {
         let Due { lapsed: mut chosen, others: mut due } = due;
         chosen.truncate(limit);

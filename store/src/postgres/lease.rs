@@ -1,4 +1,4 @@
-//! Handing work out: by turns of tenants, to one process at a time, each time under a new epoch.
+//! Leases tasks: tenants take turns, each task goes to one process at a time, with a new epoch each time.
 
 use super::{
     error::unavailable,
@@ -10,10 +10,10 @@ use crate::{Epoch, Error, Lease, TaskId, Timestamp, sync::lock_unpoisoned};
 use sqlx::{Row as _, postgres::PgRow};
 use std::{sync::atomic::Ordering, time::Duration};
 
-/// What is due, the earliest first: all of it, unless there is a backlog.
+/// The due tasks, earliest first: all of them, unless there is a backlog.
 const EARLIEST: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
     WHERE available <= $1 AND (SELECT count(*) = 0 FROM hold) ORDER BY available LIMIT $2";
-/// Of a backlog: tenants that have something due, found by one step of the index each, with their earliest tasks.
+/// In a backlog: tenants with due tasks, found by one index step each, with their earliest tasks.
 const DUE: &str = "\
 WITH RECURSIVE tenants AS (
     (SELECT tenant FROM tasks WHERE (SELECT count(*) = 0 FROM hold) ORDER BY tenant LIMIT 1)
@@ -27,12 +27,12 @@ FROM tenants CROSS JOIN LATERAL (
     WHERE tasks.tenant = tenants.tenant AND available <= $1
     ORDER BY available, execution, visit, slot LIMIT $2
 ) due";
-/// Of a backlog: what somebody held who is gone. It was begun, so that it is not to wait behind what was not.
+/// In a backlog: tasks whose holder has crashed. They were begun, so they do not wait behind others.
 const LAPSED: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
     WHERE holder IS NOT NULL AND available <= $1 AND (SELECT count(*) = 0 FROM hold) ORDER BY available LIMIT $2";
 
-/// Takes those that nobody else has taken meanwhile; nothing, where the database stands before what was seen of it. Each is found by its
-/// key and locked there, whatever the database believes of the table's size.
+/// Takes the tasks that no other process has taken meanwhile; none if the database is behind a commit that was seen.
+/// Each is found by its key and locked there, whatever the database estimates for the table's size.
 const TAKE: &str = "\
 WITH wanted AS (
     SELECT t.place FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot)
@@ -48,14 +48,14 @@ RETURNING t.execution, t.visit, t.slot, t.due, t.body, t.deliveries, t.epoch";
 
 const RENEW: &str = "UPDATE tasks SET until = greatest(until, $5), available = greatest(due, until, $5) \
     WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4";
-/// Others are told: what one hands back another may have waited for.
+/// Notifies others: a returned task may be one that another process waited for.
 const RELEASE: &str = "WITH freed AS (UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, due = $5, available = $5, \
     deliveries = $6 WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch = $4 RETURNING 1) \
     SELECT pg_notify($7, '') FROM freed";
 const HASTEN: &str = "UPDATE tasks SET due = least(due, $4), available = least(due, $4) \
     WHERE execution = $1 AND visit = $2 AND slot = $3 AND epoch IS NULL";
 
-/// With fewer due than this there is no backlog.
+/// With fewer due tasks there is no backlog.
 const BACKLOG_FROM: usize = 256;
 
 impl Shared {
@@ -77,7 +77,7 @@ impl Shared {
             let all = due.len() <= wanted;
             let chosen = lock_unpoisoned(&self.fair_queue).choose(due, wanted);
             let mut taken = self.lease_tasks(&chosen, holder, now, until).await?;
-            // Another process took them all; it will be back for more before this one is. Or there was more here once.
+            // Another process took them all and returns for more before this one. Or there were more earlier.
             let none = taken.is_empty();
             if none {
                 self.check_watermark().await.map_err(|error| unavailable(&error))?;
@@ -98,7 +98,7 @@ impl Shared {
         let mut rows = self.query_due(EARLIEST, now, few).await?;
         if rows.len() >= few {
             due.lapsed = self.query_due(LAPSED, now, limit).await?.into_iter().map(|(_, _, id)| id).collect();
-            // Whoever has waited longest might be one tenant alone; others have their turn.
+            // The oldest tasks might all be of one tenant; the others get their turns.
             rows = self.query_due(DUE, now, limit).await?;
         }
         for (tenant, available, id) in rows {
@@ -125,7 +125,7 @@ impl Shared {
         .await
     }
 
-    /// Not repeated when its answer is lost: the lease is then nobody's, and lapses.
+    /// Not repeated if its answer is lost: the lease then has no holder, and expires.
     async fn lease_tasks(
         &self,
         wanted: &[TaskId],

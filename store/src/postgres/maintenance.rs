@@ -1,4 +1,4 @@
-//! Holding a database: by hand, because it is a copy, or because it stands before what somebody has seen of it.
+//! Holds a database: by a command, because it is a copy, or because it is behind a commit that was seen.
 
 use super::{
     commit::LOCK,
@@ -12,10 +12,10 @@ use sqlx::{PgConnection, Row as _, postgres::PgRow};
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
-/// Counts what is scheduled as handed out before, unless that was done when it was held.
+/// Counts scheduled tasks as delivered before, unless that was done when it was held.
 const COUNT: &str = "UPDATE tasks SET deliveries = 1 WHERE deliveries = 0 AND NOT EXISTS (SELECT FROM hold)";
 const HOLD: &str = "INSERT INTO hold (since, why) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-/// Targets know the tokens that were given out since the copy was made, and refuse lower ones.
+/// Targets know the epochs of leases since the copy was made, and refuse lower ones.
 const ADVANCE_EPOCHS: &str = "SELECT setval('epochs', last_value + 1099511627776) FROM epochs";
 const HELD: &str = "SELECT since, why FROM hold";
 const UNHOLD: &str = "DELETE FROM hold WHERE since = $1";
@@ -34,14 +34,14 @@ pub(super) fn hold_from_row(row: &PgRow) -> Result<Hold, sqlx::Error> {
     Ok(Hold { since: Timestamp(to_u64(row.try_get("since")?)), why: row.try_get("why")? })
 }
 
-/// Holds, within a transaction of the caller's that has the lock of commits.
+/// Holds the database, in a transaction of the caller that has the lock of commits.
 pub(super) async fn insert_hold(on: &mut PgConnection, hold: &Hold) -> Result<(), sqlx::Error> {
     sqlx::query(NO_TIMEOUT).execute(&mut *on).await?;
     sqlx::query(COUNT).execute(&mut *on).await?;
     sqlx::query(ADVANCE_EPOCHS).execute(&mut *on).await?;
     let query = sqlx::query(HOLD).bind(to_i64(hold.since.0)).bind(&hold.why);
     if query.execute(on).await?.rows_affected() > 0 {
-        tracing::error!(why = hold.why, "the store is held: nothing is performed until somebody lets it go");
+        tracing::error!(why = hold.why, "the store is held: no work runs until an operator releases it");
     }
     Ok(())
 }
@@ -77,8 +77,8 @@ impl Shared {
         self.with_retries(|| async move { sqlx::query_scalar(LINEAGE).fetch_one(&self.pool).await }).await
     }
 
-    /// Holds the database if it is not where it was made, or if a replica was promoted that this process knows nothing of, and remembers
-    /// where it is.
+    /// Holds the database if it is not where it was created, or if an unknown replica was promoted, and records where
+    /// it is.
     pub(super) async fn record_location(&self) -> Result<(), Error> {
         let here = self.location().await?;
         let here = &here;
@@ -106,11 +106,11 @@ impl Shared {
         if *lock_unpoisoned(&self.location) == here { Ok(()) } else { self.record_location().await }
     }
 
-    /// Where the database is: `SERVER/DATABASE/SCHEMA/TIMELINE`, with `?` for what the server does not tell.
+    /// Returns the place of the database: `SERVER/DATABASE/SCHEMA/TIMELINE`, with `?` for unknown parts.
     async fn location(&self) -> Result<String, Error> {
         let oids = sqlx::query_scalar::<_, String>(OIDS).bind(&self.options.schema);
         let oids = oids.fetch_one(&self.pool).await.map_err(|error| unavailable(&error))?;
-        // Not every server that speaks the protocol says who it is, and not to everybody.
+        // Not every server that speaks the protocol reports its identity, or reports it to every user.
         let server: Option<String> =
             sqlx::query_scalar(SERVER).fetch_optional(&self.pool).await.unwrap_or_default();
         let timeline: Option<String> =
@@ -123,12 +123,13 @@ impl Shared {
 /// How many parts of a place say which database it is; the timeline follows them, in places that newer versions wrote.
 const OF_DATABASE: usize = 3;
 
-/// Returns why a database that was in `place` and is `here` now is held. A process that has seen its commits notices by itself if some
-/// were lost with a promotion (see the watermark); one that has not cannot tell a failover from a copy.
+/// Returns why a database that was in `place` and is `here` now is held. A process that has seen its commits detects
+/// commits that were lost with a promotion (see the watermark). Any other process cannot distinguish a failover from
+/// a copy.
 fn doubt(place: &str, here: &str, has_seen_it: bool) -> Option<String> {
     if !is_same(place, here) {
         return Some(format!(
-            "it was made in another place ({place}) than it is in ({here}): it was restored, or moved"
+            "it was created in another place ({place}) than its present one ({here}): it was restored or moved"
         ));
     }
     let timeline =

@@ -1,9 +1,9 @@
 //! The store on PostgreSQL: many processes, one database, the same promises.
 //!
-//! Each process gathers what it is asked to commit and writes it in one transaction, under the lock of the one row that counts
-//! commits. So batches of all processes stand in one order, a commit is decided on rows that nobody else is changing, and the
-//! order of the history is the order of commits. How a commit is decided is the reference store's; here its rows are loaded
-//! before and written after. ADR 0014 has the reasons.
+//! Each process gathers commits and writes them in one transaction, under the lock of the one row that counts
+//! commits. So the batches of all processes have one order, a commit is decided on rows that no other process is
+//! changing, and the order of the history is the order of commits. The rules of decisions are those of the reference
+//! store; its rows are loaded before and written after. ADR 0014 has the reasons.
 
 mod commit;
 mod error;

@@ -1,10 +1,10 @@
-//! Being told of work that another process has added. Looking at intervals is the safety net, and is the engine's.
+//! Notifications of work that another process has added. The engine also polls at intervals, in case one is lost.
 
 use super::shared::Shared;
 use sqlx::postgres::PgListener;
 use std::{sync::Arc, time::Duration};
 
-/// Before the database is asked anew for what it has to tell.
+/// The pause before the next try to listen.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Wakes the processes that listen.
@@ -23,10 +23,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
 async fn listen(shared: &Shared) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(&shared.pool).await?;
     listener.listen(&shared.channel()).await?;
-    // What was told before is not told again.
+    // Earlier notifications are not repeated.
     shared.notifications.notify_one();
     loop {
-        // `None` is a connection that was lost and will be found again: something may have been missed.
+        // `None` is a lost connection that will be restored: a notification may have been missed.
         let _ = listener.try_recv().await?;
         shared.notifications.notify_one();
     }

@@ -1,4 +1,4 @@
-//! Opening: the schema and its version, the place of this process, and what runs beside.
+//! Opening: the schema and its version, the entry of this process, and its background tasks.
 
 use crate::{
     Error,
@@ -29,17 +29,17 @@ use std::{
 use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
 
-/// How long a transaction may stand still between two of its statements, in milliseconds.
+/// The longest pause of a transaction between two statements, in milliseconds.
 const IDLE_TIMEOUT_MS: &str = "3000";
-/// Requests that may wait before those who ask do.
+/// The most waiting requests; more callers wait.
 const INBOX: usize = 4_096;
 
-/// How a database stands to this version.
+/// The schema of a database compared with this version.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Schema {
-    /// The migrations that the database has.
+    /// The migrations of the database.
     pub has: Vec<i64>,
-    /// Those that this version would add.
+    /// The migrations that this version would apply.
     pub lacks: Vec<i64>,
     /// The oldest schema that a program may know and still use it.
     pub compatible: i64,
@@ -48,7 +48,7 @@ pub struct Schema {
 }
 
 impl Postgres {
-    /// Opens the store, which is made or brought up to date first: one process does it, and the others wait.
+    /// Opens the store, which is created or migrated first: one process does it, and the others wait.
     ///
     /// # Errors
     /// [`Error::Refused`] when the URL or schema is wrong, or the database is newer than this version understands;
@@ -77,7 +77,7 @@ impl Postgres {
         shared.check_watermark().await.map_err(|error| unavailable(&error))?;
         shared.register().await?;
         if let Err(error) = shared.create_partitions_ahead().await {
-            tracing::warn!(%error, "the next parts of the history could not be made yet");
+            tracing::warn!(%error, "the next partitions of the history could not be created yet");
         }
         let (inbox, requests) = mpsc::channel(INBOX);
         let writer = Writer { shared: shared.clone(), inbox: requests, batch: 0 };
@@ -89,10 +89,10 @@ impl Postgres {
         Ok(Self { shared, inbox, tasks: Mutex::new(tasks) })
     }
 
-    /// How the database at `options` stands to this version; nothing is changed.
+    /// Returns the schema of the database at `options` compared with this version. Changes nothing.
     ///
     /// # Errors
-    /// As [`Postgres::open`].
+    /// Same as [`Postgres::open`].
     pub async fn schema(options: &PostgresOptions) -> Result<Schema, Error> {
         let pool = pool(options)?;
         let schema = schema(&pool).await;
@@ -100,10 +100,10 @@ impl Postgres {
         schema
     }
 
-    /// Gives back what this process holds, takes it from the list of those that write, and closes the connections.
+    /// Returns the tasks of this process, ends its entry in the list of writers, and closes the connections.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the database is away; leases then lapse by themselves.
+    /// Returns [`Error::Unavailable`] if the database is unavailable; leases then expire.
     pub async fn close(&self) -> Result<(), Error> {
         self.shared.save_watermark();
         let ended = self.shared.unregister().await;
@@ -124,7 +124,7 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
     let connect = PgConnectOptions::from_str(&options.url)
         .map_err(|error| Error::Refused { why: format!("the database's URL: {error}") })?;
     let millis = options.statement_timeout.as_millis().to_string();
-    // Well below the limit of a statement, so that a lock that is waited for is told from a statement that takes long.
+    // Well below the limit of a statement, to distinguish a lock wait from a slow statement.
     let lock = if options.statement_timeout.is_zero() {
         600_000
     } else {
@@ -136,11 +136,12 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
         ("statement_timeout", &millis),
         ("lock_timeout", &lock),
         ("client_min_messages", "warning"),
-        // Whoever stands still with the lock of commits in hand bars all others.
+        // A process that stalls with the lock of commits blocks all others.
         ("idle_in_transaction_session_timeout", IDLE_TIMEOUT_MS),
-        // There is an index for everything; a plan that reads a whole table, made while that was small, would be kept.
+        // There is an index for everything; a plan made for a small table, with a full scan, would be kept.
         ("enable_seqscan", "off"),
-        // What takes a millisecond is not compiled first; the one row of `head` has no index, and would be.
+        // Statements of a millisecond must not be compiled first; `head` has one row without an index, and would
+        // trigger it.
         ("jit", "off"),
     ]);
     Ok(PgPoolOptions::new()
@@ -150,26 +151,26 @@ fn pool(options: &PostgresOptions) -> Result<PgPool, Error> {
         .connect_lazy_with(connect))
 }
 
-/// Waits for a database that is away, as long as for everything else: both may have been started at once.
+/// Waits for an unavailable database, as long as for everything else: both may have been started at once.
 async fn wait_for_database(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
     let mut retries = Retries::within(options.retry_timeout);
     let mut told = false;
     let connect = pool.connect_options();
-    // Not through the pool, which says no more than that it has waited in vain.
+    // Not through the pool, whose errors only say that it has waited too long.
     while let Err(error) = PgConnection::connect_with(&connect).await {
         let (host, port) = (connect.get_host(), connect.get_port());
         if !is_transient(&error) || !retries.wait().await {
             return Err(Error::Unavailable { why: format!("the database at {host}:{port}: {error}") });
         }
         if !told {
-            tracing::warn!(host, port, %error, patience = ?options.retry_timeout, "the database is away; waiting for it");
+            tracing::warn!(host, port, %error, patience = ?options.retry_timeout, "the database is unavailable; waiting for it");
             told = true;
         }
     }
     Ok(())
 }
 
-/// Brings the schema up to date, unless the database is of a version that this one does not understand.
+/// Migrates the schema, unless the database needs a newer version of Tenure.
 async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> {
     let refused = |error: sqlx::migrate::MigrateError| match error {
         sqlx::migrate::MigrateError::Execute(error) => unavailable(&error),
@@ -182,7 +183,7 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
         .await
         .map_err(|error| unavailable(&error))?;
     if found.is_none() {
-        // Two that begin at once may both try.
+        // Two processes that start at once may both try.
         let made = pool.execute(sqlx::AssertSqlSafe(exists)).await;
         if let Err(error) = made
             && error.as_database_error().and_then(|error| error.code()).as_deref() != Some("23505")
@@ -200,10 +201,10 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
         );
         return Err(Error::Refused { why });
     }
-    // What a later version has added is no concern of this one, as long as it says so.
+    // Additions of a later version are ignored, as long as it says that this is safe.
     let mut known = migrator();
     known.set_ignore_missing(true);
-    // As long as they take, and as long as another process's take: only what bars others is not waited for without end.
+    // Migrations may take as long as they need, also those of another process; only waits for locks are limited.
     let patient = self::pool(&PostgresOptions { statement_timeout: Duration::ZERO, ..options.clone() })?;
     let done = known.run(&patient).await.map_err(refused);
     patient.close().await;

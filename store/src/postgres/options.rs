@@ -1,25 +1,25 @@
-//! How a process uses the database.
+//! The connection options of a process.
 
 use std::{path::PathBuf, time::Duration};
 
-/// How a process uses the database. Start from `PostgresOptions::for_url(url)`.
+/// The connection options of a process. Start from `PostgresOptions::for_url(url)`.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// Where it is, as `postgres://user@host:port/database?sslmode=verify-full`. Several hosts stand in one URL each.
+    /// The URL, as `postgres://user@host:port/database?sslmode=verify-full`. Each of several hosts needs its own URL.
     pub url: String,
-    /// The schema that the tables are in; made if there is none. Default `tenure`.
+    /// The schema of the tables; created if it does not exist. Default `tenure`.
     pub schema: String,
-    /// What this process is called in lists; several may bear one name. Default the host's, from `HOSTNAME`, or `tenure`.
+    /// The name of this process in lists; it need not be unique. Default: `HOSTNAME`, or `tenure`.
     pub name: String,
-    /// Connections at the most. Default 8.
+    /// The most connections. Default 8.
     pub connections: u32,
-    /// The database breaks off what takes longer. Default 15 s.
+    /// The limit of a statement, after which the database cancels it. Default 15 s.
     pub statement_timeout: Duration,
-    /// How long a commit or a read is tried again while the database is away or refuses for now; a failover must fit. Default 30 s.
+    /// How long a commit or a read is retried while the database is unavailable; a failover must fit. Default 30 s.
     pub retry_timeout: Duration,
-    /// How often this process says that it lives. Default 5 s.
+    /// The interval of this process's heartbeats. Default 5 s.
     pub heartbeat: Duration,
-    /// The file in which this process keeps how far it has seen the database, so that one that was set back is noticed.
+    /// The file that stores the last commit that this process has seen, to detect a database that was set back.
     /// Default none.
     pub watermark_file: Option<PathBuf>,
 }

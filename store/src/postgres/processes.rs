@@ -1,4 +1,4 @@
-//! The processes that write: who they are, when they last spoke, and what they hold.
+//! The processes that write: their names, their heartbeats, and their leases.
 
 use super::{Postgres, error::unavailable, row::to_u64, shared::Shared};
 use crate::Error;
@@ -7,16 +7,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How often parts of the history are looked for of which nothing is left.
+/// The interval of checks for empty partitions.
 const TIDY_EVERY: Duration = Duration::from_secs(3_600);
 const REGISTER: &str =
     "INSERT INTO engines (id, name, version) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
 const HEARTBEAT: &str = "UPDATE engines SET beat_at = now() WHERE id = $1 AND ended_at IS NULL";
 const END: &str = "UPDATE engines SET ended_at = now() WHERE id = $1";
-/// What it still holds is due as it was, for others, who are told. It counts as delivered: it may have been begun.
+/// Its tasks become due for other processes, which are notified. They count as delivered, because they may have been
+/// begun.
 const HAND_BACK: &str = "WITH freed AS (UPDATE tasks SET holder = NULL, epoch = NULL, until = NULL, available = due \
     WHERE holder = $1 AND epoch IS NOT NULL RETURNING 1) SELECT pg_notify($2, '') FROM freed LIMIT 1";
-/// Those that ended or fell silent long ago are of no interest.
+/// Deletes processes that ended or fell silent long ago.
 const DELETE_OLD: &str = "DELETE FROM engines WHERE coalesce(ended_at, beat_at) < now() - interval '7 days'";
 const LIST: &str = "\
 SELECT e.id, e.name, e.version, e.batch, e.ended_at IS NOT NULL AS ended,
@@ -31,35 +32,35 @@ ORDER BY e.started_at, e.id";
 /// A process that writes to the database, or did.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EngineProcess {
-    /// Names this one start of it.
+    /// The id of this start of the process.
     pub id: Uuid,
-    /// What it is called; several may bear one name.
+    /// The name, which need not be unique.
     pub name: String,
     /// The version of Tenure.
     pub version: String,
-    /// When it began.
+    /// When it started.
     pub started_at: crate::Timestamp,
-    /// How long ago it last said that it lives, in milliseconds, by the database's clock.
+    /// The time since its last heartbeat, in milliseconds, by the database's clock.
     pub silent_ms: u64,
-    /// Whether it has taken its leave.
+    /// True if it has ended orderly.
     pub ended: bool,
     /// The number of its last batch of commits.
     pub batch: u64,
-    /// Tasks that it has leased.
+    /// The number of its leases.
     pub held: u64,
 }
 
 impl Postgres {
-    /// What this process is called in leases: its name and the id of this start of it, so that no two are taken for one.
+    /// Returns the holder of its leases: its name and the id of this start, which is unique.
     #[must_use]
     pub fn lease_holder(&self) -> String {
         format!("{}/{}", self.shared.options.name, self.shared.id)
     }
 
-    /// Returns what time the database says that it is.
+    /// Returns the time of the database's clock.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the database is away.
+    /// Returns [`Error::Unavailable`] if the database is unavailable.
     pub async fn database_time(&self) -> Result<crate::Timestamp, Error> {
         const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         let millis: i64 = self
@@ -77,10 +78,11 @@ impl Postgres {
         self.shared.engines().await
     }
 
-    /// Bars a process from writing for good: what it holds lapses, and what it says late is refused. Says whether there was one.
+    /// Fences a process permanently: its leases expire, and its late writes are refused. Returns false if there is no
+    /// such process.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the database is away.
+    /// Returns [`Error::Unavailable`] if the database is unavailable.
     pub async fn fence_process(&self, id: Uuid) -> Result<bool, Error> {
         let barred = self
             .shared
@@ -91,10 +93,12 @@ impl Postgres {
         Ok(barred > 0)
     }
 
-    /// Makes the parts of the history that are written to next, and drops those that are full and of which nothing is left, and names them. Done by every process each hour.
+    /// Creates the next partitions of the history, drops the full ones that have become empty, and returns their
+    /// names. Every process does it each hour.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the database is away, or others read the history just now; what is empty goes the next time.
+    /// Returns [`Error::Unavailable`] if the database is unavailable, or others are reading the history; the next
+    /// call drops them.
     pub async fn drop_empty_partitions(&self) -> Result<Vec<String>, Error> {
         self.shared.create_partitions_ahead().await.map_err(|error| unavailable(&error))?;
         self.shared.drop_empty_partitions().await.map_err(|error| unavailable(&error))
@@ -143,7 +147,7 @@ impl Shared {
     }
 }
 
-/// Says that this process lives, until it ends.
+/// Sends heartbeats until the process ends.
 pub(super) async fn heartbeat(shared: Arc<Shared>) {
     let mut tidied = Instant::now();
     loop {
@@ -151,21 +155,21 @@ pub(super) async fn heartbeat(shared: Arc<Shared>) {
         if tidied.elapsed() > TIDY_EVERY {
             tidied = Instant::now();
             if let Err(error) = shared.drop_empty_partitions().await {
-                tracing::debug!(%error, "empty parts of the history were not dropped; the next hour will");
+                tracing::debug!(%error, "empty partitions of the history were not dropped; trying again in an hour");
             }
         }
         if let Err(error) = shared.create_partitions_ahead().await {
-            tracing::warn!(%error, "the next parts of the history could not be made; they are tried again");
+            tracing::warn!(%error, "the next partitions of the history could not be created; trying again");
         }
         if let Err(error) = sqlx::query(HEARTBEAT).bind(shared.id).execute(&shared.pool).await {
-            tracing::debug!(%error, "the database was not told that this process lives");
+            tracing::debug!(%error, "the heartbeat failed");
             continue;
         }
         if let Err(error) = shared.check_watermark().await {
-            tracing::debug!(%error, "where the database stands was not heard of");
+            tracing::debug!(%error, "the last commit of the database could not be read");
         }
         if let Err(error) = shared.follow_location().await {
-            tracing::debug!(%error, "where the database is was not heard of");
+            tracing::debug!(%error, "the place of the database could not be read");
         }
         shared.save_watermark();
     }

@@ -6,7 +6,7 @@ use crate::{
 use sqlx::{Row as _, postgres::PgRow, types::Json};
 use uuid::Uuid;
 
-/// Numbers are 64 bits and signed there. What is larger is as good as never.
+/// The database has signed 64-bit numbers. Larger ones mean never.
 pub(super) fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -93,7 +93,7 @@ pub(super) fn page<T, C>(mut items: Vec<T>, limit: usize, cursor: impl Fn(&T) ->
     crate::Page { items, next }
 }
 
-/// One more than asked for, as the database counts.
+/// Returns one more than requested, for the database.
 pub(super) fn and_one(limit: usize) -> i64 {
     i64::try_from(limit.saturating_add(1)).unwrap_or(i64::MAX)
 }

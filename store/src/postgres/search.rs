@@ -1,4 +1,4 @@
-//! Queries as SQL. What they mean is said by [`Query::accepts`].
+//! Queries as SQL. [`Query::accepts`] defines their meaning.
 
 use super::{
     row::{self, and_one, page, to_i64, to_uuid},
@@ -40,7 +40,8 @@ fn column(field: &str) -> Option<&'static str> {
         .find(|column| *column == field)
 }
 
-/// Adds what `query` means. `must` says that it has to be so, and is not one of several ways: then an index of its own leads there.
+/// Adds the condition of `query`. `must` is true if it is required and not one of several alternatives: then its own
+/// index can be used.
 fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
     match query {
         Query::All => _ = sql.push("true"),
@@ -56,7 +57,7 @@ fn push_query(sql: &mut QueryBuilder<Postgres>, query: &Query, must: bool) {
             None => push_joined(sql, any, (" OR ", "false"), false),
         },
         Query::Not(one) => {
-            // What is unknown, such as a comparison with a reason that there is not, is not so.
+            // An unknown value, such as a comparison with a missing reason, counts as false.
             sql.push("NOT coalesce(");
             push_query(sql, one, false);
             sql.push(", false)");
@@ -114,14 +115,15 @@ fn push_is(sql: &mut QueryBuilder<Postgres>, field: &str, value: &str, must: boo
     }
 }
 
-/// That it is among those of which `says` holds, by what stands apart since it changes with every transition.
+/// Adds the condition that the execution is among those of `says`, in a separate table, because the state changes
+/// with every transition.
 fn push_standing(sql: &mut QueryBuilder<Postgres>, says: impl FnOnce(&mut QueryBuilder<Postgres>)) {
     sql.push("id IN (SELECT id FROM standing WHERE ");
     says(sql);
     sql.push(")");
 }
 
-/// The states that are asked for, if nothing else is.
+/// Returns the requested states, if the query has no other conditions.
 fn states(any: &[Query]) -> Option<Vec<String>> {
     let state = |one: &Query| match one {
         Query::Is { field, value } if field == "state" && !value.contains('\0') => Some(value.clone()),
@@ -138,7 +140,7 @@ fn states(any: &[Query]) -> Option<Vec<String>> {
     any.iter().map(state).collect::<Option<Vec<_>>>().filter(|states| !states.is_empty())
 }
 
-/// That one of the values of an attribute is as follows; to be closed with a parenthesis.
+/// Adds the condition that one of the values of an attribute matches; the caller adds the closing parenthesis.
 fn push_attribute_values(sql: &mut QueryBuilder<Postgres>, field: &str) {
     sql.push("EXISTS (SELECT 1 FROM jsonb_array_elements_text(coalesce(attributes->");
     sql.push_bind(field.to_owned()).push(", '[]'::jsonb)) v WHERE ");

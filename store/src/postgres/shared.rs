@@ -1,4 +1,4 @@
-//! What the tasks of a process share.
+//! The state that the tasks of a process share.
 
 use super::{PostgresOptions, fair_queue::FairQueue};
 use sqlx::PgPool;
@@ -13,23 +13,23 @@ use uuid::Uuid;
 pub(super) struct Shared {
     pub(super) pool: PgPool,
     pub(super) options: PostgresOptions,
-    /// This process among those that write.
+    /// The entry of this process.
     pub(super) id: Uuid,
     pub(super) fair_queue: Mutex<FairQueue>,
     /// Wakes callers that wait for work of another process.
     pub(super) notifications: Notify,
-    /// Which history the database holds.
+    /// The lineage of the database's history.
     pub(super) lineage: Uuid,
-    /// The last commit that this process, or one here before it, has seen there.
+    /// The last commit seen by this process, or by an earlier one with the same file.
     pub(super) seen: AtomicU64,
-    /// The newest part of the history that this process knows to be there; -1 while it knows of none.
+    /// The newest partition of the history known to this process; -1 for none.
     pub(super) parts: AtomicI64,
     /// Where the database was when this process looked last.
     pub(super) location: Mutex<String>,
     pub(super) counters: Counters,
 }
 
-/// What this process has done since it was opened.
+/// The counters of this process since it was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
@@ -38,7 +38,7 @@ pub(super) struct Counters {
 }
 
 impl Shared {
-    /// Where those who wait for work are told of it.
+    /// Returns the channel for notifications of work.
     pub(super) fn channel(&self) -> String {
         format!("tenure_{}", self.options.schema)
     }

@@ -1,4 +1,4 @@
-//! Moving: a database as an export, and an export into an empty database.
+//! Exports a database, and imports an export into an empty database.
 
 use super::{
     Postgres,
@@ -24,11 +24,11 @@ use crate::{
 use sqlx::{PgConnection, Row as _};
 use std::io::{Read, Write};
 
-/// Rows fetched, or written, in one go.
+/// The number of rows read or written at once.
 const PAGE: i64 = 1_000;
 const CHUNK: usize = 1_000;
 
-/// A process that has not spoken for so long is gone.
+/// A process without a heartbeat for this long is gone.
 const SILENT_MS: u64 = 15_000;
 
 const RECORDS: &str = "SELECT id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, \
@@ -41,14 +41,14 @@ const DOCUMENTS: &str = "SELECT collection, id, version, body FROM documents \
     WHERE $1::text IS NULL OR (collection, id) > ($1, $2) ORDER BY collection, id LIMIT $3";
 const EMPTY: &str = "SELECT sequence = 0 AND NOT EXISTS (SELECT FROM executions) AND NOT EXISTS (SELECT FROM documents) \
     FROM head FOR UPDATE";
-/// Whoever reads or writes the export may take a while.
+/// The reader or writer of the export may be slow.
 const NO_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
 const EPOCH: &str = "SELECT last_value FROM epochs";
 const EPOCHS: &str = "SELECT setval('epochs', greatest(last_value, $1)) FROM epochs";
 const UPDATE_TENANTS: &str = "UPDATE tasks t SET tenant = e.tenant FROM executions e WHERE e.id = t.execution AND t.tenant <> e.tenant";
 
 impl Postgres {
-    /// Writes everything to `out`, as of one commit; others go on meanwhile. Counts what was written.
+    /// Writes everything to `out`, as of one commit; other processes continue meanwhile. Returns the counts.
     ///
     /// # Errors
     /// [`Error::Refused`] when the store is to move and is held, or other processes are at work;
@@ -63,7 +63,7 @@ impl Postgres {
         self.shared.export(out, &source).await
     }
 
-    /// Nobody else is at work.
+    /// Checks that no other process is working.
     async fn check_alone(&self) -> Result<(), Error> {
         let engines = self.engine_processes().await?;
         let holder = self.lease_holder();
@@ -123,7 +123,7 @@ impl Shared {
         sqlx::query(NO_TIMEOUT).execute(&mut *on).await.map_err(failed)?;
         let empty: bool = sqlx::query_scalar(EMPTY).fetch_one(&mut *on).await.map_err(failed)?;
         if !empty {
-            let why = format!("schema {} holds something; an import needs an empty one", self.options.schema);
+            let why = format!("schema {} is not empty; an import needs an empty one", self.options.schema);
             return Err(Error::Refused { why });
         }
         let mut lines = Reader::new(from);
@@ -201,9 +201,7 @@ impl Chunk {
 
     async fn save(&mut self, on: &mut PgConnection) -> Result<(), Error> {
         let saved = save::save(on, &self.state, &self.touched, Sequence(0), &Before::default()).await;
-        saved.map_err(|error| Error::Refused {
-            why: format!("the database does not take the export: {error}"),
-        })?;
+        saved.map_err(|error| Error::Refused { why: format!("the database refuses the export: {error}") })?;
         self.state = State::default();
         self.touched = Touched::default();
         self.rows = 0;

@@ -1,6 +1,8 @@
-//! What this machine has seen of a database, kept beside it: a database that was set back cannot tell that it was.
+//! The last commit that this machine has seen, stored outside the database: a database that was set back cannot
+//! detect it.
 //!
-//! The file holds one line, `LINEAGE SEQUENCE`. It is a little behind, and never ahead; without it nothing is noticed.
+//! The file has one line, `LINEAGE SEQUENCE`. It may be a little behind, and is never ahead. Without it nothing is
+//! detected.
 
 use super::{commit::LOCK, maintenance::insert_hold, row::to_u64, shared::Shared};
 use crate::{Hold, Sequence};
@@ -10,7 +12,7 @@ use uuid::Uuid;
 
 const SEQUENCE: &str = "SELECT sequence FROM head";
 
-/// The last commit of the history `lineage` that was seen here.
+/// Returns the last commit of the history `lineage` that was seen here.
 pub(super) fn read(file: &Path, lineage: Uuid) -> Sequence {
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut words = text.split_whitespace();
@@ -29,29 +31,30 @@ pub(super) fn write(file: &Path, lineage: Uuid, sequence: Sequence) -> io::Resul
 }
 
 impl Shared {
-    /// Begins with what was seen here before.
+    /// Loads the last commit that was seen here.
     pub(super) fn load_watermark(&self) {
         if let Some(file) = &self.options.watermark_file {
             self.observe(read(file, self.lineage));
         }
     }
 
-    /// Keeps what was seen.
+    /// Stores the last seen commit.
     pub(super) fn save_watermark(&self) {
         let seen = Sequence(self.seen.load(Ordering::Acquire));
         if let Some(file) = &self.options.watermark_file
             && let Err(error) = write(file, self.lineage, seen)
         {
-            tracing::warn!(%error, file = %file.display(), "what was seen of the database is not kept; if it is set back, nobody here notices");
+            tracing::warn!(%error, file = %file.display(), "the last seen commit cannot be stored; a database that is set back will not be detected");
         }
     }
 
-    /// Remembers that the database stood at `sequence`.
+    /// Records that the database was at `sequence`.
     pub(super) fn observe(&self, sequence: Sequence) {
         self.seen.fetch_max(sequence.0, Ordering::AcqRel);
     }
 
-    /// Holds the database if it stands before what this process has seen of it. `on` has the lock of commits. Says whether it did.
+    /// Holds the database if it is behind the last seen commit. `on` has the lock of commits. Returns true if it was
+    /// held.
     pub(super) async fn check_rollback(
         &self,
         on: &mut PgConnection,
@@ -62,27 +65,27 @@ impl Shared {
             return Ok(false);
         }
         let why = format!(
-            "it stands at commit {}, and {} has seen commit {seen}: it was restored, or failed over to a server that had less",
+            "it is at commit {}, and {} has seen commit {seen}: it was restored, or failed over to a server with fewer commits",
             at.0, self.options.name
         );
         insert_hold(on, &Hold::starting_now(why)).await?;
         Ok(true)
     }
 
-    /// What was seen is seen no more, now that it is told.
+    /// Resets the last seen commit after the hold.
     pub(super) fn reset_watermark(&self, at: Sequence) {
         self.seen.store(at.0, Ordering::Release);
         self.parts.store(-1, Ordering::Release);
     }
 
-    /// Compares where the database stands with what this process has seen of it.
+    /// Compares the database with the last seen commit.
     pub(super) async fn check_watermark(&self) -> Result<(), sqlx::Error> {
         let at: i64 = sqlx::query_scalar(SEQUENCE).fetch_one(&self.pool).await?;
         if to_u64(at) >= self.seen.load(Ordering::Acquire) {
             self.observe(Sequence(to_u64(at)));
             return Ok(());
         }
-        // Once more under the lock: what was read may have been read before what was seen.
+        // Compared again under the lock: the database may have been read before the last seen commit.
         let mut on = self.pool.begin().await?;
         let at: i64 = sqlx::query_scalar(LOCK).fetch_one(&mut *on).await?;
         let at = Sequence(to_u64(at));

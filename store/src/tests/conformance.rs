@@ -1,4 +1,4 @@
-//! Both stores keep what every store promises.
+//! Both stores pass the conformance cases.
 
 use crate::{
     Memory, Store, conformance,
@@ -33,9 +33,9 @@ async fn embedded_keeps_every_promise() {
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
 }
 
-/// The same, asked at random, gives the same answers and the same histories.
+/// Random operations give the same answers and the same histories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_is_memorys_twin() {
+async fn random_operations_give_the_same_answers_in_both_stores() {
     let folder = tempfile::tempdir().unwrap();
     let (embedded, _) = open(folder.path(), options());
     let embedded = Arc::new(embedded);

@@ -1,4 +1,4 @@
-//! Copies taken while the store is at work, and journals that end anywhere.
+//! Copies taken while the store works, and journals that end anywhere.
 
 use crate::{
     Error, Memory, Options, Store,
@@ -17,7 +17,7 @@ use std::{
 const TENANTS: &[&str] = &["t-0", "t-1", "t-2"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_taken_at_any_moment_opens_with_all_that_was_acknowledged() {
+async fn a_copy_taken_at_any_moment_opens_with_every_acknowledged_commit() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("live");
     let store = Arc::new(open(&dir, unhurried()).0);
@@ -53,7 +53,7 @@ async fn a_copy_taken_at_any_moment_opens_with_all_that_was_acknowledged() {
     store.close().await.unwrap();
 }
 
-/// A killed store whose index knows nothing, with `commits` commits, each in a frame of its own.
+/// A killed store with an empty index and `commits` commits, each in its own frame.
 async fn journal_only(dir: &std::path::Path, commits: u64) {
     let slow = Duration::from_secs(60);
     let (store, _) = open(dir, Options { index_delay: slow, tick: slow, watchdog: 10 * slow, ..unhurried() });
@@ -64,7 +64,7 @@ async fn journal_only(dir: &std::path::Path, commits: u64) {
 }
 
 #[tokio::test]
-async fn a_tail_torn_at_any_byte_is_cut_and_the_rest_is_whole() {
+async fn a_tail_torn_at_any_byte_is_cut_and_the_rest_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     journal_only(&dir, 5).await;
@@ -84,7 +84,7 @@ async fn a_tail_torn_at_any_byte_is_cut_and_the_rest_is_whole() {
     let end = start + frame::HEADER + header.payload;
     for cut in start..end {
         let mut torn = whole.clone();
-        // What follows the cut is as the segment was made: zeros.
+        // The bytes after the cut are zeros, as in a new segment.
         torn[cut..end].fill(0);
         let unchanged = torn == whole;
         fs::write(&path, torn).unwrap();
@@ -105,7 +105,7 @@ async fn a_tail_torn_at_any_byte_is_cut_and_the_rest_is_whole() {
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_is_refused_by_name_unless_the_index_has_it() {
+async fn damage_in_the_middle_is_refused_by_name_unless_the_index_has_the_commits() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     journal_only(&dir, 5).await;
@@ -124,7 +124,7 @@ async fn damage_in_the_middle_is_refused_by_name_unless_the_index_has_it() {
 }
 
 #[tokio::test]
-async fn acknowledged_commits_that_are_gone_are_refused() {
+async fn a_store_without_acknowledged_commits_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), unhurried());
     for n in 1..=5 {
@@ -144,7 +144,7 @@ async fn acknowledged_commits_that_are_gone_are_refused() {
 }
 
 #[tokio::test]
-async fn a_journal_of_versions_that_packed_nothing_is_read_and_gone_on_with() {
+async fn an_unpacked_journal_of_an_earlier_version_is_read_and_continued() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     journal_only(&dir, 5).await;

@@ -1,5 +1,5 @@
-//! Files damaged at random: a store opens whole, or says why it does not; it never panics, hangs or forgets in
-//! silence.
+//! Randomly damaged files: a store opens completely or reports why not; it never panics, hangs or loses data
+//! silently.
 
 use crate::{
     Embedded, Error, Memory, Options, Report, Store,
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const TENANTS: &[&str] = &["t-0", "t-1", "t-2"];
 
 /// A store of [`COMMITS`] commits with a snapshot, several segments and an index: closed, or killed with an index
-/// that lags and a hint that knows nothing.
+/// that lags and without a watermark.
 async fn prepared(dir: &Path, tidy: bool) {
     let long = Duration::from_secs(60);
     let slow = Options { index_delay: long, tick: long, watchdog: 10 * long, ..unhurried() };
@@ -43,7 +43,7 @@ async fn prepared(dir: &Path, tidy: bool) {
     if tidy { store.close().await.unwrap() } else { store.kill().await }
 }
 
-/// What the store holds after each number of commits.
+/// The content of the store after each number of commits.
 async fn expected() -> BTreeMap<u64, Dump> {
     let memory = Memory::new();
     let ids: Vec<_> = (1..=COMMITS).map(id).collect();
@@ -65,13 +65,13 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Damages one file and says which, and where.
+/// Damages one file and returns its name and the place.
 fn damage(dir: &Path, random: &mut Random) -> (PathBuf, Range<usize>) {
     let files = files(dir);
     let path = random.pick(&files).clone();
     let mut bytes = fs::read(&path).unwrap();
     let size = bytes.len();
-    // Mostly where there is something: the unused rest of a segment or of sled's file tells little.
+    // Mostly in used parts: damage in the unused rest of a segment or of sled's file has little effect.
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let below = if random.one_in(4) { size } else { used };
     let start = usize::try_from(random.below(below as u64)).unwrap();
@@ -91,7 +91,7 @@ fn damage(dir: &Path, random: &mut Random) -> (PathBuf, Range<usize>) {
     (path, start..end)
 }
 
-/// The commits whose frames lie in `range` of the undamaged segment `path`.
+/// The commits whose frames are in `range` of the undamaged segment `path`.
 fn commits_in(path: &Path, range: &Range<usize>) -> Vec<u64> {
     let bytes = fs::read(path).unwrap();
     let mut at = segment::HEADER;
@@ -131,7 +131,7 @@ struct Tally {
     lost: Vec<String>,
 }
 
-/// A damaged copy of each kind of store, again and again.
+/// A damaged copy of each kind of store, repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_store_opens_whole_or_says_why_not() {
     quiet();
@@ -188,7 +188,7 @@ impl Tally {
     }
 }
 
-/// sled panics on damaged files; that is what the opening thread is for.
+/// sled panics on damaged files, which the opening thread handles.
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -231,7 +231,7 @@ async fn judge(tally: &mut Tally, dir: &Path, what: String, hit: &[u64], states:
     store.commit(put("after", b"it goes on")).await.unwrap();
     store.close().await.unwrap();
     drop(store);
-    // What was repaired must open again, with what was committed since.
+    // A repaired store must open again, with the commits made since.
     match open_within(dir, LIMIT) {
         Some(Ok((store, report))) if report.sequence.0 == sequence + 1 => {
             assert_eq!(body_of(&store, "after").await.unwrap(), b"it goes on");
@@ -243,9 +243,9 @@ async fn judge(tally: &mut Tally, dir: &Path, what: String, hit: &[u64], states:
     }
 }
 
-/// sled alone opens some damaged files without an error and with rows missing; the account of the index tells.
+/// sled opens some damaged files without an error and with missing rows; the statistics of the index detect that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_with_rows_missing_is_made_anew() {
+async fn an_index_with_missing_rows_is_rebuilt() {
     quiet();
     let folder = tempfile::tempdir().unwrap();
     let original = folder.path().join("original");
@@ -273,13 +273,13 @@ async fn an_index_with_rows_missing_is_made_anew() {
         store.close().await.unwrap();
         fs::remove_dir_all(&dir).unwrap();
     }
-    println!("index: {} rounds, {} made anew", ROUNDS / 8, rebuilt.len());
+    println!("index: {} rounds, {} rebuilt", ROUNDS / 8, rebuilt.len());
     assert!(rebuilt.len() > 5, "the test damages too little: {rebuilt:?}");
 }
 
-/// Some damage sled does not notice: here, a row taken out behind our back.
+/// sled does not detect some damage, such as a row that was removed externally.
 #[tokio::test]
-async fn a_row_that_sled_lost_in_silence_is_noticed() {
+async fn a_row_that_sled_lost_silently_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), unhurried());
     for n in 1..=10 {

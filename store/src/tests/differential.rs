@@ -1,4 +1,4 @@
-//! The embedded store does what the reference does, operation by operation, over restarts.
+//! The embedded store behaves like the reference, operation by operation, over restarts.
 
 use crate::{
     Attributes, Commit, Embedded, Erase, Error, Key, Lease, Memory, Page, Put, Query, Read, Record, Revision,
@@ -24,7 +24,7 @@ struct Pair {
     leases: Vec<(Lease, Lease)>,
 }
 
-/// An error without the epoch, which is each store's own.
+/// Returns an error without the epoch, which differs between stores.
 fn comparable<T>(result: Result<T, Error>) -> Result<T, Error> {
     result.map_err(|error| match error {
         Error::Fenced { task, .. } => Error::Fenced { task, epoch: crate::Epoch(0) },
@@ -176,15 +176,15 @@ impl Pair {
     }
 }
 
-/// The terms that the index of the closed store in `dir` holds.
+/// Returns the terms in the index of the closed store in `dir`.
 fn terms_in(dir: &Path) -> BTreeSet<Vec<u8>> {
     let rows = rows_in(&dir.join("index"), &[key::INDEX_KEY], &[key::INDEX_KEY + 1]);
     rows.into_iter().map(|(key, _)| key.into_vec()).collect()
 }
 
-/// Versions before blocks had a row of sled's for each of theirs, and their account elsewhere.
+/// Versions before blocks stored each row as a row of sled, and their statistics elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_of_a_version_without_blocks_is_made_anew() {
+async fn an_index_of_a_version_without_blocks_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let (embedded, _) = open(folder.path(), options());
     for n in 0..700 {
@@ -212,7 +212,7 @@ async fn an_index_of_a_version_without_blocks_is_made_anew() {
 
 /// S14.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_does_what_memory_does() {
+async fn embedded_behaves_like_memory() {
     for seed in 1..=6 {
         let folder = tempfile::tempdir().unwrap();
         let (embedded, _) = open(folder.path(), options());
@@ -228,9 +228,9 @@ async fn embedded_does_what_memory_does() {
     }
 }
 
-/// Leases end with the process, so each of the two stores begins its own series without any.
+/// Leases end with the process, so each of the two stores begins its series without any.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_does_what_memory_does_over_restarts() {
+async fn embedded_behaves_like_memory_over_restarts() {
     for seed in 100..=104 {
         let folder = tempfile::tempdir().unwrap();
         let (embedded, _) = open(folder.path(), options());

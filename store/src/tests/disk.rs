@@ -1,4 +1,4 @@
-//! What starts and kills leave on the disk.
+//! The disk space that starts and kills leave behind.
 
 use crate::{Options, Store, tests::fixture::*};
 use std::{fs, path::Path};
@@ -12,7 +12,7 @@ fn files(folder: &Path) -> (u64, usize) {
 #[tokio::test]
 async fn starts_that_end_by_a_kill_leave_at_most_a_constant_number_of_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    // So that only the number of starts counts.
+    // Only the number of starts matters.
     let sparing = || Options { checkpoint_after_bytes: u64::MAX / 4, ..options() };
 
     let mut most = 0;
@@ -24,7 +24,7 @@ async fn starts_that_end_by_a_kill_leave_at_most_a_constant_number_of_bytes() {
         store.kill().await;
     }
 
-    // 65 files of one commit, the one that is written, and the one made ahead of need.
+    // 65 files of one commit, the current one, and the prepared one.
     let (one, all) = (8 << 10, 2 * sparing().segment_bytes);
     assert!(most <= 65 * one + all, "{most} bytes of journal");
     let (store, report) = open(folder.path(), sparing());
@@ -75,6 +75,6 @@ async fn kills_under_load_leave_a_snapshot_and_no_more_journal_than_promised() {
     let (bytes, _) = files(&journal);
     let last = files(&snapshot).0;
     let most = 2 * threshold.max(last) + threshold + 4 * options().segment_bytes;
-    assert!(bytes <= most, "{bytes} bytes of journal beside a snapshot of {last}");
+    assert!(bytes <= most, "{bytes} bytes of journal with a snapshot of {last}");
     store.close().await.unwrap();
 }

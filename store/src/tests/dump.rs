@@ -1,4 +1,4 @@
-//! Everything a store holds, for comparing two of them.
+//! The full content of a store, for comparisons.
 
 use crate::{Document, Entry, ExecutionId, Filter, Query, Record, Store, Task};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) struct Dump {
     pub(super) of_tenants: Vec<Vec<ExecutionId>>,
 }
 
-/// Reads all of `store`, by every way of reading. History and tasks are looked for under `ids` too.
+/// Reads all of `store`, with every kind of read. History and tasks are also read for `ids`.
 pub(super) async fn dump(store: &dyn Store, ids: &[ExecutionId], tenants: &[&str]) -> Dump {
     let all = usize::MAX;
     let list = async |filter: Filter| store.list(&filter, None, all).await.unwrap().items;
@@ -44,7 +44,7 @@ pub(super) async fn dump(store: &dyn Store, ids: &[ExecutionId], tenants: &[&str
     dump
 }
 
-/// Every value of every record leads to just the records that have it, whatever has been cut, rebuilt or left waiting.
+/// A search by any value of any record finds exactly the records that have it, after any split, rebuild or delay.
 async fn assert_searches(store: &dyn Store, records: &[Record]) {
     let of_record = |record: &Record| {
         let attributes = record.attributes.iter();
@@ -64,7 +64,7 @@ async fn assert_searches(store: &dyn Store, records: &[Record]) {
     };
     let queries: BTreeMap<String, Query> =
         records.iter().flat_map(of_record).map(|query| (format!("{query:?}"), query)).collect();
-    // Some of the many, spread over them.
+    // A sample, spread over all of them.
     for query in queries.values().step_by(1 + queries.len() / 40) {
         let wanted: Vec<&Record> = records.iter().filter(|record| query.accepts(record)).collect();
         let found = store.search(query, None, usize::MAX).await.unwrap();

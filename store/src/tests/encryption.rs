@@ -1,4 +1,4 @@
-//! Sealed bodies: nobody reads them without the key, and nobody at all once it is destroyed.
+//! Encrypted bodies: readable only with the key, and never after its destruction.
 
 use crate::{
     Commit, Entry, Error, ExecutionId, Filter, Key, Memory, Put, Record, Revision, Sequence, Store, Task,
@@ -26,7 +26,7 @@ fn id(n: u8) -> ExecutionId {
     ExecutionId::new(Timestamp(1), [n; 10])
 }
 
-/// An execution with a body, a line of history and a message to it, all of which say the same.
+/// An execution with a body, a history entry and a message, all with the same text.
 fn about(n: u8, tenant: &str, workflow: &str) -> Commit {
     let record = Record {
         id: id(n),
@@ -66,7 +66,7 @@ fn about(n: u8, tenant: &str, workflow: &str) -> Commit {
     }
 }
 
-/// What is read of an execution: its body, the detail of its history, and the body of its task.
+/// Reads an execution: its body, the detail of its history, and the body of its task.
 async fn bodies(store: &dyn Store, n: u8) -> [Vec<u8>; 3] {
     let record = store.load(id(n)).await.unwrap().unwrap();
     let entry = store.journal(id(n), None, 1).await.unwrap().items.remove(0);
@@ -75,7 +75,7 @@ async fn bodies(store: &dyn Store, n: u8) -> [Vec<u8>; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sealed_store_keeps_every_promise() {
+async fn an_encrypted_store_passes_conformance() {
     let dir = tempfile::tempdir().unwrap();
 
     let count = conformance::run(|| async {
@@ -88,7 +88,7 @@ async fn a_sealed_store_keeps_every_promise() {
 }
 
 #[tokio::test]
-async fn what_is_sealed_is_nowhere_in_the_store_beneath() {
+async fn the_inner_store_contains_no_plain_body() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
     let store = sealed(&inner, dir.path());
     store.commit(about(1, "acme", "onboarding")).await.unwrap();
@@ -108,9 +108,10 @@ async fn what_is_sealed_is_nowhere_in_the_store_beneath() {
     assert!(is_encrypted(&*inner).await.unwrap());
 }
 
-/// The tenant's executions go; those that led it out, its neighbours and the platform's documents stay.
+/// The tenant's executions become unreadable; the executions that offboarded it, other tenants and the platform's
+/// documents stay.
 #[tokio::test]
-async fn with_its_key_a_tenants_content_is_gone_and_said_to_be_gone() {
+async fn without_its_key_a_tenants_content_is_reported_as_destroyed() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
     let store = sealed(&inner, dir.path());
     for (n, tenant, workflow) in [(1, "acme", "onboarding"), (2, "acme", LEAVING), (3, "bolt", "onboarding")]
@@ -135,7 +136,7 @@ async fn with_its_key_a_tenants_content_is_gone_and_said_to_be_gone() {
 }
 
 #[tokio::test]
-async fn another_process_does_not_go_on_using_a_key_that_is_destroyed() {
+async fn another_process_does_not_use_a_key_after_its_destruction() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
     let (here, there) = (sealed(&inner, dir.path()), sealed(&inner, dir.path()));
     here.commit(about(1, "acme", "onboarding")).await.unwrap();
@@ -145,11 +146,14 @@ async fn another_process_does_not_go_on_using_a_key_that_is_destroyed() {
 
     assert!(Undecryptable::from_body(&bodies(&here, 1).await[0]).is_some());
     here.commit(about(2, "acme", "onboarding")).await.unwrap();
-    assert_eq!(bodies(&there, 2).await, [WORDS; 3], "what comes later lies under a new key");
-    assert!(Undecryptable::from_body(&bodies(&there, 1).await[0]).is_some(), "which does not open what was");
+    assert_eq!(bodies(&there, 2).await, [WORDS; 3], "later bodies have a new key");
+    assert!(
+        Undecryptable::from_body(&bodies(&there, 1).await[0]).is_some(),
+        "a new key does not decrypt earlier bodies"
+    );
 }
 
-/// Killed between saying that the key is destroyed and taking it away.
+/// Killed between recording the destruction and removing the key.
 #[tokio::test]
 async fn a_destruction_that_was_interrupted_counts_and_is_completed() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
@@ -169,7 +173,7 @@ async fn a_destruction_that_was_interrupted_counts_and_is_completed() {
 }
 
 #[tokio::test]
-async fn a_body_is_not_taken_for_another_ones() {
+async fn a_body_cannot_be_exchanged_for_another() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
     let store = sealed(&inner, dir.path());
     store.commit(about(1, "acme", "onboarding")).await.unwrap();
@@ -180,11 +184,11 @@ async fn a_body_is_not_taken_for_another_ones() {
 
     let said = Undecryptable::from_body(&store.load(id(2)).await.unwrap().unwrap().body).unwrap();
 
-    assert_eq!(said.destroyed_at, None, "that is trouble, and no destruction");
+    assert_eq!(said.destroyed_at, None, "this is an error, not a destruction");
 }
 
 #[tokio::test]
-async fn what_was_written_before_sealing_began_is_still_read() {
+async fn bodies_written_before_encryption_can_be_read() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
     inner.commit(about(1, "acme", "onboarding")).await.unwrap();
 
@@ -194,7 +198,7 @@ async fn what_was_written_before_sealing_began_is_still_read() {
 }
 
 #[tokio::test]
-async fn keys_open_only_under_what_wrapped_them_and_can_be_wrapped_anew() {
+async fn record_keys_need_their_wrapping_key_and_can_be_wrapped_again() {
     let (inner, dir) = (Arc::new(Memory::new()), tempfile::tempdir().unwrap());
     sealed(&inner, dir.path()).commit(about(1, "acme", "onboarding")).await.unwrap();
 
@@ -208,13 +212,13 @@ async fn keys_open_only_under_what_wrapped_them_and_can_be_wrapped_anew() {
 }
 
 #[test]
-fn a_lost_folder_is_told_and_not_made_anew() {
+fn a_lost_key_folder_is_an_error_and_is_not_recreated() {
     let dir = tempfile::tempdir().unwrap();
 
     let refused = KeyFolder::open(&dir.path().join("lost"), secret('a'), &[], true);
 
     assert!(
-        matches!(&refused, Err(Error::Refused { why }) if why.contains("bring the folder")),
+        matches!(&refused, Err(Error::Refused { why }) if why.contains("restore the folder")),
         "{refused:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! A world that fails: disks that are full or broken, an index that fails, hangs or stands still.
+//! Faults: disks that are full or broken, an index that fails, hangs or makes no progress.
 
 use crate::{Commit, Error, Faults, Options, Store, tests::fixture::*};
 use std::{
@@ -41,7 +41,7 @@ fn free(amount: &Arc<AtomicU64>) -> crate::FreeSpace {
 }
 
 #[tokio::test]
-async fn a_commit_whose_sync_failed_is_not_acknowledged_and_not_half_there() {
+async fn a_commit_whose_sync_failed_is_not_acknowledged_and_not_partly_visible() {
     let folder = tempfile::tempdir().unwrap();
     let (options, faults) = breakable();
     let (store, _) = open(folder.path(), options.clone());
@@ -67,7 +67,7 @@ async fn a_commit_whose_sync_failed_is_not_acknowledged_and_not_half_there() {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_what_runs_goes_on_and_nothing_new_begins() {
+async fn on_a_full_disk_executions_continue_and_none_begin() {
     let folder = tempfile::tempdir().unwrap();
     let amount = Arc::new(AtomicU64::new(1 << 30));
     let options = Options { free_space: free(&amount), ..unhurried() };
@@ -94,7 +94,7 @@ async fn on_a_full_disk_what_runs_goes_on_and_nothing_new_begins() {
 }
 
 #[tokio::test]
-async fn without_room_for_a_journal_file_commits_are_refused_until_there_is() {
+async fn commits_are_refused_while_there_is_no_space_for_a_journal_file() {
     let folder = tempfile::tempdir().unwrap();
     let (options, faults) = breakable();
     faults.full_disk.store(true, Ordering::Relaxed);
@@ -111,14 +111,14 @@ async fn without_room_for_a_journal_file_commits_are_refused_until_there_is() {
     };
 
     assert!(matches!(refused, Error::Full { .. }), "{refused}");
-    assert!(written > 10, "the segment at hand had room, and took only {written}");
+    assert!(written > 10, "the current segment had space, but accepted only {written}");
     faults.full_disk.store(false, Ordering::Relaxed);
     commits_again(&store, nth(1)).await;
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_failed_index_is_made_anew_while_the_store_is_open() {
+async fn a_failed_index_is_rebuilt_while_the_store_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let (options, faults) = breakable();
     let (store, _) = open(folder.path(), options);
@@ -142,7 +142,7 @@ async fn a_failed_index_is_made_anew_while_the_store_is_open() {
 }
 
 #[tokio::test]
-async fn an_index_that_stands_still_ends_the_process_and_is_made_anew() {
+async fn a_stalled_index_ends_the_process_and_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let (options, faults) = breakable();
     let (told, heard) = mpsc::channel();
@@ -161,14 +161,14 @@ async fn an_index_that_stands_still_ends_the_process_and_is_made_anew() {
     drop(store);
     faults.stall_index.store(false, Ordering::Relaxed);
     let (store, report) = open(folder.path(), options);
-    assert_eq!(report.rebuilt_index.as_deref(), Some("it had stood still"));
+    assert_eq!(report.rebuilt_index.as_deref(), Some("it made no progress"));
     assert_eq!(report.sequence.0, 2);
     assert_eq!(store.list(&crate::Filter::default(), None, 100).await.unwrap().items.len(), 2);
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_index_that_hangs_while_it_is_opened_is_made_anew() {
+async fn an_index_that_hangs_while_it_is_opened_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let (options, faults) = breakable();
     let (store, _) = open(folder.path(), options.clone());
@@ -179,7 +179,7 @@ async fn an_index_that_hangs_while_it_is_opened_is_made_anew() {
 
     let (store, report) = open(folder.path(), Options { open_stall: Duration::from_millis(200), ..options });
 
-    assert!(report.rebuilt_index.is_some_and(|why| why.contains("did not move")));
+    assert!(report.rebuilt_index.is_some_and(|why| why.contains("made no progress")));
     assert_eq!(store.list(&crate::Filter::default(), None, 100).await.unwrap().items.len(), 1);
     store.close().await.unwrap();
 }

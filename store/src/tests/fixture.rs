@@ -1,4 +1,4 @@
-//! Stores to break, and things to put into them.
+//! Stores for fault tests, and commits for them.
 
 use crate::{
     Commit, Embedded, Entry, ExecutionId, Key, Options, Put, Record, Report, Revision, Sequence, Store, Task,
@@ -24,7 +24,7 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// No checkpoint but those asked for.
+/// Options without automatic checkpoints.
 pub(super) fn unhurried() -> Options {
     Options { checkpoint_after_bytes: u64::MAX, ..options() }
 }
@@ -77,7 +77,7 @@ pub(super) fn entry(n: u64) -> Entry {
     }
 }
 
-/// The `n`th of a series of commits, each of which touches every part of the store.
+/// Returns the `n`th of a series of commits, each of which touches every part of the store.
 pub(super) fn nth(n: u64) -> Commit {
     let put = |id: String, body: Option<Vec<u8>>| Put { key: Key::new("nodes", id), body };
     Commit {
@@ -102,13 +102,13 @@ pub(super) async fn body_of(store: &dyn Store, id: &str) -> Option<Vec<u8>> {
     store.document(&Key::new("nodes", id)).await.unwrap().map(|document| document.body)
 }
 
-/// Copies a store's folder, hint first and journal last, as a crash between two of our writes could leave it.
+/// Copies a store's folder, watermark first and journal last, as a crash between two writes could leave it.
 pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for part in ["HEAD", "deliveries.log", "index", "snapshot", "journal"] {
         copy_part(from, to, part);
     }
-    // A crash does not move the store to another place.
+    // A crash does not change the identity of the folder.
     crate::embedded::folder::identity::record(to).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What is on disk: every value ever written can still be read, and what is written does not move by a byte.
+//! Stored formats: every value of earlier versions can be read, and the written form is stable.
 
 use crate::{
     Revision, Sequence,
@@ -29,7 +29,7 @@ fn attributed() -> crate::Record {
     crate::Record { attributes: attributes.into(), revision: Revision(2), ..record(8) }
 }
 
-/// A value of each kind under its key, as written today.
+/// Returns a value of each kind with its key, in the current form.
 fn written() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let parked = crate::Record { reason: Some("retrying".into()), open: false, ..record(7) };
     let mut values = Vec::new();
@@ -86,7 +86,7 @@ fn every_value_ever_written_can_still_be_read() {
 
 /// Run with `BLESS=1` after a new schema has been added; an old file must never change.
 #[test]
-fn what_is_written_has_not_moved_by_a_byte() {
+fn the_written_form_has_not_changed() {
     for (name, key, value) in written() {
         let length = u16::try_from(key.len()).unwrap().to_le_bytes();
         let file = [length.as_slice(), &key, &value].concat();
@@ -106,7 +106,7 @@ fn the_numbers_of_kinds_are_pinned() {
 }
 
 #[test]
-fn a_value_that_is_torn_changed_or_astray_is_recognised() {
+fn a_torn_changed_or_misplaced_value_is_detected() {
     for (name, key, value) in written() {
         for cut in 0..value.len() {
             assert!(codec::check(&key, &value[..cut]).is_err(), "{name} cut at {cut}");
@@ -126,7 +126,7 @@ fn a_value_that_is_torn_changed_or_astray_is_recognised() {
 }
 
 #[test]
-fn a_value_of_a_newer_schema_says_so() {
+fn a_value_of_a_newer_schema_is_reported_as_such() {
     let key = key::record(id(1));
     let mut value = Vec::new();
     codec::put_record(&mut value, &key, &record(1), Revision(1)).unwrap();
@@ -140,7 +140,7 @@ fn a_value_of_a_newer_schema_says_so() {
 }
 
 #[test]
-fn keys_sort_as_their_parts_do_and_read_back() {
+fn keys_sort_by_their_parts_and_can_be_parsed() {
     let entry = |sequence, place| key::entry(id(1), Sequence(sequence), place);
     assert!(entry(255, 9) < entry(256, 0) && entry(1, 1) < entry(1, 2));
     assert!(key::record(id(255)) < key::record(id(256)));
@@ -152,7 +152,7 @@ fn keys_sort_as_their_parts_do_and_read_back() {
 }
 
 #[test]
-fn the_account_of_the_index_does_not_depend_on_the_order_of_its_rows() {
+fn the_statistics_of_the_index_are_independent_of_row_order() {
     let (mut forth, mut back) = (IndexStats::default(), IndexStats::default());
     forth.add(b"a", b"1");
     forth.add(b"b", b"2");

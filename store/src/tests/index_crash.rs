@@ -1,4 +1,4 @@
-//! A crash between any two batches by which the index takes commits over.
+//! A crash between any two batches with which the index applies commits.
 
 use crate::{
     Commit, Embedded, Memory, Options, Query, Record, Revision, Store, Timestamp, Write, tests::fixture::*,
@@ -10,18 +10,19 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// So many, with terms of so many bytes, that one merge takes several slices, and each slice several batches.
+/// The number of records and the size of their terms: one merge has several slices, and each slice several batches.
 const RECORDS: u64 = 240;
 const PARTS: u64 = 11;
 const FIELDS: [&str; 8] = ["one", "two", "three", "four", "five", "six", "seven", "eight"];
 
-/// What record `n` is found by in its `life`. Nothing that could be packed, or a merge would be one batch.
+/// Returns the search values of record `n` in its `life`. Values that cannot be packed, or a merge would be one
+/// batch.
 fn value(n: u64, life: u64, field: &str) -> String {
     let part = |at: u64| format!("{:016x}", xxh3_64(format!("{n} {life} {field} {at}").as_bytes()));
     (0..PARTS).map(part).collect()
 }
 
-/// The record `n` in its `life`: what it is found by is another in each, and its body is long now and then.
+/// Returns the record `n` in its `life`: its values differ in each life, and its body is sometimes long.
 fn living(n: u64, life: u64) -> Record {
     let mut record = record(n);
     record.state = format!("state-{life}");
@@ -35,7 +36,7 @@ fn living(n: u64, life: u64) -> Record {
     record
 }
 
-/// Writes all records that `is_one` names as they are in `life`.
+/// Writes all records that `is_one` selects, in their `life`.
 async fn live(stores: [&dyn Store; 2], life: u64, is_one: impl Fn(u64) -> bool) {
     for n in (1..=RECORDS).filter(|n| is_one(*n)) {
         for store in stores {
@@ -53,7 +54,7 @@ async fn taken_over(store: &Embedded) {
     }
 }
 
-/// What searches for each thing that a record was ever found by answer, and every record with its body.
+/// Returns the answers of searches for every value that a record ever had, and every record with its body.
 async fn answers(store: &dyn Store) -> Vec<(String, Vec<Record>)> {
     let mut answers = Vec::new();
     let mut ask = async |field: &str, value: String| {
@@ -85,7 +86,7 @@ fn copied_at_each_batch(dir: &Path, to: &Path, options: &Options) -> Arc<Mutex<V
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crash_between_two_batches_of_a_merge_makes_no_search_miss_a_record() {
+async fn after_a_crash_between_two_batches_no_search_misses_a_record() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("live");
     let options = Options { watchdog: Duration::from_secs(600), ..unhurried() };
@@ -93,7 +94,8 @@ async fn a_crash_between_two_batches_of_a_merge_makes_no_search_miss_a_record() 
     let both: [&dyn Store; 2] = [&store, &memory];
     live(both, 0, |_| true).await;
     taken_over(&store).await;
-    // One merge of all of these is cut; what comes after it is in the journal alone: as before the merge, otherwise, or as merged.
+    // One merge of all of these is interrupted; the later commits are only in the journal: unchanged, changed, or the
+    // same as merged.
     options.faults.stall_index.store(true, Ordering::Relaxed);
     live(both, 1, |_| true).await;
     let copies = copied_at_each_batch(&dir, folder.path(), &options);
@@ -112,7 +114,7 @@ async fn a_crash_between_two_batches_of_a_merge_makes_no_search_miss_a_record() 
             copy_part(&dir, place, part);
         }
         let (cut, report) = open(place, unhurried());
-        assert_eq!(report.rebuilt_index, None, "what is tried here is how the index stands");
+        assert_eq!(report.rebuilt_index, None, "this test needs the index as it was");
         behind.push(report.replayed);
         taken_over(&cut).await;
         for ((asked, found), (_, all)) in answers(&cut).await.into_iter().zip(&expected) {
@@ -126,7 +128,7 @@ async fn a_crash_between_two_batches_of_a_merge_makes_no_search_miss_a_record() 
     store.close().await.unwrap();
 }
 
-/// Enough to tell records apart by, when they are shown.
+/// A short form of records, for messages.
 fn revisions(records: &[Record]) -> Vec<(u64, u64, usize)> {
     records.iter().map(|record| (record.created_at.0, record.revision.0, record.body.len())).collect()
 }

@@ -12,7 +12,7 @@ use std::{
 const TTL: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_closing_and_after_a_kill() {
+async fn acknowledged_commits_survive_a_close_and_a_kill() {
     for tidy in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let (store, report) = open(folder.path(), options());
@@ -42,7 +42,7 @@ async fn what_was_acknowledged_is_there_after_closing_and_after_a_kill() {
 }
 
 #[tokio::test]
-async fn what_is_at_hand_counts_as_delivered_over_a_kill_and_is_kept_back_while_the_store_is_held() {
+async fn tasks_in_memory_count_as_delivered_after_a_kill_and_are_not_leased_during_a_hold() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), unhurried());
     store.commit(nth(1)).await.unwrap();
@@ -61,9 +61,9 @@ async fn what_is_at_hand_counts_as_delivered_over_a_kill_and_is_kept_back_while_
     store.close().await.unwrap();
 }
 
-/// Health once locked the tasks and then the hold, and handing out the hold and then the tasks.
+/// Health and leasing must take the locks of the tasks and of the hold in the same order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_ask_for_its_health_and_to_hand_out_work_never_wait_for_each_other() {
+async fn health_checks_and_leases_never_deadlock() {
     let folder = tempfile::tempdir().unwrap();
     let store = std::sync::Arc::new(open(folder.path(), unhurried()).0);
     store.commit(nth(1)).await.unwrap();
@@ -80,7 +80,7 @@ async fn to_ask_for_its_health_and_to_hand_out_work_never_wait_for_each_other() 
         }
     });
     let both = tokio::time::timeout(Duration::from_secs(60), handing).await;
-    both.expect("neither stands still").unwrap();
+    both.expect("neither blocks").unwrap();
     store.close().await.unwrap();
 }
 
@@ -114,9 +114,9 @@ async fn deliveries_and_epochs_outlive_a_kill() {
     store.close().await.unwrap();
 }
 
-/// Nothing of `deliveries.log` is synced, so a power cut may take all of it, or leave what it said long before.
+/// `deliveries.log` is never synced, so a power cut may delete it or restore old content.
 #[tokio::test]
-async fn after_a_power_cut_every_task_counts_as_handed_out_before() {
+async fn after_a_power_cut_every_task_counts_as_delivered() {
     for cut in ["all", "half a row", "nothing"] {
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = open(folder.path(), options());
@@ -141,9 +141,9 @@ async fn after_a_power_cut_every_task_counts_as_handed_out_before() {
     }
 }
 
-/// A store of an earlier version has no `BOOT`, and one whose file is damaged says nothing either.
+/// A store of an earlier version has no `BOOT`, and a damaged file proves nothing either.
 #[tokio::test]
-async fn what_does_not_say_that_nothing_was_lost_counts_as_lost() {
+async fn without_a_valid_boot_file_unsynced_writes_count_as_lost() {
     for said in [None, Some(""), Some("open"), Some("clos")] {
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = open(folder.path(), options());
@@ -164,7 +164,7 @@ async fn what_does_not_say_that_nothing_was_lost_counts_as_lost() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_closed_asks_about_nothing_in_the_next_run_of_the_machine() {
+async fn after_an_orderly_close_and_a_reboot_no_task_is_probed() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), options());
     store.commit(nth(1)).await.unwrap();
@@ -178,9 +178,9 @@ async fn a_store_that_was_closed_asks_about_nothing_in_the_next_run_of_the_machi
     store.close().await.unwrap();
 }
 
-/// What was put off untried counts as untried after a kill too, or it would be asked about as if it had been tried.
+/// A task that was deferred untried counts as untried after a kill too; otherwise it would be probed.
 #[tokio::test]
-async fn a_task_handed_back_counts_over_a_kill_as_it_was_handed_back() {
+async fn the_delivery_count_of_a_returned_task_survives_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), options());
     store.commit(nth(1)).await.unwrap();
@@ -195,7 +195,7 @@ async fn a_task_handed_back_counts_over_a_kill_as_it_was_handed_back() {
     store.close().await.unwrap();
 }
 
-/// S57. After a kill, and with an index made anew from the journal, tenants take turns as before.
+/// S57. After a kill, and with an index rebuilt from the journal, tenants take turns as before.
 #[tokio::test]
 async fn tenants_take_turns_over_a_kill_and_a_lost_index() {
     for lose in [false, true] {
@@ -238,7 +238,7 @@ async fn tenants_take_turns_over_a_kill_and_a_lost_index() {
 }
 
 #[tokio::test]
-async fn a_lost_index_is_made_anew_from_snapshot_and_journal() {
+async fn a_lost_index_is_rebuilt_from_snapshot_and_journal() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), unhurried());
     for n in 1..=100 {
@@ -297,7 +297,7 @@ async fn long_values_leave_no_files_behind_when_rewritten() {
     assert!(files < 8, "{files} blob files");
 }
 
-/// Where the syncs of `commits` were done: by the caller, or by the thread that is there for it.
+/// Where the syncs of `commits` ran: in the caller, or in the writer thread.
 async fn synced_by_callers(folder: &Path, commits: RangeInclusive<u64>, quick_sync: Duration) -> Vec<bool> {
     let options = Options { quick_sync, ..unhurried() };
     let by = Arc::new(Mutex::new(Vec::new()));
@@ -315,11 +315,14 @@ async fn synced_by_callers(folder: &Path, commits: RangeInclusive<u64>, quick_sy
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_commits_alone_does_it_itself_once_that_is_known_and_never_on_a_slow_device() {
+async fn a_single_caller_commits_on_its_own_thread_and_never_on_a_slow_device() {
     let folder = tempfile::tempdir().unwrap();
     let quick = synced_by_callers(folder.path(), 1..=200, Duration::from_secs(60)).await;
-    assert!(quick[..4].iter().all(|by_caller| !by_caller), "at first nobody knows: {quick:?}");
-    // How soon depends on what else the machine does.
+    assert!(
+        quick[..4].iter().all(|by_caller| !by_caller),
+        "the first commits use the writer thread: {quick:?}"
+    );
+    // How soon depends on the load of the machine.
     assert!(quick.iter().filter(|by_caller| **by_caller).count() > 20, "{quick:?}");
     let slow = synced_by_callers(folder.path(), 201..=240, Duration::from_nanos(1)).await;
     assert!(slow.iter().all(|by_caller| !by_caller), "{slow:?}");
@@ -332,7 +335,7 @@ async fn who_commits_alone_does_it_itself_once_that_is_known_and_never_on_a_slow
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_committed_by_many_and_by_one_in_turns_is_all_there_in_one_order() {
+async fn alternating_single_and_concurrent_commits_have_one_order() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path(), Options { quick_sync: Duration::from_secs(60), ..unhurried() });
     let store = Arc::new(store);

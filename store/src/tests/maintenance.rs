@@ -1,4 +1,4 @@
-//! A store that is not what it was is held, however it came to be so.
+//! Copies, imports and holds: a store that is not the original is held.
 
 use crate::{
     Commit, Embedded, Error, Hold, Options, Store, Timestamp,
@@ -9,7 +9,7 @@ use std::{fs, io, path::Path, time::Duration};
 
 const TTL: Duration = Duration::from_millis(100);
 
-/// A store with one task that nobody has tried, closed.
+/// A closed store with one untried task.
 async fn made(dir: &Path) {
     let (store, _) = open(dir, options());
     let schedule = vec![task(1, 0, 5)];
@@ -17,13 +17,13 @@ async fn made(dir: &Path) {
     store.close().await.unwrap();
 }
 
-/// Everything, as `cp -r` does it.
+/// Copies everything, like `cp -r`.
 fn copy_all(from: &Path, to: &Path) {
     copy(from, to);
     fs::copy(from.join("PLACE"), to.join("PLACE")).unwrap();
 }
 
-/// How often the task was handed out, after the hold, if there is one, has been ended.
+/// Returns the delivery count of the task, after the end of a hold if there is one.
 async fn released(store: &Embedded) -> u32 {
     if let Some(hold) = store.current_hold().await.unwrap() {
         assert!(store.lease("w", Timestamp(100), TTL, 9).await.unwrap().is_empty());
@@ -47,7 +47,7 @@ async fn a_copy_of_a_folder_is_held_and_the_folder_it_was_copied_from_is_not() {
     restored.close().await.unwrap();
     drop(restored);
     let (restored, _) = open(&second, options());
-    assert_eq!(restored.current_hold().await.unwrap(), Some(hold), "as long as nobody lets it go");
+    assert_eq!(restored.current_hold().await.unwrap(), Some(hold), "until it is released");
     assert_eq!(released(&restored).await, 2, "it may have been done before");
     restored.close().await.unwrap();
     drop(restored);
@@ -59,12 +59,12 @@ async fn a_copy_of_a_folder_is_held_and_the_folder_it_was_copied_from_is_not() {
     assert_eq!(released(&stayed).await, 1);
 }
 
-/// What is done to the folder of a store.
+/// An operation on the folder of a store.
 type Spoiling<'a> = &'a dyn Fn(&Path);
 
-/// Each way in which a store can come to another place. None of them acts on anything before an operator has released it.
+/// Every way in which a store can get to another place. Until an operator releases it, it runs no work.
 #[tokio::test]
-async fn a_store_that_cannot_prove_its_place_is_held_until_it_is_released_by_the_command_that_it_names() {
+async fn a_store_that_cannot_prove_its_place_is_held_until_the_named_command_releases_it() {
     let folder = tempfile::tempdir().unwrap();
     let first = folder.path().join("first");
     made(&first).await;
@@ -116,9 +116,9 @@ async fn a_folder_that_is_renamed_is_not_held_and_neither_is_one_without_a_commi
     let third = folder.path().join("third");
     copy_all(&second, &third);
     let (unnoticed, _) = open(&third, Options { notice_copies: false, ..options() });
-    assert_eq!(unnoticed.current_hold().await.unwrap(), None, "where files are named anew");
+    assert_eq!(unnoticed.current_hold().await.unwrap(), None, "on a file system that renumbers files");
 
-    // As a kill during the very first opening leaves it.
+    // The state after a kill during the first opening.
     let empty = folder.path().join("empty");
     let (store, _) = open(&empty, options());
     store.close().await.unwrap();
@@ -148,13 +148,13 @@ async fn an_import_is_held_unless_the_store_that_was_exported_is() {
         let (left, _) = open(&old, options());
         let hold = left.current_hold().await.unwrap();
         assert_eq!(hold.is_some(), here, "{hold:?}");
-        assert!(hold.is_none_or(|hold| hold.why.contains("go on elsewhere")));
+        assert!(hold.is_none_or(|hold| hold.why.contains("continue elsewhere")));
     }
 }
 
-/// A hold is on the disk before it is acknowledged, and so is what it counts.
+/// A hold and its delivery counts are on the disk before it is acknowledged.
 #[tokio::test]
-async fn a_hold_outlives_a_kill_and_one_that_is_damaged_holds_still() {
+async fn a_hold_survives_a_kill_and_a_damaged_hold_file_also_holds() {
     let folder = tempfile::tempdir().unwrap();
     made(folder.path()).await;
     let (store, _) = open(folder.path(), options());
@@ -170,20 +170,20 @@ async fn a_hold_outlives_a_kill_and_one_that_is_damaged_holds_still() {
     fs::write(folder.path().join("HELD"), "{").unwrap();
     let (store, _) = open(folder.path(), options());
     let hold = store.current_hold().await.unwrap().unwrap();
-    assert!(hold.why.contains("cannot be understood"), "{hold:?}");
+    assert!(hold.why.contains("is invalid"), "{hold:?}");
     assert_eq!(released(&store).await, 2);
 }
 
-/// Nothing that an import left half done bars the next one.
+/// An interrupted import does not block the next one.
 #[tokio::test]
-async fn an_import_that_was_cut_short_at_its_end_is_done_again() -> io::Result<()> {
+async fn an_import_that_was_interrupted_at_its_end_can_be_repeated() -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     made(&old).await;
     let sink = Sink::default();
     export_folder(&old, sink.clone(), Source::KeepsRunning).await.unwrap();
     import(sink.bytes().as_slice(), &new).unwrap();
-    // As a kill between its last two steps leaves it.
+    // The state after a kill between its last two steps.
     fs::write(new.join(crate::embedded::IMPORTING), "")?;
     assert!(new.join("deliveries.log").exists() && new.join("HELD").exists());
 
@@ -194,9 +194,9 @@ async fn an_import_that_was_cut_short_at_its_end_is_done_again() -> io::Result<(
     Ok(())
 }
 
-/// What targets have seen of epochs they have seen, whoever gave them out.
+/// Targets must see growing epochs, even from different copies.
 #[tokio::test]
-async fn epochs_go_on_above_those_of_the_store_that_was_copied_or_moved() {
+async fn epochs_continue_above_those_of_the_copied_or_moved_store() {
     let folder = tempfile::tempdir().unwrap();
     let (first, copied) = (folder.path().join("first"), folder.path().join("copied"));
     made(&first).await;
@@ -210,7 +210,7 @@ async fn epochs_go_on_above_those_of_the_store_that_was_copied_or_moved() {
     };
     let restored = folder.path().join("restored");
     import(exported(Source::KeepsRunning).await.as_slice(), &restored).unwrap();
-    // The first goes on meanwhile, and is opened now and then.
+    // The original continues meanwhile, and is opened now and then.
     let mut last = 0;
     for _ in 0..5 {
         last = last.max(epoch(&first).await);
@@ -225,7 +225,7 @@ async fn epochs_go_on_above_those_of_the_store_that_was_copied_or_moved() {
     }
 }
 
-/// The epoch of a lease of the task, which is handed back.
+/// Returns the epoch of a lease of the task, which is returned.
 async fn epoch(dir: &Path) -> u64 {
     let (store, _) = open(dir, options());
     if let Some(hold) = store.current_hold().await.unwrap() {
@@ -237,15 +237,15 @@ async fn epoch(dir: &Path) -> u64 {
     lease.epoch.0
 }
 
-/// Or a move would wash the hold off.
+/// Otherwise a move would remove the hold.
 #[tokio::test]
-async fn a_store_that_is_held_does_not_move() {
+async fn a_held_store_cannot_be_moved() {
     let folder = tempfile::tempdir().unwrap();
     made(folder.path()).await;
     export_folder(folder.path(), Sink::default(), Source::Replaced).await.unwrap();
 
     let again = export_folder(folder.path(), Sink::default(), Source::Replaced).await;
 
-    assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("go on elsewhere")), "{again:?}");
+    assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("continue elsewhere")), "{again:?}");
     export_folder(folder.path(), Sink::default(), Source::KeepsRunning).await.unwrap();
 }

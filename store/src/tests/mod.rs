@@ -1,4 +1,4 @@
-//! Tests that need more than one module, or the inside of the embedded store.
+//! Tests that need more than one module, or the internals of the embedded store.
 
 mod conformance;
 mod crash;

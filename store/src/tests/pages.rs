@@ -1,4 +1,4 @@
-//! Pages of large bodies on the embedded store: after a restart, and on their way to another place.
+//! Pages of large bodies on the embedded store: after a restart, and after an export.
 
 use crate::{
     Commit, Record, Revision, Write,
@@ -19,7 +19,7 @@ fn write(body: Vec<u8>, expected: Option<Revision>) -> Commit {
 }
 
 #[tokio::test]
-async fn large_bodies_are_whole_after_a_restart_and_after_an_export() {
+async fn large_bodies_are_complete_after_a_restart_and_after_an_export() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     let raw = Arc::new(open(&old, options()).0);

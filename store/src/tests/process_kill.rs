@@ -1,4 +1,4 @@
-//! A process of our own, killed at work.
+//! A child process that is killed at work.
 
 use crate::{
     Memory, Store,
@@ -13,9 +13,9 @@ use std::{
 
 const FOLDER: &str = "STORE_KILLED_FOLDER";
 
-/// The process to be killed: it says each commit once it has been acknowledged.
+/// The process to be killed: it prints each commit after its acknowledgement.
 #[tokio::test]
-#[ignore = "run by the test below, in a process of its own"]
+#[ignore = "run by the test below, in a separate process"]
 async fn commits_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let (store, report) = open(Path::new(&folder), options());
@@ -26,7 +26,7 @@ async fn commits_until_it_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_loses_nothing_that_it_acknowledged() {
+async fn a_killed_process_loses_no_acknowledged_commit() {
     let folder = tempfile::tempdir().unwrap();
     let memory = Memory::new();
     let mut known = 0;

@@ -1,4 +1,4 @@
-//! Stores on their way to another place.
+//! Exports and imports.
 
 use crate::{
     Commit, Error, Settle, Store, Timestamp,
@@ -9,7 +9,7 @@ use std::{path::Path, time::Duration};
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// A store with executions open and finished, tasks in flight, and bodies that are and are not JSON.
+/// A store with open and finished executions, leased tasks, and JSON and other bodies.
 async fn busy(dir: &Path) -> crate::Embedded {
     let (store, _) = open(dir, options());
     for n in 1..=40 {
@@ -39,14 +39,14 @@ async fn exported(store: &crate::Embedded, source: Source) -> Vec<u8> {
     sink.bytes()
 }
 
-/// All lines but the first, which says the last epoch, and the last, which says whether the store moved.
+/// Returns all lines but the first, which has the last epoch, and the last, which says whether the store moved.
 fn content(bytes: &[u8]) -> Vec<&str> {
     let lines: Vec<&str> = std::str::from_utf8(bytes).unwrap().lines().collect();
     lines[1..lines.len() - 1].to_vec()
 }
 
 #[tokio::test]
-async fn a_store_with_work_in_flight_arrives_as_it_left() {
+async fn a_store_with_leased_tasks_is_imported_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     let store = busy(&old).await;
@@ -76,7 +76,7 @@ async fn a_store_with_work_in_flight_arrives_as_it_left() {
 }
 
 #[tokio::test]
-async fn a_changed_or_cut_export_makes_no_store() {
+async fn a_changed_or_truncated_export_creates_no_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(&folder.path().join("old")).await;
     let whole = exported(&store, Source::KeepsRunning).await;
@@ -108,7 +108,7 @@ async fn a_changed_or_cut_export_makes_no_store() {
 }
 
 #[tokio::test]
-async fn an_import_cut_short_is_no_store_and_can_be_run_again() {
+async fn an_interrupted_import_creates_no_store_and_can_be_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(&folder.path().join("old")).await;
     let bytes = exported(&store, Source::Replaced).await;
@@ -120,7 +120,10 @@ async fn an_import_cut_short_is_no_store_and_can_be_run_again() {
 
     let refused = crate::Embedded::open(&new, options()).map(|opened| opened.report);
 
-    assert!(matches!(&refused, Err(Error::Refused { why }) if why.contains("was cut short")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Refused { why }) if why.contains("was interrupted")),
+        "{refused:?}"
+    );
     import(bytes.as_slice(), &new).unwrap();
     let (arrived, _) = open(&new, options());
     assert_eq!(content(&exported(&arrived, Source::KeepsRunning).await), content(&bytes));
@@ -128,7 +131,7 @@ async fn an_import_cut_short_is_no_store_and_can_be_run_again() {
 }
 
 #[tokio::test]
-async fn an_import_leaves_what_is_there_alone() {
+async fn an_import_does_not_change_existing_files() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(folder.path()).await;
     let bytes = exported(&store, Source::KeepsRunning).await;
@@ -141,7 +144,7 @@ async fn an_import_leaves_what_is_there_alone() {
 }
 
 #[tokio::test]
-async fn a_check_names_what_is_wrong_and_what_to_do() {
+async fn a_check_reports_problems_and_remedies() {
     let folder = tempfile::tempdir().unwrap();
     let store = busy(folder.path()).await;
     store.checkpoint().await.unwrap();
@@ -158,7 +161,7 @@ async fn a_check_names_what_is_wrong_and_what_to_do() {
     let report = check(folder.path()).unwrap();
 
     assert_eq!(report.problems.len(), 1, "{report}");
-    assert!(report.to_string().contains("the next start writes it anew"), "{report}");
+    assert!(report.to_string().contains("the next start writes the snapshot again"), "{report}");
     let (store, opened) = open(folder.path(), options());
     assert_eq!(opened.repaired.len(), 1, "{opened}");
     store.close().await.unwrap();

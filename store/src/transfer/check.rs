@@ -1,4 +1,4 @@
-//! Looking a store over in its folder: every frame, every block, every value.
+//! Checks a store in its folder: every frame, every block, every value.
 
 use crate::{
     Error, Options, Sequence,
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{fmt, ops::Bound, path::Path};
 
-/// What a check counted and found.
+/// The counts and problems of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// The last commit that the journal holds.
@@ -25,16 +25,16 @@ pub struct CheckReport {
     pub snapshots: u64,
     /// Rows of these snapshots.
     pub snapshot_rows: u64,
-    /// Rows of the index, each of which could be read.
+    /// Readable rows of the index.
     pub index_rows: u64,
     /// The commit up to which the index is complete.
     pub index_to: Sequence,
-    /// What is wrong, one sentence each, with what to do.
+    /// The problems, one sentence each, with the remedy.
     pub problems: Vec<String>,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Returns true if there are no problems.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.problems.is_empty()
@@ -49,7 +49,7 @@ impl fmt::Display for CheckReport {
         writeln!(f, "snapshots: {snapshots} with {snapshot_rows} rows")?;
         writeln!(f, "index: {index_rows} rows, complete up to commit {}", index_to.0)?;
         if problems.is_empty() {
-            return write!(f, "nothing is wrong");
+            return write!(f, "no problems");
         }
         write!(f, "{} problems:", problems.len())?;
         problems.iter().try_for_each(|problem| write!(f, "\n- {problem}"))
@@ -89,7 +89,7 @@ fn check_journal(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
         Ok(())
     })?;
     (report.journal_to, report.frames, report.commits) = (survey.last, survey.frames, survey.commits);
-    let advice = "the next start makes it good from the index or a snapshot, or says that it cannot";
+    let advice = "the next start repairs it from the index or a snapshot, or reports that it cannot";
     report.problems.extend(survey.damage.iter().map(|damage| format!("{damage}; {advice}")));
     report.problems.extend(
         survey.headers.iter().map(|path| format!("{} has a damaged header; {advice}", path.display())),
@@ -117,7 +117,7 @@ fn check_snapshots(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
                 report.snapshot_rows = report.snapshot_rows.saturating_add(extent.rows);
             }
             Err(why) => report.problems.push(format!(
-                "{}: {why}; if the index is whole, the next start writes it anew",
+                "{}: {why}; if the index is complete, the next start writes the snapshot again",
                 path.display()
             )),
         }
@@ -129,14 +129,16 @@ fn check_index(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
     const STEP: usize = 256;
     let folder = dir.join("index");
     if !folder.exists() {
-        report.problems.push("there is no index; the next start makes it from snapshot and journal".into());
+        report
+            .problems
+            .push("there is no index; the next start builds it from the snapshot and the journal".into());
         return Ok(());
     }
     let Verified { index, stats } = match open_verified(&folder, &Options::default(), &Progress::default()) {
         Verdict::Whole(found) => *found,
         Verdict::Unusable(why) => {
             report.problems.push(format!(
-                "the index is damaged: {why}; the next start makes it anew from snapshot and journal"
+                "the index is damaged: {why}; the next start rebuilds it from the snapshot and the journal"
             ));
             return Ok(());
         }

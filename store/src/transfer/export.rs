@@ -66,9 +66,9 @@ fn write_all(shared: &Shared, out: impl Write, source: &Source) -> Result<Counts
     lines.end(counts, source)
 }
 
-/// The line of a row; `None` for rows by which others are found, which an import makes anew.
+/// Returns the line of a row, or `None` for secondary rows, which an import rebuilds.
 fn item(shared: &Shared, key: &[u8], value: &[u8], counts: &mut Counts) -> Result<Option<Line>, String> {
-    let name = key::parse(key).ok_or("its key is none of ours")?;
+    let name = key::parse(key).ok_or("its key is unknown")?;
     let (count, item) = match name {
         Name::Record(_) => {
             (&mut counts.records, Line::Record(Box::new(RecordLine::new(codec::record(key, value)?))))

@@ -25,8 +25,8 @@ use std::{
     path::Path,
 };
 
-/// Makes a store in `dir` from an export. The store appears only once the export's digest has been found right. It is held, unless
-/// the one that was exported is.
+/// Creates a store in `dir` from an export. The store appears only after the export's digest has been verified. It is
+/// held, unless the exported store is.
 ///
 /// # Errors
 /// [`Error::Refused`] when the folder is not empty, or the export is cut off, changed, or of a newer format, with the
@@ -38,7 +38,7 @@ pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
     let _lock = Lock::take(dir)?;
     let marker = dir.join(IMPORTING);
     if marker.exists() {
-        // An import that was killed left this behind, and nothing else that anybody needs.
+        // A killed import left these files behind; no other file is affected.
         clear(dir).map_err(unwritable)?;
     }
     let is_ours = |name: &std::ffi::OsStr| name == "LOCK" || name == IMPORTING;
@@ -56,7 +56,7 @@ pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
         Err(error) => clear(dir).map_err(unwritable).and(Err(error)),
     };
     if imported.is_ok() {
-        // The hold, if there is one, is on the disk by now: the place of the import itself is not in doubt.
+        // The hold, if there is one, is on the disk by now: the place of the import itself is certain.
         identity::record(dir).map_err(unwritable)?;
         boot::closed(dir).map_err(unwritable)?;
         fs::remove_file(&marker).map_err(unwritable)?;
@@ -65,7 +65,7 @@ pub fn import(from: impl Read, dir: &Path) -> Result<Counts, Error> {
     imported
 }
 
-/// Takes away what an import has made, the marker last.
+/// Removes the files of an import, the marker last.
 fn clear(dir: &Path) -> io::Result<()> {
     for folder in [segment::folder(dir), snapshot::folder(dir)] {
         if folder.exists() {
@@ -154,7 +154,7 @@ impl Import {
         Ok(())
     }
 
-    /// A record, and the rows by which it is found.
+    /// Adds a record and its secondary rows.
     fn record(&mut self, record: &Record) -> Result<(), String> {
         let write = crate::Write { record: record.clone(), expected: None };
         let as_commit = crate::Commit { record: Some(write), ..crate::Commit::default() };
@@ -199,7 +199,8 @@ impl Import {
         if !self.source_held {
             maintenance::write(dir, &restored(self.sequence))?;
         }
-        // The first opening gives out epochs above all of the export's; of a store that goes on, also above those it gives out since.
+        // The first opening uses epochs above all of the export's, and above later ones of the original if it
+        // continues.
         let since = if self.source_held { 0 } else { RESTORED_OPENS };
         let opens = (self.epoch >> 32).saturating_add(since);
         let extent = Extent { applied: self.sequence, touched: self.sequence, opens, rows: 0 };

@@ -8,11 +8,11 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// What the header calls the format.
+/// The name of the format in the header.
 pub(crate) const FORMAT: &str = "tenure-store";
-/// The version written today; an import reads this and earlier ones.
+/// The written version; an import reads this and earlier ones.
 pub(crate) const VERSION: u32 = 1;
-/// The longest line an import takes, in bytes: a body at its limit in hexadecimal, with texts at their limits.
+/// The longest line of an import, in bytes: a body at its limit in hexadecimal, with texts at their limits.
 pub(crate) const LINE_LIMIT: u64 = 2 << 20;
 
 /// One line: an object with one field, named for its kind.
@@ -24,7 +24,7 @@ pub(crate) enum Line {
         format: String,
         version: u32,
         sequence: u64,
-        /// The last fencing token that was given out; what reads this gives out greater ones.
+        /// The last epoch; an importer gives out greater ones.
         #[serde(default)]
         epoch: u64,
     },
@@ -36,13 +36,13 @@ pub(crate) enum Line {
     Trailer {
         counts: Counts,
         sha256: String,
-        /// The store that was exported is held since: nobody goes on with what is in here but who reads it.
+        /// True if the exported store is held since, so that only the importer continues with its work.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         moved: bool,
     },
 }
 
-/// A body: as the JSON it is, or else as text or in hexadecimal.
+/// A body: as JSON, as text, or in hexadecimal.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Body {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// The form that gives back the same bytes: JSON only if it stands on one line and begins and ends without space.
+    /// Returns the form that preserves the bytes: JSON only if it is one line without surrounding space.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let none = Self { json: None, text: None, hex: None };
         let Ok(text) = std::str::from_utf8(bytes) else {

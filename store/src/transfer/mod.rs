@@ -1,9 +1,9 @@
 //! A store on its way to another place: export, import, and the check of one in its folder.
 //!
 //! An export is text, one JSON object per line, readable from front to back in one go and closed by a digest: a
-//! header, one line per record, history entry, task and document in the order of their keys, and a trailer with counts and the
-//! SHA-256 of everything before it. Versions, revisions and sequences are kept. Leases are not exported: tasks in
-//! flight arrive as due, with their deliveries. The format is told in `docs/store.md`.
+//! header, one line per record, history entry, task and document in the order of their keys, and a trailer with
+//! counts and the SHA-256 of everything before it. Versions, revisions and sequences are kept. Leases are not
+//! exported: tasks in flight arrive as due, with their deliveries. `docs/store.md` describes the format.
 
 #[cfg(feature = "embedded")]
 mod check;
@@ -25,7 +25,7 @@ pub use reader::verify;
 
 use std::fmt;
 
-/// How much of each kind was moved.
+/// The number of moved items of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
     /// Execution records.
@@ -45,11 +45,11 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What becomes of a store that is exported.
+/// The future of an exported store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It goes on. What is made of the export is a second one, and held.
+    /// It continues to work. The imported copy is held.
     KeepsRunning,
-    /// It is held from the end of the export on; what is made of the export goes on in its place.
+    /// It is held from the end of the export on; the imported copy continues its work.
     Replaced,
 }

@@ -8,10 +8,10 @@ use crate::{BODY_LIMIT, Error, Hold, Sequence, hex::hex, model::limits};
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read};
 
-/// Reads an export to its end and says what it holds; nothing is written.
+/// Reads an export to its end and returns its counts. Nothing is written.
 ///
 /// # Errors
-/// As those of `import`, of the export.
+/// Same as the errors of `import` about the export.
 pub fn verify(from: impl Read) -> Result<Counts, Error> {
     let (mut lines, mut counts) = (Reader::new(from), Counts::default());
     while let Some((number, line)) = lines.next(&counts)? {
@@ -63,8 +63,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next line with its number, the header first; `None` at the end, where the digest was right, and `counts` what
-    /// the export says that it holds.
+    /// Returns the next line with its number, the header first. Returns `None` at the end, after checking the digest
+    /// and the counts.
     pub(crate) fn next(&mut self, counts: &Counts) -> Result<Option<(u64, Line)>, Error> {
         self.number += 1;
         let number = self.number;
@@ -79,7 +79,8 @@ impl<R: Read> Reader<R> {
         match &found {
             Line::Header { format, version, .. } if number == 1 => {
                 if format != FORMAT || *version > VERSION {
-                    let why = format!("{format} {version} is no export, or one of a newer version of Tenure");
+                    let why =
+                        format!("{format} {version} is not an export, or is from a newer version of Tenure");
                     return Err(refused(number, &why));
                 }
             }
@@ -102,7 +103,7 @@ impl<R: Read> Reader<R> {
         Ok(Some((number, found)))
     }
 
-    /// Whether the store that was exported is held, as the end of the export says.
+    /// Returns true if the exported store is held, according to the trailer.
     pub(crate) fn is_source_held(&self) -> bool {
         self.source_held
     }
@@ -122,7 +123,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Why a store is held that was made from an export while the one that was exported goes on.
+/// Returns the reason for holding a store that was imported while the original continues.
 pub(crate) fn restored(sequence: Sequence) -> Hold {
     Hold::starting_now(format!(
         "it was made from an export as of commit {}; `tenure store held` shows the pending work, and \

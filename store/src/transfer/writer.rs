@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
 
-/// A writer of lines that keeps the digest of all it wrote.
+/// A writer of lines that computes the digest.
 pub(crate) struct Lines<W: Write> {
     out: io::BufWriter<W>,
     sha: Sha256,
@@ -25,7 +25,7 @@ impl<W: Write> Lines<W> {
         Ok(lines)
     }
 
-    /// Ends it; without this it is no export.
+    /// Writes the trailer, without which an export is invalid.
     pub(crate) fn end(mut self, counts: Counts, source: &Source) -> Result<Counts, Error> {
         let sha256 = hex(&self.sha.clone().finalize());
         self.write(&Line::Trailer { counts, sha256, moved: *source == Source::Replaced })?;
@@ -46,15 +46,15 @@ fn failed(error: &io::Error) -> Error {
     Error::Unavailable { why: format!("the export cannot be written: {error}") }
 }
 
-/// Why a store is held that was exported to go on elsewhere.
+/// Returns the reason for holding a store that was exported to move.
 pub(crate) fn moved() -> Hold {
     Hold::starting_now(
-        "it was exported to go on elsewhere; to go on here after all, make sure that it does not",
+        "it was exported to continue elsewhere; before you release it here, make sure that the other store does not run",
     )
 }
 
-/// A store that is held does not move: what is made of it would not be held, and nobody would have let it go.
+/// Refuses to move a held store: the imported copy would not be held, although the hold was not released.
 pub(crate) fn not_free(hold: &Hold) -> Error {
-    let why = format!("the store is held, and does not move before somebody has let it go: {}", hold.why);
+    let why = format!("the store is held and cannot be moved until it is released: {}", hold.why);
     Error::Refused { why }
 }

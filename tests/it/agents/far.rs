@@ -254,7 +254,7 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
     };
 
     let (code, said) = start(&rig.server.url(), "key");
-    assert!(code == Some(5) && said.contains("another agent runs with this ledger"), "{said}");
+    assert!(code == Some(5) && said.contains("another agent is running with this ledger"), "{said}");
     let (code, said) = start("http://tenure.example", "key");
     assert!(code == Some(2) && said.contains("in the clear"), "{said}");
 }
@@ -277,7 +277,7 @@ async fn the_program_of_a_node_alone_does_what_the_agent_in_the_large_program_do
         .arg(rig.folder.path().join("key"))
         .output()
         .unwrap();
-    assert_eq!(second.status.code(), Some(5), "another agent runs with this ledger: {second:?}");
+    assert_eq!(second.status.code(), Some(5), "another agent is running with this ledger: {second:?}");
     agent.signal(Signal::TERM);
     assert_eq!(agent.ended(), Some(0));
 }

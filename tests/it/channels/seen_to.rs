@@ -61,7 +61,7 @@ async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_t
     let told = served.run(&["stuck", "-o", "json"]).json();
     assert!(told.as_array().unwrap().iter().any(|row| row["reason"] == "delivery_dead"), "{told}");
     let doctor = served.run(&["doctor", "-o", "json"]).out;
-    assert!(doctor.contains("nobody took 1 notifications, such as those of channel hook"), "{doctor}");
+    assert!(doctor.contains("1 notifications were not delivered, for example on channel hook"), "{doctor}");
     let metrics = served.get("/metrics").await.body;
     let gauge = r#"tenure_deliveries{channel="hook",state="dead"} 1"#;
     assert!(metrics.as_str().unwrap().contains(gauge), "{metrics}");

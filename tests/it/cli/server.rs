@@ -123,7 +123,7 @@ fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
     let ran = Ran::of(tenure(dir.path()).arg("demo").env("TMPDIR", dir.path()));
     assert_eq!(ran.exit, 0, "{ran:?}");
     assert!(
-        ran.out.contains("killed in TakingNodes") && ran.out.contains("nothing was left behind"),
+        ran.out.contains("killed in TakingNodes") && ran.out.contains("all files are removed"),
         "{}",
         ran.out
     );

@@ -21,7 +21,9 @@ fn a_doctor_without_a_server_looks_at_this_machine_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let alone = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
     assert_eq!(alone.exit, 0, "{alone:?}");
-    assert!(has(&alone, "configuration", "ok", "understood") && has(&alone, "data", "ok", "not there yet"));
+    assert!(
+        has(&alone, "configuration", "ok", "are valid") && has(&alone, "data", "ok", "does not exist yet")
+    );
     assert!(has(&alone, "clock", "ok", "Z") || has(&alone, "clock", "warning", "Z"), "{alone:?}");
     assert!(!dir.path().join("tenure-data").exists(), "it makes nothing");
 
@@ -57,12 +59,12 @@ async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
     assert_eq!(well.exit, 0, "{well:?}");
     for (check, part) in [
         ("server", "answers"),
-        ("server", "the same as this program's"),
+        ("server", "the same as this program"),
         ("server", "store: writable"),
         ("clock", "clock"),
         ("token", "admin with admin"),
-        ("store", "embedded, by the server; not held"),
-        ("executions", "none waits"),
+        ("store", "embedded, reported by the server; not held"),
+        ("executions", "no execution needs"),
         ("audit", "sealed"),
     ] {
         assert!(has(&well, check, "ok", part), "{check}: {part}: {well:?}");
@@ -74,11 +76,14 @@ async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
     let held = served.run(&["doctor", "-o", "json"]);
     assert!(held.exit == 0 && has(&held, "store", "warning", "a test"), "{held:?}");
     let stranger = served.run(&["--token", "tn_x", "doctor"]);
-    assert!(stranger.exit == 1 && stranger.out.contains("the one by --token is not taken"), "{stranger:?}");
+    assert!(
+        stranger.exit == 1 && stranger.out.contains("the token from --token was rejected"),
+        "{stranger:?}"
+    );
     assert!(!stranger.out.contains('\u{1b}'), "nobody looks at it on a terminal");
     let (dir, _) = served.killed();
     let after = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
-    assert!(after.exit == 0 && has(&after, "store", "ok", "whole"), "{after:?}");
+    assert!(after.exit == 0 && has(&after, "store", "ok", "intact"), "{after:?}");
     fs::set_permissions(dir.path().join("tenure-data/admin.token"), fs::Permissions::from_mode(0o644))
         .unwrap();
     assert!(has(&run(dir.path(), &["doctor", "--offline", "-o", "json"]), "data", "warning", "644"));

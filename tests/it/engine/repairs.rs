@@ -158,9 +158,9 @@ async fn an_edit_keeps_to_what_is_done_and_to_what_the_execution_is_about() {
     let steps = |second: Value| json!({ "steps": [{ "Commit": "a" }, { "Do": second }] });
 
     for (patch, why) in [
-        (steps(json!(["b", "other"])), "which is done already"),
+        (steps(json!(["b", "other"])), "which is already done"),
         (steps(json!(["b", "c", "d"])), "how many actions"),
-        (json!({ "name": "another" }), "about something else"),
+        (json!({ "name": "another" }), "change the subject"),
         (json!({ "colour": "red" }), "no field colour"),
         (json!({ "steps": 7 }), "invalid type"),
         (json!([]), "must be an object"),

@@ -89,7 +89,7 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
     let elsewhere = PostgresOptions { url, ..options.clone() };
     let restored = opened(&elsewhere).await;
     let hold = restored.current_hold().await.unwrap().unwrap();
-    assert!(hold.why.contains("was made in another place"), "{hold:?}");
+    assert!(hold.why.contains("was created in another place"), "{hold:?}");
     assert_eq!(released(&restored).await, 2, "it may have been done before");
     restored.close().await.unwrap();
     let again = opened(&elsewhere).await;
@@ -230,6 +230,6 @@ async fn a_database_moves_only_when_its_servers_have_stopped() {
     mover.export(file(), Source::Replaced).await.unwrap();
     let again = mover.export(file(), Source::Replaced).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("is held")), "{again:?}");
-    assert!(mover.current_hold().await.unwrap().unwrap().why.contains("go on elsewhere"));
+    assert!(mover.current_hold().await.unwrap().unwrap().why.contains("continue elsewhere"));
     mover.close().await.unwrap();
 }

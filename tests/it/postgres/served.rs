@@ -107,11 +107,11 @@ async fn a_schema_is_checked_and_brought_up_to_date() {
 
     let before = run(&options.url, &["store", "migrate", "--check"]);
     assert_eq!(before.exit, 1, "{before:?}");
-    assert!(before.out.contains("has nothing; lacks 1"), "{before:?}");
+    assert!(before.out.contains("applied: none; missing: 1"), "{before:?}");
     let made = run(&options.url, &["store", "migrate"]);
     assert_eq!(made.exit, 0, "{made:?}");
     let after = run(&options.url, &["store", "migrate", "--check"]);
-    assert!(after.exit == 0 && after.out.contains("lacks nothing"), "{after:?}");
+    assert!(after.exit == 0 && after.out.contains("missing: none"), "{after:?}");
 
     let secret = run("postgres://tenure:hunter2@127.0.0.1/x", &["store", "migrate", "--check"]);
     assert_eq!(secret.exit, 2);

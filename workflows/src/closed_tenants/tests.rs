@@ -107,6 +107,14 @@ impl TenantResources for Outside {
         VerifiedAs::Verifier
     }
 
+    fn is_simulated(&self, _: &TenantResource) -> bool {
+        false
+    }
+
+    fn is_system_simulated(&self, _: &str) -> bool {
+        false
+    }
+
     async fn survey(
         &self,
         system: &str,

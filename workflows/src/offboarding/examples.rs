@@ -46,23 +46,7 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         compliance: BTreeSet::new(),
         simulated: true,
     };
-    let terms = OffboardingTerms {
-        policy: PolicyRef { name: "example".into(), version: 1, digest: String::new() },
-        offboard: PlatformPolicy::built_in().ok()?.approvals.offboard.clone(),
-        destroy: PlatformPolicy::built_in().ok()?.approvals.destroy.clone(),
-        export_window: 30 * DAY,
-        extension: 10 * DAY,
-        certificate_kept: None,
-        at_once: 8,
-        demands: SanitisationDemands {
-            drives: Method::Purge,
-            gpu_memory: Method::Clear,
-            attempts: 2,
-            within: DAY,
-            drain: HOUR,
-        },
-        retention: Vec::new(),
-    };
+    let terms = example_terms()?;
     let logs = TenantResource::new("logs", "eu", "Stream", "example-audit");
     let target = |thing: TenantResource| RemovalTarget {
         kind: assets::kind_of(&thing).0,
@@ -92,6 +76,26 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
         terms: Some(terms),
         signed: PublicKey::try_from(EXAMPLE_KEY.to_owned()).ok().map(signed),
         ..begun.clone()
+    })
+}
+
+fn example_terms() -> Option<OffboardingTerms> {
+    Some(OffboardingTerms {
+        policy: PolicyRef { name: "example".into(), version: 1, digest: String::new() },
+        offboard: PlatformPolicy::built_in().ok()?.approvals.offboard.clone(),
+        destroy: PlatformPolicy::built_in().ok()?.approvals.destroy.clone(),
+        export_window: 30 * DAY,
+        extension: 10 * DAY,
+        certificate_kept: None,
+        at_once: 8,
+        demands: SanitisationDemands {
+            drives: Method::Purge,
+            gpu_memory: Method::Clear,
+            attempts: 2,
+            within: DAY,
+            drain: HOUR,
+        },
+        retention: Vec::new(),
     })
 }
 

@@ -1,7 +1,7 @@
-//! The file of contexts: servers with the tokens that open them, each under a name.
+//! The contexts file: named servers, each with its token.
 //!
-//! Invariant: a token is read from a file that its owner alone may read, is sent to the server it stands with and to no other,
-//! and is printed nowhere.
+//! Invariant: a token is read only from a file with no access for others, is sent only to the server of its context, and is never
+//! printed.
 
 use crate::common::{Common, Source};
 use api::config::{Config, admin_file};
@@ -15,24 +15,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A server, and who asks it.
+/// A server and the credentials for it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Context {
-    /// Its URL.
+    /// The URL of the server.
     pub(crate) server: String,
     /// The token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
-    /// A file with the token, read at each use, such as one that a secret store keeps fresh.
+    /// A file with the token. It is read at each use, so another program can renew it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
-    /// A file with the authorities of the server's certificate, trusted beside those of the system.
+    /// A file with certificate authorities, trusted in addition to those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// Written by hand, as a token must not come into any message.
+/// Written by hand so that no token appears in a message.
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "…");
@@ -45,18 +45,18 @@ impl fmt::Debug for Context {
     }
 }
 
-/// The file of contexts, as written.
+/// The content of the contexts file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Contexts {
-    /// The one that holds where none is named.
+    /// The context to use if none is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
-    /// By name.
+    /// The contexts by name.
     pub(crate) contexts: BTreeMap<String, Context>,
 }
 
-/// Where the file is: `$XDG_CONFIG_HOME/tenure/contexts.toml`, below `~/.config` where that is not set.
+/// Returns the path of the contexts file: `$XDG_CONFIG_HOME/tenure/contexts.toml`, or below `~/.config` if the variable is not set.
 pub(crate) fn file() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CONFIG_HOME").filter(|base| base.is_absolute());
@@ -69,10 +69,10 @@ fn usage(file: &Path, why: impl fmt::Display) -> Failure {
 }
 
 impl Contexts {
-    /// What the file says; nothing where there is none.
+    /// Reads the file. A missing file has no contexts.
     ///
     /// # Errors
-    /// Others may read it, or it is not as it should be.
+    /// The file has access for others, or cannot be parsed.
     pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
@@ -80,7 +80,7 @@ impl Contexts {
             Err(error) => return Err(usage(file, error)),
         };
         check_owner_only(file)?;
-        // The parser quotes the line, which may hold a token.
+        // The parser's full message quotes the line, which may contain a token.
         let read = toml::from_str::<Self>(&text).map_err(|error| {
             let line = error.span().map_or(0, |at| text.get(..at.start).unwrap_or("").lines().count());
             usage(file, format!("line {}: {}", line.max(1), error.message()))
@@ -88,7 +88,7 @@ impl Contexts {
         Ok(read)
     }
 
-    /// Writes the file, for its owner alone; who reads it meanwhile finds the old one or the new.
+    /// Replaces the file atomically, with mode 0600.
     pub(crate) fn write(&self, file: &Path) -> Result<(), Failure> {
         let text = toml::to_string(self).map_err(Failure::other)?;
         let failed = |error: io::Error| Failure::other(format!("{}: {error}", file.display()));
@@ -107,28 +107,28 @@ impl Contexts {
         written.and_then(|()| fs::rename(&part, file)).map_err(failed)
     }
 
-    /// The one of this name.
+    /// Returns the context `name`.
     pub(crate) fn named(&self, name: &str) -> Result<&Context, Failure> {
         self.contexts.get(name).ok_or_else(|| self.missing(name))
     }
 
-    /// That there is none of this name.
+    /// Returns the error for a name that does not exist.
     pub(crate) fn missing(&self, name: &str) -> Failure {
         let known: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
         let meant = match engine::nearest(name, known.iter().copied()) {
             Some(near) => format!("; did you mean {near}?"),
-            None if known.is_empty() => "; `tenure context set NAME --server URL` makes one".into(),
-            None => format!("; these are: {}", known.join(", ")),
+            None if known.is_empty() => "; `tenure context set NAME --server URL` creates one".into(),
+            None => format!("; known contexts: {}", known.join(", ")),
         };
-        Failure::new(Exit::NotFound, format!("there is no context {name}{meant}"))
+        Failure::new(Exit::NotFound, format!("context {name} does not exist{meant}"))
     }
 }
 
-/// The context that the first start of a server makes.
+/// The context that the first start of a server creates.
 const LOCAL: &str = "local";
 
-/// Makes the context [`LOCAL`], which reads its token from a file, and uses it where none is in use. One that an operator gave another
-/// server stays as it is. Returns the file, unless nothing was written.
+/// Creates the context [`LOCAL`], which reads its token from a file, and selects it if no context is in use. Keeps a context of that name
+/// that an operator created. Returns the file, or `None` if nothing was written.
 pub(crate) fn keep_local(server: &str, token_file: PathBuf) -> Result<Option<PathBuf>, Failure> {
     let Some(file) = file() else { return Ok(None) };
     let mut contexts = Contexts::read(&file)?;
@@ -140,9 +140,9 @@ pub(crate) fn keep_local(server: &str, token_file: PathBuf) -> Result<Option<Pat
 }
 
 impl Contexts {
-    /// Returns true if the context was made or changed.
+    /// Returns true if the context was created or changed.
     fn take_local(&mut self, server: &str, token_file: PathBuf) -> bool {
-        // One that an earlier first start made, of a data folder that is gone.
+        // An earlier first start created this context, and its data folder was removed.
         let is_own = |there: &Context| {
             let is_stale = |file: &PathBuf| file.ends_with("admin.token") && !file.is_file();
             there.token.is_none()
@@ -160,45 +160,45 @@ impl Contexts {
     }
 }
 
-/// Refuses a file with secrets that others may read.
+/// Rejects a file with secrets if others may read it.
 fn check_owner_only(file: &Path) -> Result<(), Failure> {
     let mode = fs::metadata(file).map_err(|error| usage(file, error))?.permissions().mode();
     if mode & 0o077 == 0 {
         return Ok(());
     }
     let why = format!(
-        "its mode is {:o}, so others may read the tokens: `chmod 600 {}`, and have those replaced that were seen",
+        "its mode is {:o}, so other users may read the tokens; run `chmod 600 {}`, and replace the tokens",
         mode & 0o777,
         file.display()
     );
     Err(usage(file, why))
 }
 
-/// What was said somewhere, and where.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sourced<T> {
     pub(crate) value: T,
-    /// For people: `--server`, `TENURE_SERVER`, `context eu`.
+    /// The source as shown to users: `--server`, `TENURE_SERVER`, `context eu`.
     pub(crate) by: String,
 }
 
-/// Which server is asked, and as whom.
+/// The server to call and the credentials for it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) server: Sourced<String>,
     pub(crate) token: Option<Sourced<String>>,
-    /// The context that is in force, and by what.
+    /// The context in use and how it was selected.
     pub(crate) context: Option<Sourced<String>>,
-    /// Where a token is looked for that is not said: that of the data folder, or that of contexts.
+    /// The file from which a token is read if none is given: that of the data folder, or the contexts file.
     pub(crate) token_file: PathBuf,
-    /// A file with authorities to trust beside those of the system.
+    /// A file with certificate authorities, trusted in addition to those of the system.
     pub(crate) ca_file: Option<Sourced<PathBuf>>,
 }
 
-/// Which server the command line, the environment and the contexts come to, in this order.
+/// Determines the server and the token from the command line, the environment and the contexts, in this order.
 ///
-/// A context that is named on the command line goes over the environment. Its token is for its server: where another one is
-/// named, the token stays at home.
+/// A context that is named on the command line has priority over the environment. The token of a context is sent only to the server of
+/// that context.
 pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
     let (name, context) = match chosen(common)? {
         Some((name, context)) => (Some(name), Some(context)),
@@ -224,15 +224,15 @@ pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
         (None, None) => Sourced { value: format!("http://{}", defaults.listen), by: "the default".into() },
     };
     let admin = admin_file(&common.data.clone().unwrap_or(defaults.data));
-    // Where another server is named, the context has no say in whom it is told of.
+    // The context applies only to its own server.
     let own = context.as_ref().filter(|context| base(&context.server) == server.value);
-    // The token of the data folder is for a server on this machine, unless somebody names another.
+    // The token of the data folder is for a server on this machine, unless a context names another token.
     let own_name = of_context.clone();
     let token_file =
         if own.is_some() && !is_loopback(&server.value) { file().unwrap_or(admin) } else { admin };
     let token = match (said("token", &common.token, common.said.token), own) {
         (Some(said), _) => Some(said),
-        // A data folder that is named, or that lies here, goes over the one of the first start.
+        // A data folder that exists here has priority over the one of the first start.
         (None, Some(own))
             if is_local(name.as_ref())
                 && own.token.is_none()
@@ -256,12 +256,12 @@ pub(crate) fn target(common: &Common) -> Result<Target, Failure> {
     Ok(Target { server, token, context, token_file, ca_file })
 }
 
-/// Whether a context is the one that the first start of a server makes.
+/// Returns true if the first start of a server created the context.
 fn is_local(name: Option<&Sourced<String>>) -> bool {
     name.is_some_and(|name| name.value == LOCAL)
 }
 
-/// Whether a server's URL is one of this machine.
+/// Returns true if the server's URL is one of this machine.
 pub(crate) fn is_loopback(server: &str) -> bool {
     let host = reqwest::Url::parse(server).ok().and_then(|url| url.host_str().map(str::to_owned));
     host.is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str()))
@@ -272,7 +272,7 @@ fn kept(file: &Path) -> Option<Sourced<String>> {
     Some(Sourced { value: text.trim().to_owned(), by: file.display().to_string() })
 }
 
-/// The context in force. The file is not looked at where server and token are both named and no context is.
+/// Returns the context in use. The file is not read if server and token are both given and no context is named.
 fn chosen(common: &Common) -> Result<Option<(Sourced<String>, Context)>, Failure> {
     let named = common.context.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let both = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.trim().is_empty());
@@ -292,7 +292,7 @@ fn chosen(common: &Common) -> Result<Option<(Sourced<String>, Context)>, Failure
 }
 
 impl Context {
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     fn secret(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.token_file else { return Ok(self.token.clone()) };
         let text = fs::read_to_string(file).map_err(|error| usage(file, error))?;
@@ -301,7 +301,7 @@ impl Context {
     }
 }
 
-/// A server's URL as it is asked at: with a scheme, and without a slash at its end.
+/// Returns a server's URL with a scheme and without a slash at the end.
 pub(crate) fn base(server: &str) -> String {
     let server = server.trim().trim_end_matches('/');
     if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_start_of_a_server_makes_a_context_and_takes_none_from_an_operator() {
+    fn the_first_start_of_a_server_creates_a_context_and_keeps_those_of_operators() {
         let mut contexts = Contexts::default();
         assert!(contexts.take_local("http://127.0.0.1:7878", "/srv/a/admin.token".into()));
         assert_eq!(contexts.current.as_deref(), Some(LOCAL));

@@ -1,4 +1,4 @@
-//! A stream of server-sent events, read as it comes.
+//! Reads a stream of server-sent events.
 
 use backends::outbound::LineStream;
 use std::{collections::VecDeque, time::Duration};
@@ -6,19 +6,19 @@ use std::{collections::VecDeque, time::Duration};
 /// The longest event that is read, in bytes: 16 MiB.
 const LONGEST: usize = backends::outbound::PAGE;
 
-/// A server says at least every 15 s that it is there; one that does not is given up.
+/// The longest silence before the stream is closed. The server sends a comment at least every 15 s.
 const SILENCE: Duration = Duration::from_secs(45);
 
 /// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What it is called.
+    /// The name of the event.
     pub(crate) name: String,
-    /// What it says.
+    /// The data of the event.
     pub(crate) data: String,
 }
 
-/// A stream that is open.
+/// An open stream.
 pub(crate) struct Stream {
     lines: LineStream,
     read: Read,
@@ -29,12 +29,12 @@ impl Stream {
         Self { lines: LineStream::new(answer, LONGEST), read: Read::default() }
     }
 
-    /// The id of the last event: with it, another stream goes on where this one ended.
+    /// Returns the id of the last event. Another stream can continue after it.
     pub(crate) fn last(&self) -> Option<&str> {
         self.read.id.as_deref()
     }
 
-    /// The next event; `None` once the stream has ended or broken off.
+    /// Returns the next event, or `None` after the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(told) = self.read.told.pop_front() {
@@ -49,7 +49,7 @@ impl Stream {
     }
 }
 
-/// What was read of a stream.
+/// The parser's state.
 #[derive(Debug, Default)]
 struct Read {
     told: VecDeque<Event>,
@@ -77,7 +77,7 @@ impl Read {
                 }
                 self.next.data.push_str(value);
             }
-            // Comments, and what is for browsers.
+            // Comments, and fields that only browsers use.
             _ => {}
         }
     }
@@ -88,9 +88,9 @@ mod tests {
     use super::*;
     use backends::outbound::Lines;
 
-    /// Wherever the network cuts it.
+    /// The network may split the stream at any byte.
     #[test]
-    fn events_are_read_whatever_pieces_they_come_in() {
+    fn events_are_parsed_from_chunks_of_any_size() {
         let text = "retry: 2000\n\n: there\nid: 7.1\n\nevent: changed\ndata: {\"a\":\ndata: 1}\nid: 8.2\r\n\r\nevent: end\ndata: {}\n\n";
         for size in 1..text.len() {
             let (mut read, mut lines) = (Read::default(), Lines::new(LONGEST));

@@ -1,4 +1,4 @@
-//! `tenure access`: who may do what. Checking a file of policies needs no server.
+//! `tenure access`: access policies. `check`, `shipped` and `schema` need no server.
 
 use crate::{
     client::{Client, escape},
@@ -14,48 +14,48 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is done about access.
+/// Access commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Access {
-    /// Say whether somebody may do something, and by which policies.
+    /// Explain whether an action is allowed.
     Explain(Explain),
-    /// Show the policies in force, or those of an earlier version.
+    /// Show the policies of a version.
     Show {
-        /// The version [default: the one in force].
+        /// Version [default: the one in force].
         #[arg(default_value = "current")]
         version: String,
     },
-    /// List which policies of the house were in force, and since when.
+    /// List the versions of the operator's policies.
     History,
-    /// Say what is wrong with a file of policies, by line; needs no server.
+    /// Check a policy file offline.
     Check {
-        /// The policies (Cedar).
+        /// Policy file (Cedar).
         file: PathBuf,
     },
-    /// Print the policies that are shipped; needs no server.
+    /// Print the shipped policies.
     Shipped,
-    /// Print the names that policies may use, as a Cedar schema; needs no server.
+    /// Print the Cedar schema for policies.
     Schema,
 }
 
-/// Who is asked about, and what.
+/// The action to explain and the caller.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// What is to be done, such as `hold_store`.
+    /// Action, such as `hold_store`.
     action: String,
-    /// By this user.
+    /// User name of the caller.
     #[arg(long, required_unless_present = "roles", conflicts_with = "roles")]
     user: Option<String>,
-    /// By somebody who holds these roles.
+    /// Role of the caller (repeatable).
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<Role>,
-    /// Who is bound to this tenant.
+    /// Tenant of the caller.
     #[arg(long, requires = "roles")]
     tenant: Option<String>,
-    /// From this address of the network.
+    /// Network address of the caller.
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Asking only what would be done.
+    /// Explain a preview of the action.
     #[arg(long)]
     plans: bool,
 }

@@ -1,4 +1,4 @@
-//! `tenure agent`.
+//! `tenure agent`: runs the node agent, and generates keys for agents.
 
 use crate::{
     common::{Common, Format},
@@ -13,7 +13,7 @@ use program::{
 };
 use serde_json::json;
 
-/// What `agent` takes. The servers are named with `--server`, with commas between.
+/// Arguments of `agent`. `--server` names the servers, separated by commas.
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Agent {
@@ -25,7 +25,7 @@ pub(crate) struct Agent {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AgentCommand {
-    /// Draw a key for the agents of a cluster, and print it with its hash: the key is for the nodes, the hash for the servers.
+    /// Generate a key for a cluster's agents.
     Key {
         #[command(flatten)]
         to: SecretTo,
@@ -50,11 +50,11 @@ fn key(common: &Common, to: &SecretTo) -> Result<Exit, Failure> {
     let (key, hash) = (token.reveal(), token.hash());
     if matches!(common.output, Format::Table) {
         output::note(&format!(
-            "keep the key in the file that `tenure agent --key-file` names, on the cluster's nodes;\n\
-             its hash goes into the file of targets: clusters: {{ CLUSTER: {{ agents: {{ keys: [{hash}] }} }} }}\n\
+            "store the key on the cluster's nodes, in the file that `tenure agent --key-file` names;\n\
+             add the hash to the file of targets: clusters: {{ CLUSTER: {{ agents: {{ keys: [{hash}] }} }} }}\n\
              hash: {hash}"
         ));
     }
-    place.hand_over(common, "key of the agents", &json!({ "key": key, "hash": hash }), "key")?;
+    place.hand_over(common, "key for the cluster's agents", &json!({ "key": key, "hash": hash }), "key")?;
     Ok(Exit::Done)
 }

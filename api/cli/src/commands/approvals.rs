@@ -1,4 +1,4 @@
-//! `tenure approvals`. A decision names the plan that was read: the one shown, unless a digest is given.
+//! `tenure approvals`. A vote names the plan by its digest: the digest that is given, or that of the plan that the command shows.
 
 use crate::{
     client::{Body, Client, escape},
@@ -15,75 +15,75 @@ use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 
-/// What is done about approvals.
+/// Approval commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Approvals {
-    /// List what waits for people.
+    /// List open approvals.
     List(WatchArgs),
-    /// Show one with its plan, its votes and what has happened to it.
+    /// Show an approval with plan, votes and history.
     Show(ApprovalId),
-    /// Agree to the plan.
+    /// Approve the plan.
     Approve(Decision),
-    /// Refuse the plan; one refusal is enough. Needs --reason.
+    /// Refuse the plan; --reason is required.
     Refuse(Decision),
-    /// Take your vote back, or one that was cast for you, before anything is decided.
+    /// Withdraw a vote before the approval is decided.
     Withdraw {
-        /// The approval's id, or that of the execution that waits for it.
+        /// Approval id, or the id of its execution.
         id: String,
-        /// Why, for the journal.
+        /// Reason for the journal.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Agree alone, in an emergency, where policy lets you; somebody else reviews it afterwards. Needs --reason.
+    /// Break glass: approve without other votes (--reason required).
     BreakGlass(BreakGlass),
-    /// List what was decided alone and nobody has reviewed yet.
+    /// List break-glass decisions to review.
     Reviews {
-        /// Those that are done instead.
+        /// List reviewed decisions instead.
         #[arg(long)]
         done: bool,
     },
-    /// Review what somebody else decided alone.
+    /// Review a break-glass decision of another person.
     Review {
-        /// The approval's id, as `reviews` lists it, or that of its execution.
+        /// Approval id, or the id of its execution.
         id: String,
-        /// What you found.
+        /// Result of the review.
         #[arg(long)]
         note: String,
     },
 }
 
-/// One approval.
+/// An approval.
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalId {
-    /// The approval's id, or that of its execution, which means the last one asked for.
+    /// Approval id, or the id of its execution (the latest approval).
     pub(crate) id: String,
 }
 
-/// A decision.
+/// A vote.
 #[derive(Debug, Args)]
 pub(crate) struct Decision {
-    /// The approval's id, or that of the execution that waits for it.
+    /// Approval id, or the id of its execution.
     pub(crate) id: String,
-    /// Why, for the journal.
+    /// Reason for the journal.
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
-    /// The plan you have read [default: the one that stands, which is shown first].
+    /// Digest of the plan that you read [default: the plan shown first].
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
-    /// Vote for somebody who has delegated to you.
+    /// Vote for a user who delegated to you.
     #[arg(long = "for", value_name = "NAME")]
     pub(crate) on_behalf_of: Option<String>,
 }
 
-/// A decision taken alone.
+/// A break-glass decision.
 #[derive(Debug, Args)]
 pub(crate) struct BreakGlass {
-    /// The approval's id, or that of the execution that waits for it.
+    /// Approval id, or the id of its execution.
     pub(crate) id: String,
-    /// Why it cannot wait for those who are asked.
+    /// Reason why the approvers cannot decide in time.
     #[arg(long)]
     pub(crate) reason: String,
-    /// The plan you have read [default: the one that stands, which is shown first].
+    /// Digest of the plan that you read [default: the plan shown first].
     #[arg(long, value_name = "DIGEST")]
     pub(crate) digest: Option<String>,
 }
@@ -100,9 +100,9 @@ pub(crate) async fn run(common: &Common, command: Approvals) -> Result<Exit, Fai
             Ok(Exit::Done)
         }
         Approvals::Approve(decide) => cast(common, "approve", decide).await,
-        // Before the plan is shown, under which it would be overlooked.
+        // Checked before the plan is shown, so that the error is not lost below it.
         Approvals::Refuse(decide) if decide.reason.trim().is_empty() => {
-            let why = "a refusal needs --reason: whoever asked reads why";
+            let why = "a refusal needs --reason, which the requester reads";
             Err(Failure::new(Exit::Usage, why.to_owned()))
         }
         Approvals::Refuse(decide) => cast(common, "refuse", decide).await,
@@ -133,18 +133,18 @@ async fn read(client: &Client, id: &str) -> Result<Value, Failure> {
     client.get(&format!("/v1/approvals/{}", escape(id))).await?.value()
 }
 
-/// An approval for reading: who asks, who must agree, and what will be done.
+/// Returns an approval as text: the requester, the required approvals, and the plan.
 pub(crate) fn page(case: &Value) -> String {
     let case = &output::harmless_value(case.clone());
     let part = |name: &str| case.get(name).and_then(Value::as_str).unwrap_or("-");
     let plan = |name: &str| case.pointer(&format!("/plan/{name}")).cloned().unwrap_or(Value::Null);
     let mut text = format!(
-        "{}  {}\nexecution:    {}\nrequested by: {} (who may not decide)\nasked for:    {}\nopened:       {}\ndeadline:     {}\ndigest:       {}\n",
+        "{}  {}\nexecution:    {}\nrequested by: {} (may not vote)\nrequired:     {}\nopened:       {}\ndeadline:     {}\ndigest:       {}\n",
         part("id"),
         part("title"),
         part("execution"),
         part("requested_by"),
-        part("wanted"),
+        status::required_approvals(part("wanted")),
         part("opened_at"),
         part("deadline"),
         part("digest"),
@@ -155,25 +155,23 @@ pub(crate) fn page(case: &Value) -> String {
         text.push_str(&format!("ruling:       {ruling}{effect}\n"));
     }
     if let Some(name) = case.get("broken_by").and_then(Value::as_str) {
-        text.push_str(&format!(
-            "ALONE:        {name} broke the glass; those who were asked did not decide\n"
-        ));
+        text.push_str(&format!("BREAK GLASS:  {name} decided without the required approvals\n"));
     }
     if part("separation") == "not_enforced" {
-        text.push_str("separation:   not enforced: people count who are not separate from each other\n");
+        text.push_str("separation:   not enforced: votes count from users who may be the same person\n");
     }
     text.push_str(&people(case));
     if plan("decides").get("simulated") == Some(&Value::Bool(true)) {
-        text.push_str("simulated:    nothing real is behind the cluster\n");
+        text.push_str("simulated:    the cluster is simulated\n");
     }
-    text.push_str("\nwhat is decided\n");
+    text.push_str("\nplan\n");
     text.push_str(&inset(&plan("decides")));
-    text.push_str("\nproposed placement (may still change within what is decided)\n");
+    text.push_str("\nproposed placement (may change within the plan)\n");
     text.push_str(&inset(&brief_placement(plan("placement"))));
     text
 }
 
-/// Who has decided, for whom, and what has happened meanwhile.
+/// Returns the votes and the history.
 fn people(case: &Value) -> String {
     let list = |name: &str| case.get(name).and_then(Value::as_array).into_iter().flatten();
     let mut text = String::new();
@@ -194,12 +192,12 @@ fn people(case: &Value) -> String {
     for happened in list("history") {
         let said = |name: &str| happened.get(name).and_then(Value::as_str).unwrap_or_default();
         let what = match said("event") {
-            "escalated" => format!("escalated, {} asked instead", said("to")),
+            "escalated" => format!("escalated, now required: {}", status::required_approvals(said("to"))),
             "extended" => format!("extended until {}", said("until")),
             "withdrawn" => {
-                format!("vote of {} taken back by {}: {}", said("person"), said("by"), said("reason"))
+                format!("vote of {} withdrawn by {}: {}", said("person"), said("by"), said("reason"))
             }
-            "voided" => "the plan changed, and the votes before were void".into(),
+            "voided" => "the plan changed, so earlier votes do not count".into(),
             other => other.to_owned(),
         };
         text.push_str(&format!("{}  {what}\n", said("at")));
@@ -207,20 +205,20 @@ fn people(case: &Value) -> String {
     text
 }
 
-/// Where a voter's credential comes from, and what stands against the vote.
+/// Returns the origin of a voter's credential, and why the voter may not be a separate person.
 fn standing(vote: &Value) -> String {
     let said = |name: &str| vote.get(name).and_then(Value::as_str);
     let mut text = String::new();
     if let Some(claim) = said("claim") {
         let by = said("issued_by").map(|by| format!(" (by {by})")).unwrap_or_default();
         let user = said("created_by").map(|by| format!(", user created by {by}")).unwrap_or_default();
-        text.push_str(&format!("              credential {claim}{by}{user}\n"));
+        text.push_str(&format!("              credential: {claim}{by}{user}\n"));
     }
     if let Some(why) = said("not_separate") {
         text.push_str(&format!("              separation not enforced: {why}\n"));
     }
     if vote.get("removed") == Some(&Value::Bool(true)) {
-        text.push_str("              the user was removed since\n");
+        text.push_str("              the user was removed after the vote\n");
     }
     text
 }
@@ -247,7 +245,7 @@ async fn cast(common: &Common, verb: &str, decide: Decision) -> Result<Exit, Fai
     say_progress(common, &item)
 }
 
-/// Where the execution stands after a decision.
+/// Shows the status of the execution after a vote.
 fn say_progress(common: &Common, item: &Value) -> Result<Exit, Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,

@@ -1,4 +1,4 @@
-//! `tenure audit`: who did what; a file of it, and whether such a file holds, without a server.
+//! `tenure audit`: lists and exports the audit, and verifies an exported file offline.
 
 use crate::{
     client::{Client, block_on, escape},
@@ -15,30 +15,30 @@ use std::{
 };
 use workflows::audit::{Verification, verify};
 
-/// What is done about the audit.
+/// Audit commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
-    /// List what was done, by whom, and with which outcome.
+    /// List audit entries.
     List {
         #[command(flatten)]
         part: Part,
         #[command(flatten)]
         which: Which,
     },
-    /// List the signed checkpoints, to be kept elsewhere.
+    /// List signed checkpoints.
     Checkpoints,
-    /// Write the audit of one tenant, or the platform's own, to a file that verifies without a server.
+    /// Export the audit of a tenant or the platform.
     Export {
-        /// The file to write; `-` writes to standard output.
+        /// File to write; `-` writes to standard output.
         file: PathBuf,
         #[command(flatten)]
         part: Part,
     },
-    /// Verify an exported file with the public key alone; names the record that was changed, removed or moved.
+    /// Verify an exported file offline.
     Verify {
-        /// The file; `-` reads standard input.
+        /// File; `-` reads standard input.
         file: PathBuf,
-        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        /// Trusted public key (PEM, repeatable) [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
         /// Fail if the file has fewer entries than this.
@@ -47,32 +47,32 @@ pub(crate) enum Audit {
     },
 }
 
-/// Which entries are listed.
+/// A selection of entries.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
-    /// Only what happened so, like access.denied.
+    /// Event, such as `access.denied`.
     #[arg(long)]
     event: Option<String>,
-    /// Only what this user, key or engine did.
+    /// User, key or engine that acted.
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Only what persons, services or the engine did.
+    /// Kind of actor.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// List the newest first.
+    /// List the newest entries first.
     #[arg(long)]
     newest_first: bool,
-    /// List at most this many.
+    /// Largest number of entries.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     limit: Option<u64>,
 }
 
-/// What an actor is.
+/// The kind of an actor.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Kind {
     /// A person.
     Person,
-    /// A program with a user or a key of its own.
+    /// A program with its own user or key.
     Service,
     /// Tenure itself.
     Engine,
@@ -92,16 +92,16 @@ impl Which {
     }
 }
 
-/// Which part of the audit.
+/// A part of the audit.
 #[derive(Debug, Args)]
 pub(crate) struct Part {
-    /// Whose; `-` is the platform's own [default: all of them in a list, the platform's own in a file].
+    /// Tenant; `-` is the platform [default: all in a list, the platform in an export].
     #[arg(long)]
     tenant: Option<String>,
-    /// From this moment on, like 2026-11-21T13:00:00Z.
+    /// Earliest time, such as 2026-11-21T13:00:00Z.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Up to before this moment.
+    /// Latest time, exclusive.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
 }
@@ -140,7 +140,7 @@ pub(crate) fn run(common: &Common, command: Audit) -> Result<Exit, Failure> {
 }
 
 pub(crate) const ENTRIES: &[Column] =
-    &[("id", "/id"), ("at", "/at"), ("who", "/actor"), ("outcome", "/outcome"), ("what", "/says")];
+    &[("id", "/id"), ("at", "/at"), ("actor", "/actor"), ("outcome", "/outcome"), ("description", "/says")];
 
 async fn list(common: &Common, part: Part, which: Which) -> Result<Exit, Failure> {
     let query = format!("{}{}", part.query(), which.query());
@@ -177,7 +177,7 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
         return Ok(Exit::Done);
     }
     fs::write(file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
-    output::note(&format!("whether it holds: tenure audit verify {}", file.display()));
+    output::note(&format!("to verify it, run `tenure audit verify {}`", file.display()));
     output::done(common.output, "written", &file.display().to_string())?;
     Ok(Exit::Done)
 }
@@ -200,7 +200,7 @@ fn told(file: &Path, found: &Verification) -> String {
     let mut lines = Vec::new();
     if found.is_valid() {
         let (entries, checkpoints) = (found.entries, found.checkpoints.len());
-        lines.push(format!("{file}: holds"));
+        lines.push(format!("{file}: valid"));
         let whose = match found.header.as_ref().map(|header| header.tenant.as_str()) {
             Some("") | None => "the platform".to_owned(),
             Some(tenant) => format!("tenant {tenant}"),
@@ -211,10 +211,12 @@ fn told(file: &Path, found: &Verification) -> String {
             found.signed_by.as_deref().unwrap_or_default()
         ));
         if let Some((number, digest)) = found.checkpoints.last() {
-            lines.push(format!("compare with a checkpoint kept elsewhere: number {number} is {digest}"));
+            lines.push(format!(
+                "compare with a checkpoint stored elsewhere: checkpoint {number} has the digest {digest}"
+            ));
         }
     } else {
-        lines.push(format!("{file}: DOES NOT HOLD"));
+        lines.push(format!("{file}: INVALID"));
         let problem =
             |at: &workflows::audit::Problem| format!("- line {}, {}: {}", at.line, at.record, at.problem);
         lines.extend(found.problems.iter().map(problem));

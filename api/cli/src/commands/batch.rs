@@ -1,4 +1,4 @@
-//! One command to many executions: `tenure executions cancel --filter …`, and `tenure batch`.
+//! Batches, one command to many executions: `tenure executions cancel --filter …`, and `tenure batch`.
 
 use crate::{
     client::{Body, Client, escape},
@@ -19,38 +19,38 @@ use std::{
     time::Duration,
 };
 
-/// What a command takes that is for one execution, or for all that a filter finds.
+/// Options of a command to one execution, or to all that match a filter.
 #[derive(Debug, Args)]
 pub(crate) struct ActionArgs {
-    /// The id of one; the first digits do if no other begins with them.
+    /// Execution id, or a unique prefix.
     #[arg(required_unless_present = "filter", conflicts_with = "filter")]
     pub(crate) id: Option<String>,
-    /// All that match, like `phase = parked and age > 2h`; docs/search.md has the words.
+    /// Filter, such as `phase = parked and age > 2h` (see docs/search.md).
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
     #[command(flatten)]
     pub(crate) dry_run: DryRun,
-    // What is for many alone conflicts with the id of one: clap does not miss a filter where there may be none.
-    /// Refuse if more than so many match [default: 1000].
+    // Options of batches conflict with an id. Clap would not report that the filter is missing, because the id replaces it.
+    /// Reject the batch if more executions match [default: 1000].
     #[arg(long, conflicts_with = "id", value_name = "N")]
     pub(crate) cap: Option<usize>,
-    /// So many a second at the most, like `10/s` [default: 50/s].
+    /// Highest rate, such as `10/s` [default: 50/s].
     #[arg(long, conflicts_with = "id", value_name = "N/s", value_parser = rate)]
     pub(crate) rate: Option<u32>,
-    /// Do not ask whether these are meant.
+    /// Do not ask for confirmation.
     #[arg(long, conflicts_with = "id")]
     pub(crate) yes: bool,
-    /// Why, for the journal. Needed with --filter.
+    /// Reason for the journal; required with --filter.
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
 }
 
 fn rate(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
-    number.parse().map_err(|_| "expected a number a second, like 10/s".to_owned())
+    number.parse().map_err(|_| "expected a number per second, such as 10/s".to_owned())
 }
 
-/// A command behind which executions move: one of them may be followed.
+/// A command after which one execution can be followed.
 #[derive(Debug, Args)]
 pub(crate) struct FollowedAction {
     #[command(flatten)]
@@ -59,19 +59,19 @@ pub(crate) struct FollowedAction {
     pub(crate) following: FollowArgs,
 }
 
-/// What is done about batches.
+/// Batch commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Batch {
-    /// List them, the oldest first.
+    /// List batches, oldest first.
     List(WatchArgs),
-    /// Show one, with what became of each execution.
+    /// Show a batch with the result per execution.
     Show {
-        /// Its id.
+        /// Batch id.
         id: String,
     },
-    /// Leave those alone that have not had their turn.
+    /// Stop a batch; the remaining executions stay unchanged.
     Stop {
-        /// Its id.
+        /// Batch id.
         id: String,
     },
 }
@@ -90,7 +90,7 @@ pub(crate) const BATCHES: Kind = Kind {
         ("filter", "/filter"),
     ],
 };
-const ITEMS: &[Column] = &[("id", "/execution"), ("result", "/result"), ("why", "/why"), ("at", "/at")];
+const ITEMS: &[Column] = &[("id", "/execution"), ("result", "/result"), ("reason", "/why"), ("at", "/at")];
 const FIRST: &[Column] = &[
     ("id", "/id"),
     ("workflow", "/workflow"),
@@ -98,7 +98,7 @@ const FIRST: &[Column] = &[
     ("subject", "/subject"),
     ("state", "/state"),
     ("phase", "/phase"),
-    ("refuses", "/refuses"),
+    ("rejects", "/refuses"),
 ];
 
 pub(crate) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure> {
@@ -113,13 +113,13 @@ pub(crate) async fn run(common: &Common, command: Batch) -> Result<Exit, Failure
             let client = Client::of(common)?;
             let path = format!("/v1/batches/{}:stop", escape(&id));
             let batch = client.post(&path, Body::json(&json!({}))).await?.value()?;
-            // It is stopped, whatever was refused before.
+            // A successful stop ends with 0, also if executions rejected the command earlier.
             ended(common, &client, &batch, false).await.map(|_| Exit::Done)
         }
     }
 }
 
-/// Gives `verb` to one execution, and follows it where that is wanted, or to all that the filter finds.
+/// Sends `verb` to one execution and follows it if requested, or to all that match the filter.
 pub(crate) async fn order(
     common: &Common,
     verb: &str,
@@ -131,16 +131,16 @@ pub(crate) async fn order(
         return act::order(common, verb, act, acts.dry_run, following).await;
     };
     if following.wait {
-        let why = "--wait: is for one execution; with --filter the command waits until each has had its turn, and `tenure executions list` shows where they stand";
+        let why = "--wait: is for one execution; with --filter the command waits until the batch ends, and `tenure executions list` shows the states";
         return Err(Failure::new(Exit::Usage, why));
     }
     many(common, verb, filter, &acts).await
 }
 
-/// Gives `verb` to all that the filter finds.
+/// Sends `verb` to all executions that match the filter.
 async fn many(common: &Common, verb: &str, filter: &str, acts: &ActionArgs) -> Result<Exit, Failure> {
     if !acts.dry_run.is_wanted() && acts.reason.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "--reason: say why, for the journal of each execution"));
+        return Err(Failure::new(Exit::Usage, "--reason: give a reason for the journal of each execution"));
     }
     let client = Client::of(common)?;
     let ask = |digest: Option<&str>| {
@@ -185,30 +185,37 @@ fn summary(verb: &str, seen: &Value) -> String {
     let (count, refusing) = (number(seen, "count"), number(seen, "refusing"));
     let more = count.saturating_sub(first(seen).len() as u64);
     let more = if more > 0 { format!(", {more} of them not shown") } else { String::new() };
-    let refusing =
-        if refusing > 0 { format!("; {refusing} would not take it as they stand") } else { String::new() };
+    let refusing = if refusing > 0 {
+        format!("; {refusing} would reject it in their current state")
+    } else {
+        String::new()
+    };
     format!("{count} executions to {verb}{more}{refusing}")
 }
 
-/// Whether the person at the terminal means these.
+/// Asks for confirmation at the terminal.
 fn meant(verb: &str, seen: &Value) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        let message =
-            format!("{}; nobody can be asked here: look with --dry-run, then add --yes", summary(verb, seen));
+        let message = format!(
+            "{}; confirmation needs a terminal: check with --dry-run, then add --yes",
+            summary(verb, seen)
+        );
         return Err(Failure::new(Exit::Usage, message));
     }
     output::list(Format::Table, first(seen), FIRST)?;
-    output::note(&format!("{}. Type yes to go on:", summary(verb, seen)));
+    output::note(&format!("{}. Type yes to continue:", summary(verb, seen)));
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(Failure::other)?;
     Ok(line.trim() == "yes")
 }
 
-/// Follows a batch to its end, and says how far it is.
+/// Follows a batch to its end and shows its progress.
 async fn follow(client: &Client, mut batch: Value) -> Result<Value, Failure> {
     let id = batch.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let path = format!("/v1/batches/{}", escape(&id));
-    output::note(&format!("batch {id}; it goes on without you, `tenure batch show` tells how far it is"));
+    output::note(&format!(
+        "batch {id}; it continues if you interrupt this command, and `tenure batch show {id}` shows its progress"
+    ));
     let mut told = 0;
     while batch.get("state").and_then(Value::as_str) == Some("running") {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -222,7 +229,7 @@ async fn follow(client: &Client, mut batch: Value) -> Result<Value, Failure> {
     Ok(batch)
 }
 
-/// Shows how a batch stands, with its items if `all`, else with those that did not take the command.
+/// Shows a batch with all items if `all`, otherwise with rejected and skipped ones.
 async fn ended(common: &Common, client: &Client, batch: &Value, all: bool) -> Result<Exit, Failure> {
     let id = batch.get("id").and_then(Value::as_str).unwrap_or_default();
     let mut items = client.all(&format!("/v1/batches/{}/items", escape(id)), "").await?;

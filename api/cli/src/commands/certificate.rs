@@ -1,4 +1,4 @@
-//! Certificates of destruction, without a server: the file and the public key are enough.
+//! Certificates of destruction, verified offline with the file and a public key.
 
 use crate::{
     client::{Body, Client, block_on, escape},
@@ -22,65 +22,66 @@ use workflows::{
     signing::{KeyFile, Moment, PublicKey},
 };
 
-/// What is done about certificates.
+/// Certificate commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Certificate {
-    /// Verify a certificate with the issuer's public key; names every field that was changed.
+    /// Verify a certificate with the issuer's public key.
     Verify {
-        /// The file; `-` reads standard input.
+        /// File; `-` reads standard input.
         file: PathBuf,
-        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        /// Trusted public key (PEM, repeatable) [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
-        /// Take this for the present moment [default: the clock of this machine]. Nothing may be dated beyond it.
+        /// Verify at this time [default: now]; later dates are rejected.
         #[arg(long, value_name = "TIME")]
         at: Option<Moment>,
-        /// Statements of withdrawal, one a line, as `tenure certificate withdrawals` writes them; may be repeated. A withdrawn
-        /// certificate is refused.
+        /// File of withdrawals, from `tenure certificate withdrawals` (repeatable).
         #[arg(long, alias = "withdrawal", value_name = "FILE")]
         withdrawals: Vec<PathBuf>,
     },
-    /// Withdraw a certificate on the server that turned out wrong: a signed statement says by whom and why.
+    /// Withdraw a wrong certificate with a signed statement.
     Withdraw {
-        /// Its id; `tenure certificates list` shows them.
+        /// Certificate id.
         id: String,
-        /// Why, for the statement.
+        /// Reason for the statement.
         #[arg(long)]
         reason: String,
-        /// What was found, for the statement; may be repeated. What the last look at the closed tenant saw is added.
+        /// What was found (repeatable); the findings of the last look are added.
         #[arg(long, value_name = "TEXT")]
         found: Vec<String>,
     },
-    /// Write the signed statements of withdrawal of one certificate, or of all, as a file for `verify --withdrawals`.
+    /// Export signed withdrawals for `verify --withdrawals`.
     Withdrawals {
-        /// The certificate [default: all].
+        /// Certificate id [default: all].
         id: Option<String>,
-        /// The file to write; `-` writes to standard output.
+        /// File to write; `-` writes standard output.
         #[arg(long, value_name = "FILE", default_value = "-")]
         to: PathBuf,
     },
-    /// Show what a certificate says, verified or not.
+    /// Show a certificate without verifying it.
     Show {
-        /// The file; `-` reads standard input.
+        /// File; `-` reads standard input.
         file: PathBuf,
     },
-    /// Write a certificate as an HTML page that prints well on A4.
+    /// Write a certificate as a printable HTML page.
     Print {
-        /// The file; `-` reads standard input.
+        /// File; `-` reads standard input.
         file: PathBuf,
-        /// A public key that is trusted (PEM); may be repeated [default: that of the data folder].
+        /// Trusted public key (PEM, repeatable) [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
     },
-    /// Fetch a certificate from the server, byte by byte as it was signed.
+    /// Download a certificate, byte for byte as signed.
     Download {
-        /// Its id; `tenure certificates list` shows them.
+        /// Certificate id; `tenure certificates list` shows it.
         id: String,
-        /// The file to write; `-` writes to standard output [default: ID.json].
+        /// File to write; `-` writes to standard output [default: ID.json].
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },
-    /// Print the public key that this data folder signs with (PEM); made now if there is none.
+    /// Print the data folder's public key (PEM).
+    ///
+    /// Creates the key pair if it does not exist.
     Key,
 }
 
@@ -101,9 +102,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
                     output::say(
                         &text.lines().map(|line| format!("{}\n", output::sanitize(line))).collect::<String>(),
                     )?;
-                    output::note(
-                        "shown as the file says it; whether that is so: tenure certificate verify FILE",
-                    );
+                    output::note("not verified; to verify it, run `tenure certificate verify FILE`");
                 }
             }
             Ok(Exit::Done)
@@ -130,7 +129,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
     }
 }
 
-/// Verifies a certificate, and looks among these statements for its withdrawal.
+/// Verifies a certificate against these keys and statements of withdrawal.
 fn verify(
     common: &Common,
     file: &Path,
@@ -163,7 +162,7 @@ fn verify(
     Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
 }
 
-/// Verifies a certificate by the clock of this machine.
+/// Verifies a certificate at the current time of this machine.
 fn verify_now(file: &[u8], keys: &[PublicKey]) -> Verification {
     verify_at(file, keys, SystemClock.now().into())
 }
@@ -176,7 +175,7 @@ async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit
         return Ok(Exit::Done);
     }
     fs::write(&file, &text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
-    output::note(&format!("whether it holds: tenure certificate verify {}", file.display()));
+    output::note(&format!("to verify it, run `tenure certificate verify {}`", file.display()));
     output::done(common.output, "written", &file.display().to_string())?;
     Ok(Exit::Done)
 }
@@ -231,7 +230,7 @@ fn told(file: &Path, found: &Verification) -> String {
     let mut lines = Vec::new();
     if found.is_valid() {
         let title = found.certificate.as_ref().map_or("", |certificate| &certificate.title);
-        lines.push(format!("{file}: holds"));
+        lines.push(format!("{file}: valid"));
         lines.push(title.to_owned());
         lines.extend(statements(found));
         lines.push("It proves:".into());
@@ -240,8 +239,8 @@ fn told(file: &Path, found: &Verification) -> String {
         lines.extend(found.limitations().into_iter().map(|line| format!("- {line}")));
     } else {
         let verdict = match &found.withdrawals.withdrawn {
-            Some(_) => "DOES NOT HOLD: WITHDRAWN",
-            None => "DOES NOT HOLD",
+            Some(_) => "WITHDRAWN",
+            None => "INVALID",
         };
         lines.push(format!("{file}: {verdict}"));
         lines
@@ -256,13 +255,13 @@ fn unreadable(file: &Path, found: &Verification) -> Failure {
     Failure::other(format!("{}: {}", file.display(), output::sanitize(&first.unwrap_or_default())))
 }
 
-/// The keys that are named, or that of the data folder. Never one that comes with the certificate.
+/// Returns the named keys, or that of the data folder. A key inside the certificate is never trusted.
 pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
     if named.is_empty() {
         let path = settings::settings(common)?.data.join(KeyFile::NAME);
         if !path.exists() {
             let why = format!(
-                "whose signature is trusted? name the issuer's public key with --key PUBLIC.pem ({} is not there)",
+                "no trusted key: name the issuer's public key with --key PUBLIC.pem ({} does not exist)",
                 path.display()
             );
             return Err(Failure::new(Exit::Usage, why));
@@ -277,7 +276,7 @@ pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKe
     Ok(keys)
 }
 
-/// The bytes of `file`; `-` is standard input.
+/// Reads the bytes of `file`; `-` is standard input.
 pub(crate) fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
     let named = |error: io::Error| files::unreadable(file, &error);
     if file == Path::new("-") {

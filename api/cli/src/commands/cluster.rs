@@ -1,4 +1,4 @@
-//! `tenure cluster`: the key by which a cluster is known, a tenant's own or one that tenants share.
+//! `tenure cluster`: the key of a cluster, which one tenant owns or several share.
 
 use crate::{
     client::{Body, Client, escape},
@@ -14,49 +14,49 @@ use program::{
 };
 use serde_json::{Value, json};
 
-/// What is done about a cluster.
+/// Cluster commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
-    /// See and change the key of a cluster.
+    /// Show, rotate and revoke a cluster key.
     #[command(subcommand)]
     Key(Key),
 }
 
-/// What is done about its key.
+/// Commands on the key of a cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
-    /// Show which key it has, since when and by whom, and whether an earlier one still holds. Never the key itself.
+    /// Show the key's version, age and author.
     Show {
         /// The cluster.
         cluster: String,
     },
-    /// Issue the next key, and print it: it is shown once. The one before holds for a while.
+    /// Issue a new key and print it once.
     Rotate(Rotate),
-    /// End its key now, and an earlier one that still holds.
+    /// Revoke all valid keys now.
     Revoke {
-        /// The cluster.
+        /// Cluster id.
         cluster: String,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long)]
         reason: String,
     },
 }
 
-/// How the next key takes the place of the present one.
+/// Options of a rotation.
 #[derive(Debug, Args)]
 pub(crate) struct Rotate {
-    /// The cluster.
+    /// Cluster id.
     cluster: String,
-    /// How long the key before holds beside the next one, like `1h`; `0` ends it at once [default: 1h; at most 7d].
+    /// Time during which the earlier key stays valid, such as `1h`; `0` ends it now [default: 1h; at most 7d].
     #[arg(long, value_name = "SPAN")]
     overlap: Option<String>,
-    /// The newest key was never handed on: it ends at once, and the one before it holds on.
+    /// End the newest key now because it was lost; keep the earlier one.
     #[arg(long)]
     lost: bool,
-    /// Why, for the audit.
+    /// Reason for the audit.
     #[arg(long)]
     reason: Option<String>,
-    /// The same key asks for the same once [default: drawn].
+    /// Idempotency key [default: generated].
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     #[command(flatten)]
@@ -88,8 +88,8 @@ async fn rotate(common: &Common, client: &Client, path: &str, asked: Rotate) -> 
     let said = |pointer: &str| issued.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     if matches!(common.output, Format::Table) {
         output::note(&match issued.get("earlier").filter(|earlier| !earlier.is_null()) {
-            Some(_) => format!("the key before holds until {}", said("/earlier/holds_until")),
-            None => "no earlier key holds".to_owned(),
+            Some(_) => format!("the earlier key is valid until {}", said("/earlier/holds_until")),
+            None => "no earlier key is valid".to_owned(),
         });
     }
     let version = issued.get("version").and_then(Value::as_u64).unwrap_or_default();

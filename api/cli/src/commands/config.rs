@@ -1,4 +1,4 @@
-//! `tenure config`: looks at configuration, without a server.
+//! `tenure config`: checks the configuration without a server.
 
 use crate::{
     commands::workflow,
@@ -12,10 +12,10 @@ use program::exit::{Exit, Failure};
 use serde_json::json;
 use std::path::Path;
 
-/// What is done about configuration.
+/// Configuration commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Read file and environment, and print the settings in force.
+    /// Check the configuration and print the settings.
     Check,
 }
 

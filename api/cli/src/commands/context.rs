@@ -1,4 +1,4 @@
-//! `tenure context`: several servers, each under a name, with the token that opens it.
+//! `tenure context`: named servers with their tokens.
 
 use crate::{
     client::contexts::{self, Context, Contexts},
@@ -13,51 +13,53 @@ use program::{
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What is done about contexts.
+/// Context commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContextCommand {
-    /// List them all, with the one in use marked.
+    /// List contexts.
     List,
-    /// Use one from now on, wherever none is named.
+    /// Select the default context.
     Use {
-        /// Its name.
+        /// Context name.
         name: String,
     },
-    /// Make one, or change one: --server, --token and --ca-file are those of the context.
+    /// Create or change a context.
+    ///
+    /// The context gets the values of --server, --token and --ca-file.
     Set(Set),
-    /// Remove one, with its token.
+    /// Remove a context and its token.
     Remove {
-        /// Its name.
+        /// Context name.
         name: String,
     },
-    /// Show which server is asked and as whom, and by which of flags, environment and context; never a token.
+    /// Show the effective server and its source.
     Show,
 }
 
-/// A context to be made or changed.
+/// The context to create or change.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
-    /// Its name.
+    /// Context name.
     name: String,
-    /// Read the token from a file; `-` is standard input. A file stays where it is and is read at each use.
+    /// Token file, read at each use; `-` stores a token from standard input.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Keep no token in it.
+    /// Store no token.
     #[arg(long, conflicts_with = "token_file")]
     no_token: bool,
-    /// Use it from now on.
+    /// Select the context as default.
     #[arg(long = "use")]
     used: bool,
 }
 
 const COLUMNS: [Column; 4] =
-    [("name", "/name"), ("used", "/used"), ("server", "/server"), ("token", "/token")];
+    [("name", "/name"), ("default", "/used"), ("server", "/server"), ("token", "/token")];
 
 pub(crate) fn run(common: &Common, command: ContextCommand) -> Result<Exit, Failure> {
     let Some(file) = contexts::file() else {
         return Err(Failure::new(
             Exit::Usage,
-            "where contexts are kept is not known: set HOME or XDG_CONFIG_HOME",
+            "the folder of the contexts file is unknown: set HOME or XDG_CONFIG_HOME",
         ));
     };
     if matches!(command, ContextCommand::Show) {
@@ -95,7 +97,7 @@ pub(crate) fn run(common: &Common, command: ContextCommand) -> Result<Exit, Fail
 fn row(all: &Contexts, name: &str, context: &Context) -> Value {
     let token = match (&context.token, &context.token_file) {
         (_, Some(file)) => json!(format!("in {}", file.display())),
-        (Some(_), None) => json!("kept here"),
+        (Some(_), None) => json!("stored"),
         (None, None) => Value::Null,
     };
     let used = if all.current.as_deref() == Some(name) { json!("*") } else { Value::Null };
@@ -105,9 +107,9 @@ fn row(all: &Contexts, name: &str, context: &Context) -> Value {
 fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
     let usage = |why: String| Failure::new(Exit::Usage, why);
     if set.name.is_empty() || set.name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(usage(format!("NAME: {:?} is no name: write it without spaces", set.name)));
+        return Err(usage(format!("NAME: {:?} is not a valid name; use a name without spaces", set.name)));
     }
-    // Only what is on this command line: what happens to be in the environment is not kept.
+    // Only options of this command line are stored, not values of the environment.
     let server = common.server.clone().filter(|_| common.said.server == Source::Flag);
     let before = all.contexts.get(&set.name).cloned();
     let server = match (server, &before) {
@@ -115,7 +117,7 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
         (None, Some(before)) => before.server.clone(),
         (None, None) => {
             return Err(usage(
-                "--server: name the server of the context, like https://tenure.example".into(),
+                "--server: name the server of the context, such as https://tenure.example".into(),
             ));
         }
     };
@@ -123,7 +125,7 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
     let trusted = before.as_ref().filter(same).and_then(|before| before.ca_file.clone());
     let moved = before.as_ref().is_some_and(|before| before.server != server);
     let mut context = Context { server, token: None, token_file: None, ca_file: None };
-    // A token is for the server it was given for.
+    // A token is for one server, so a new server drops it.
     if let Some(before) = before.filter(|_| !moved && !set.no_token) {
         (context.token, context.token_file) = (before.token, before.token_file);
     }
@@ -134,7 +136,7 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
     let flag = common.token.clone().filter(|_| common.said.token == Source::Flag);
     match (flag, set.token_file) {
         (Some(_), Some(_)) => {
-            return Err(usage("--token-file: there is a --token, too: give one of them".into()));
+            return Err(usage("--token-file: cannot be used with --token; give one of them".into()));
         }
         (Some(token), None) => (context.token, context.token_file) = (Some(secret(&token)?), None),
         (None, Some(file)) if file == Path::new("-") => {
@@ -156,22 +158,23 @@ fn apply(common: &Common, all: &mut Contexts, set: Set) -> Result<(), Failure> {
 fn secret(text: &str) -> Result<String, Failure> {
     let token = text.trim();
     if token.is_empty() || token.contains(char::is_whitespace) {
-        return Err(Failure::new(Exit::Usage, "the token: there is none, or more than one word"));
+        return Err(Failure::new(Exit::Usage, "the token is empty or has more than one word"));
     }
     Ok(token.to_owned())
 }
 
-/// The server's URL, if it is one.
+/// Returns the server's URL if it is valid.
 fn url(server: &str) -> Result<String, String> {
     let base = contexts::base(server);
-    let wrong =
-        || format!("--server: {server:?} is no URL of a server: write it like https://tenure.example");
+    let wrong = || {
+        format!("--server: {server:?} is not the URL of a server; write a URL such as https://tenure.example")
+    };
     let url = reqwest::Url::parse(&base).map_err(|_| wrong())?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
         return Err(wrong());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("--server: holds a name or password: leave them out, a token says who you are".into());
+        return Err("--server: remove the user name and password; use a token instead".into());
     }
     Ok(base)
 }
@@ -191,14 +194,14 @@ fn show(common: &Common, file: &Path) -> Result<Exit, Failure> {
         Format::Table => {
             let told = |found: Option<&contexts::Sourced<String>>| {
                 found.map_or("none".to_owned(), |found| {
-                    format!("{} (by {})", output::sanitize(&found.value), found.by)
+                    format!("{} (from {})", output::sanitize(&found.value), found.by)
                 })
             };
             let token =
-                target.token.as_ref().map_or("none".to_owned(), |token| format!("given (by {})", token.by));
+                target.token.as_ref().map_or("none".to_owned(), |token| format!("given (from {})", token.by));
             let trusts = target.ca_file.as_ref().map_or(String::new(), |found| {
                 format!(
-                    "trusts:  {} (by {})\n",
+                    "trusts:  {} (from {})\n",
                     output::sanitize(&found.value.display().to_string()),
                     found.by
                 )

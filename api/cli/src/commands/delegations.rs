@@ -1,4 +1,4 @@
-//! `tenure delegations`: who decides for whom, and until when.
+//! `tenure delegations`: users who vote for other users.
 
 use crate::{
     client::{self, Body, Client, escape},
@@ -13,44 +13,44 @@ use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 
-/// What is done about delegations.
+/// Delegation commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Delegations {
-    /// List them all, also those that are over.
+    /// List delegations, including ended ones.
     List {
-        /// Only those whose field is as said: `from`, `to`, or `state` (`planned`, `in_force`, `over`); may be repeated.
+        /// Filter by `from`, `to` or `state` (`planned`, `in_force`, `over`); repeatable.
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
         watching: WatchArgs,
     },
-    /// Let somebody vote for you; they vote as themselves, and it is on record for whom.
+    /// Let another user vote for you.
     Add(Add),
-    /// Take one back: it counts no more from now on, and stays on record.
+    /// End a delegation now; it stays on record.
     Remove {
-        /// Its id.
+        /// Delegation id.
         id: String,
     },
 }
 
-/// A delegation to be made.
+/// The delegation to create.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Who is to vote.
+    /// User who may vote for you.
     to: String,
-    /// Until when, like `2026-12-24T00:00:00Z`.
+    /// End, such as `2026-12-24T00:00:00Z`.
     #[arg(long, value_name = "TIME")]
     until: String,
-    /// Why, for the record.
+    /// Reason for the record.
     #[arg(long)]
     reason: String,
-    /// From when on [default: now].
+    /// Start [default: now].
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// A role, or `group:NAME`, of yours that they may use; may be repeated [default: all].
+    /// Delegated role, or `group:NAME` (repeatable) [default: all].
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
-    /// For whom, as admin [default: you].
+    /// User who is represented, as admin [default: you].
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
 }
@@ -84,12 +84,12 @@ pub(crate) async fn run(common: &Common, command: Delegations) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// For people: no roles named are all of them.
+/// Names all roles in text output, if the delegation lists none.
 fn readable(common: &Common, mut delegation: Value) -> Value {
     if let (Format::Table, Some(Value::Array(roles))) = (common.output, delegation.get_mut("roles"))
         && roles.is_empty()
     {
-        roles.push("all that are held at a vote".into());
+        roles.push("all held at the time of the vote".into());
     }
     delegation
 }

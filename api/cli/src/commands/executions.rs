@@ -1,4 +1,4 @@
-//! `tenure executions`.
+//! `tenure executions`: lists, shows and controls executions.
 
 use crate::{
     client::{Body, Client, escape},
@@ -23,74 +23,74 @@ use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What is done about executions.
+/// Execution commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Executions {
-    /// List them all.
+    /// List executions.
     List {
-        /// Only those that match, like `phase = parked and age > 2h`; docs/search.md has the words.
+        /// Filter, such as `phase = parked and age > 2h` (see docs/search.md).
         #[arg(long, value_name = "FILTER")]
         filter: Option<String>,
-        /// Only those whose field is as said, like `open=true` or `state=Waitlisted`; may be repeated.
+        /// Filter by a field, such as `open=true` or `state=Waitlisted` (repeatable).
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
         watching: WatchArgs,
     },
-    /// Show one in full.
+    /// Show an execution.
     Show(ExecutionArg),
-    /// Show the history of one.
+    /// Show the journal of an execution.
     Journal(ExecutionArg),
-    /// Show the picture of one, with the current state lit.
+    /// Show the state diagram of an execution.
     Diagram(ExecutionArg),
-    /// Wait until one has finished, or waits for people (exit 10).
+    /// Wait until an execution ends or needs approval.
     Wait {
-        /// Its id; the first digits do if no other begins with them.
+        /// Execution id, or a unique prefix.
         id: String,
-        /// How long to wait at most, like `30m`.
+        /// Longest wait, such as `30m`.
         #[arg(long, value_name = "SPAN", value_parser = wait::span)]
         timeout: Option<Duration>,
     },
-    /// Follow one until it has finished, also while people decide.
+    /// Follow an execution until it ends.
     Watch {
-        /// Its id; the first digits do if no other begins with them.
+        /// Execution id, or a unique prefix.
         id: String,
-        /// How long to watch at most, like `30m`.
+        /// Longest wait, such as `30m`.
         #[arg(long, value_name = "SPAN", value_parser = wait::span)]
         timeout: Option<Duration>,
     },
-    /// Turn one, or many, back and undo what was done.
+    /// Cancel executions and undo their steps.
     Cancel(FollowedAction),
-    /// Stop one, or many, between two steps.
+    /// Pause executions between two steps.
     Pause(ActionArgs),
-    /// Let a paused one, or many, go on.
+    /// Resume paused executions.
     Resume(FollowedAction),
-    /// Try now: what is parked, or waits for its next attempt.
+    /// Retry parked or waiting executions now.
     Retry(FollowedAction),
-    /// Tell one that something it waits for has happened; it looks for itself.
+    /// Send a signal to an execution.
     Signal {
-        /// Its id; the first digits do if no other begins with them.
+        /// Execution id, or a unique prefix.
         id: String,
-        /// What has happened, such as `export.confirmed`.
+        /// Signal, such as `export.confirmed`.
         signal: String,
         #[command(flatten)]
         following: FollowArgs,
     },
-    /// Close one by force; says what it leaves behind. Needs --reason.
+    /// Close an execution without undo; --reason is required.
     Terminate(ExecutionAction),
 }
 
-/// What names one execution.
+/// The id of an execution.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionArg {
-    /// Its id; the first digits do if no other begins with them.
+    /// Execution id, or a unique prefix.
     pub(crate) id: String,
 }
 
-/// What is stuck.
+/// Options of `stuck`.
 #[derive(Debug, Args)]
 pub(crate) struct Stuck {
-    /// Only those that match, like `tenant = acme`; docs/search.md has the words.
+    /// Filter, such as `tenant = acme` (see docs/search.md).
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     #[command(flatten)]
@@ -118,12 +118,12 @@ pub(crate) async fn run(common: &Common, command: Executions) -> Result<Exit, Fa
     }
 }
 
-/// Lists what somebody has to look at.
+/// Lists executions that need an operator.
 pub(crate) async fn stuck(common: &Common, own: &Stuck) -> Result<Exit, Failure> {
     resources::search(common, &STUCK, own.filter.as_deref(), &[], &own.watching).await
 }
 
-/// Shows an execution; below it, for people, where it stands, why, and what to type.
+/// Shows an execution. For text output, adds the status, the errors and a hint.
 pub(crate) async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
     let item = resources::read(&Client::of(common)?, &EXECUTIONS, id).await?;
     output::one(common.output, &item)?;
@@ -166,7 +166,7 @@ async fn diagram(common: &Common, id: &str) -> Result<Exit, Failure> {
 
 async fn wait(common: &Common, id: &str, until: Until, timeout: Option<Duration>) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
-    // A server that restarts later is waited for; one that never answered may not be there at all.
+    // The wait survives a restart of the server. A server that never answered may not exist, so the first request must succeed.
     client.get(&format!("/v1/executions/{}", escape(id))).await?;
     let (item, exit) = wait::wait(&client, &escape(id), until, timeout).await?;
     status::print_at_rest(common, &item, exit)

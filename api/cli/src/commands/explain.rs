@@ -1,6 +1,6 @@
-//! `tenure explain`: what a code means and what to do, from the tables of the documents.
+//! `tenure explain`: the meaning and the remedy of a code.
 //!
-//! Codes of problems come from the table that HTTP answers by; all others from `docs/operations.md` and `docs/cli.md`, which tests
+//! Codes of problems come from the table of the HTTP API. All other codes come from `docs/operations.md` and `docs/cli.md`, which tests
 //! compare with the code.
 
 use crate::{
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 const CLI: &str = include_str!("../../../../docs/cli.md");
 
-/// A code, explained.
+/// A code with its explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Explained {
     code: String,
-    /// What can have it: `problem`, `failure`, `parked`, `exit` or `rule`.
+    /// The kind of code: `problem`, `failure`, `parked`, `exit` or `rule`.
     of: &'static str,
     means: String,
     remedy: String,
@@ -30,11 +30,11 @@ impl Explained {
 
     fn told(&self) -> String {
         let of = match self.of {
-            "problem" => "an answer of the server",
-            "failure" => "an attempt that failed",
-            "parked" => "the reason of a parked or overdue execution",
-            "rule" => "a rule of policy that judged a request",
-            _ => "the code with which a command ends",
+            "problem" => "error code of the API",
+            "failure" => "error code of a failed attempt",
+            "parked" => "reason of a parked or overdue execution",
+            "rule" => "policy rule",
+            _ => "exit code of a command",
         };
         let mut text = format!("{}: {of}\n", self.code);
         for (name, said) in [("means", &self.means), ("what to do", &self.remedy)] {
@@ -50,7 +50,7 @@ pub(crate) fn run(common: &Common, code: Option<&str>) -> Result<Exit, Failure> 
     let all = all();
     let Some(code) = code else {
         let columns: [Column; 4] =
-            [("code", "/code"), ("of", "/of"), ("means", "/means"), ("what to do", "/remedy")];
+            [("code", "/code"), ("kind", "/of"), ("meaning", "/means"), ("what to do", "/remedy")];
         output::list(common.output, all.iter().map(Explained::shown).collect(), &columns)?;
         return Ok(Exit::Done);
     };
@@ -59,7 +59,7 @@ pub(crate) fn run(common: &Common, code: Option<&str>) -> Result<Exit, Failure> 
     if found.is_empty() {
         let near = engine::nearest(wanted, all.iter().map(|one| one.code.as_str()));
         let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        let why = format!("there is no code {wanted}{near}\n`tenure explain` lists them all");
+        let why = format!("code {wanted} does not exist{near}\n`tenure explain` lists all codes");
         return Err(Failure::new(Exit::NotFound, why));
     }
     match common.output {
@@ -71,7 +71,7 @@ pub(crate) fn run(common: &Common, code: Option<&str>) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Every code.
+/// Returns every code.
 fn all() -> Vec<Explained> {
     let problem = |(code, status, title, remedy): (&str, u16, &str, &str)| Explained {
         code: code.to_owned(),
@@ -92,8 +92,8 @@ fn all() -> Vec<Explained> {
     all
 }
 
-/// The rows of the tables below `heading`, up to the next heading of its rank. The first cell has the codes; the last says what
-/// to do, and one between them what it means. The codes of exits have a meaning alone.
+/// Reads the tables below `heading`, up to the next heading of its level. The first cell has the codes, the last the remedy, and a cell
+/// between them the meaning. Exit codes have no remedy.
 fn table(page: &str, heading: &str, of: &'static str) -> Vec<Explained> {
     let below = page.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
     let below = below.take_while(|line| !line.starts_with("## "));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_that_there_is_is_explained_with_what_to_do() {
+    fn every_code_is_explained_with_a_remedy() {
         let all = all();
         let failures = codes_of(&all, "failure");
         let tables = [

@@ -1,4 +1,4 @@
-//! `tenure fleet`.
+//! `tenure fleet`: imports nodes, clusters and regions.
 
 use crate::{
     client::{Body, Client, escape},
@@ -16,17 +16,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is done about the fleet.
+/// Fleet commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Fleet {
-    /// Bring in a CSV file of nodes (sn,cpu_milli,memory_mib,gpu,model; commas, semicolons or tabs), or a YAML file of regions and clusters.
+    /// Import nodes (CSV), or regions and clusters (YAML).
+    ///
+    /// The columns of a CSV file are sn, cpu_milli, memory_mib, gpu and model, separated by commas, semicolons or tabs.
     Import {
-        /// The file; `-` reads CSV from standard input.
+        /// File; `-` reads CSV from standard input.
         file: PathBuf,
-        /// The cluster that the nodes belong to.
+        /// Cluster of the nodes.
         #[arg(long)]
         cluster: Option<String>,
-        /// The region that the cluster stands in.
+        /// Region of the cluster.
         #[arg(long)]
         region: Option<String>,
     },
@@ -37,7 +39,7 @@ pub(crate) async fn run(common: &Common, command: Fleet) -> Result<Exit, Failure
     let text = files::read(&file)?;
     let is_yaml = file.extension().is_some_and(|end| end == "yaml" || end == "yml");
     if !is_yaml && (cluster.is_none() || region.is_none()) {
-        let message = "nodes need a home: name it with --cluster and --region";
+        let message = "a CSV file needs --cluster and --region";
         return Err(Failure::new(Exit::Usage, message));
     }
     let query = [("cluster", cluster), ("region", region)]
@@ -56,16 +58,16 @@ pub(crate) async fn run(common: &Common, command: Fleet) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// A failure of the file's content, with the file's name.
+/// Adds the file's name to an error in its content.
 fn at_file(failure: Failure, file: &Path) -> Failure {
     if failure.exit != Exit::Failed {
         return failure;
     }
-    let message = format!("{}: nothing of it was applied\n{}", file.display(), failure.message);
+    let message = format!("{}: no node was imported\n{}", file.display(), failure.message);
     Failure { message, ..failure }
 }
 
-/// The report of an import, for reading.
+/// Returns the report of an import as text.
 pub(crate) fn page(report: &Value) -> String {
     let inner = report.get("report").unwrap_or(report);
     let count = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -91,14 +93,14 @@ pub(crate) fn page(report: &Value) -> String {
     }
     let without_gpus = count(inner, "without_gpus");
     if without_gpus > 0 {
-        let _ = writeln!(text, "{without_gpus} nodes of the file have no GPUs, and were left out");
+        let _ = writeln!(text, "{without_gpus} nodes of the file have no GPUs and were ignored");
     }
     let missing = count(inner, "missing");
     if missing > 0 {
-        let _ = writeln!(text, "{missing} nodes of the cluster are not in the file; they stay as they are");
+        let _ = writeln!(text, "{missing} nodes of the cluster are not in the file and are unchanged");
     }
     if inner.get("simulated") == Some(&Value::Bool(true)) {
-        let _ = writeln!(text, "the cluster is simulated: nothing real is behind it");
+        let _ = writeln!(text, "the cluster is simulated");
     }
     for note in inner.get("notes").and_then(Value::as_array).into_iter().flatten() {
         let _ = writeln!(text, "note: {}", note.as_str().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `tenure get` and `tenure describe`: every kind of thing by one pair of verbs.
+//! `tenure get` and `tenure describe`: two commands for every kind of resource.
 
 use crate::{
     client::Client,
@@ -26,44 +26,44 @@ use clap::{
 use program::exit::{Exit, Failure};
 use serde_json::Value;
 
-/// What `get` takes.
+/// Arguments of `get`.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// The kind.
+    /// Kind.
     #[arg(value_parser = kind_parser())]
     kind: &'static NamedKind,
-    /// The id of one, as the list shows it.
+    /// Id, as shown in the list.
     #[arg(conflicts_with_all = ["filter", "filters"])]
     id: Option<String>,
-    /// Of executions and what is stuck: only those that match; docs/search.md has the words.
+    /// Filter for executions and stuck executions (see docs/search.md).
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// Only those whose field is as said, like `state=active`; may be repeated.
+    /// Filter by a field, such as `state=active` (repeatable).
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     filters: Vec<String>,
     #[command(flatten)]
     watching: WatchArgs,
 }
 
-/// What `describe` takes.
+/// Arguments of `describe`.
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
-    /// The kind.
+    /// Kind.
     #[arg(value_parser = kind_parser())]
     kind: &'static NamedKind,
-    /// Its id, as the list shows it.
+    /// Id, as shown in the list.
     id: String,
 }
 
-/// A kind by its names.
+/// A kind with its names.
 #[derive(Clone, Copy)]
 struct NamedKind {
     plural: &'static str,
     singular: &'static str,
     kind: &'static Kind,
-    /// One is served under its id; of others the list tells all that there is.
+    /// True if the server has an address for each item. Otherwise the list has all fields.
     shown: bool,
-    /// Each of another kind has a list of them.
+    /// The parent kind, if each parent has a list of its own.
     within: Option<&'static NestedKind>,
 }
 
@@ -93,7 +93,7 @@ const WORKFLOWS: Kind = Kind {
     columns: &[("name", "/name"), ("schema", "/schema"), ("initial", "/initial"), ("states", "/states")],
 };
 
-/// Every kind that there is.
+/// Every kind.
 static ALL: [NamedKind; 35] = [
     known("access-policies", "access-policy", &ACCESS_POLICIES),
     listed("agents", "agent", &kinds::AGENTS),
@@ -132,21 +132,21 @@ static ALL: [NamedKind; 35] = [
     known("workspaces", "workspace", &kinds::WORKSPACES),
 ];
 
-/// The kinds as clap knows them: so a word that is none is answered with the nearest, and shells complete them.
+/// Parses a kind. Clap suggests the nearest kind for an unknown word, and shells complete kinds.
 fn kind_parser() -> impl clap::builder::TypedValueParser<Value = &'static NamedKind> {
     let values = ALL.iter().map(|known| PossibleValue::new(known.plural).alias(known.singular));
     let named = |word: String| {
         let found = ALL.iter().find(|known| known.plural == word || known.singular == word);
-        found.ok_or_else(|| format!("there is no kind {word}"))
+        found.ok_or_else(|| format!("kind {word} does not exist"))
     };
     PossibleValuesParser::new(values).try_map(named)
 }
 
-/// Lists all of a kind, or shows the row of one.
+/// Lists all items of a kind, or shows the row of one.
 pub(crate) async fn get(common: &Common, get: Get) -> Result<Exit, Failure> {
     let known = get.kind;
     if get.filter.is_some() && !["/v1/executions", "/v1/stuck"].contains(&known.kind.path) {
-        let why = format!("--filter: {} are not searched; use --where FIELD=VALUE", known.plural);
+        let why = format!("--filter: not available for {}; use --where FIELD=VALUE", known.plural);
         return Err(Failure::new(Exit::Usage, why));
     }
     let Some(id) = get.id else {
@@ -166,7 +166,7 @@ pub(crate) async fn get(common: &Common, get: Get) -> Result<Exit, Failure> {
         .await
 }
 
-/// Shows one in full, with what belongs to it.
+/// Shows one item with related data, such as the journal of an execution.
 pub(crate) async fn describe(common: &Common, describe: Describe) -> Result<Exit, Failure> {
     let (known, id) = (describe.kind, describe.id);
     match known.plural {
@@ -188,7 +188,7 @@ pub(crate) async fn describe(common: &Common, describe: Describe) -> Result<Exit
     }
 }
 
-/// One of a kind, by its id.
+/// Returns the item with this id.
 async fn one(client: &Client, known: &NamedKind, id: &str) -> Result<Value, Failure> {
     if let Some(within) = known.within {
         return within.one(client, known.singular, id).await;
@@ -202,7 +202,7 @@ async fn one(client: &Client, known: &NamedKind, id: &str) -> Result<Value, Fail
     if let Some(item) = items.iter().find(is_meant) {
         return Ok(item.clone());
     }
-    let missing = Failure::new(Exit::NotFound, format!("there is no {} {id}", known.singular));
+    let missing = Failure::new(Exit::NotFound, format!("{} {id} does not exist", known.singular));
     Err(resources::suggest_id(client, known.kind, id, missing).await)
 }
 
@@ -213,10 +213,10 @@ mod tests {
     use serde_json::{Value, json};
     use workflows::foreign_text::is_unsafe;
 
-    /// What a person may store to rewrite what others see.
+    /// Text that an attacker may store to change the display of other users.
     const FOREIGN: &str = "fine\u{1b}[1A\u{1b}[2K\u{9b}2K\u{202e}evil\u{2066}\r\nforged\tline\u{200b}";
 
-    /// An item in which each of the paths leads to `value`.
+    /// Returns an item in which each of the paths has the value `value`.
     fn item(paths: impl Iterator<Item = &'static str>, value: &Value) -> Value {
         let mut item = json!({});
         for path in paths {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn no_list_of_any_kind_shows_a_control_or_bidi_character_that_others_stored() {
+    fn no_list_shows_stored_control_or_bidi_characters() {
         for value in [
             json!(FOREIGN),
             json!([FOREIGN, [FOREIGN]]),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_yaml_say_the_same_without_such_characters() {
+    fn json_and_yaml_escape_unsafe_characters_and_keep_the_value() {
         let items = [json!({ "reason": FOREIGN, FOREIGN: [FOREIGN] })];
         for format in [Format::Json, Format::Yaml] {
             let text = output::listing(format, &items, &[]).unwrap();
@@ -264,18 +264,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_harmless_for_people_to_its_last_name() {
+    fn every_name_and_text_of_an_answer_is_sanitised() {
         let value = output::harmless_value(json!({ FOREIGN: [{ "reason": FOREIGN }, 1, null] }));
         assert!(!value.to_string().contains(is_unsafe), "{value}");
         assert!(value.to_string().contains("\\\\u{202e}evil"), "{value}");
     }
 
     #[test]
-    fn no_two_kinds_have_one_name() {
+    fn kinds_have_different_names() {
         let mut names: Vec<&str> = ALL.iter().flat_map(|known| [known.plural, known.singular]).collect();
         names.sort_unstable();
         names.dedup();
-        // What is stuck, and usage, have one name alone.
+        // `stuck` and `usage` have the same singular and plural.
         assert_eq!(names.len(), ALL.len() * 2 - 2);
     }
 }

@@ -8,11 +8,11 @@ use backends::nvml::GpuFacts;
 use program::exit::{Exit, Failure};
 use serde_json::json;
 
-/// Shows them.
+/// Shows the GPUs.
 pub(crate) fn run(common: &Common) -> Result<Exit, Failure> {
     match GpuFacts::read() {
         Ok(facts) => output::one(common.output, &json!(facts))?,
-        // A machine without GPUs is no failure.
+        // A machine without GPUs is not a failure.
         Err(none) => match common.output {
             format @ (Format::Json | Format::Yaml) => {
                 output::one(format, &json!({ "available": false, "why": none.to_string() }))?

@@ -1,4 +1,4 @@
-//! `tenure group`: groups of users, for whose members seats of approvals may be.
+//! `tenure group`: groups of users that policies name as approvers.
 
 use crate::{
     client::{Body, Client, escape},
@@ -10,36 +10,38 @@ use clap::Subcommand;
 use program::exit::{Exit, Failure};
 use serde_json::json;
 
-/// What is done about groups.
+/// Group commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
-    /// List them all, with their members.
+    /// List groups with their members.
     List(WatchArgs),
-    /// Make one; policies name it `group:NAME`.
+    /// Create a group; policies name it `group:NAME`.
     Add {
-        /// Its name.
+        /// Group name.
         name: String,
-        /// A user who belongs to it; may be repeated.
+        /// Member (repeatable).
         #[arg(long = "member", value_name = "USER")]
         members: Vec<String>,
     },
-    /// Put a user into one.
+    /// Add a user to a group.
     Join {
-        /// Its name.
+        /// Group name.
         name: String,
-        /// The user.
+        /// User.
         user: String,
     },
-    /// Take a user out of one.
+    /// Remove a user from a group.
     Leave {
-        /// Its name.
+        /// Group name.
         name: String,
-        /// The user.
+        /// User.
         user: String,
     },
-    /// Remove one; seats that name it stay empty.
+    /// Remove a group.
+    ///
+    /// Approvals that require the group can no longer be given.
     Remove {
-        /// Its name.
+        /// Group name.
         name: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Commands that help with the others: servers by name, verbs for every kind, explanations, a check of everything, shells and manuals.
+//! General commands: contexts, `get` and `describe`, explanations, the doctor, shell completions, manual pages.
 
 use crate::{
     client::block_on,
@@ -17,34 +17,34 @@ use clap_complete::Shell;
 use program::exit::{Exit, Failure};
 use std::path::PathBuf;
 
-/// What helps.
+/// General commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HelpCommand {
-    /// Keep servers, each under a name, with the token that opens it.
+    /// Manage named servers and their tokens.
     #[command(subcommand)]
     Context(ContextCommand),
-    /// List all of a kind, or show one; the same as `KIND list` and `KIND show`.
+    /// List a kind of resource, or show one.
     Get(Get),
-    /// Show one in full, with what has happened to it.
+    /// Show one resource with related data.
     Describe(Describe),
-    /// Say what a code of a problem, of a failed attempt, of a parked execution or of an exit means, or a rule of policy, and what to do.
+    /// Explain an error, exit code or policy rule.
     Explain {
-        /// The code, such as `capacity.short`, `outcome_unknown` or `10`; without one, all of them.
+        /// Code, such as `capacity.short`, `outcome_unknown` or `10` [default: list all].
         code: Option<String>,
     },
-    /// Check configuration, data folder, store, clock, server, token and targets, and say what to do about each.
+    /// Check the installation and suggest remedies.
     Doctor(Doctor),
-    /// Print the version of this program.
+    /// Print the version.
     Version,
-    /// Print what completes commands in a shell.
+    /// Print shell completions.
     Completions {
-        /// The shell.
+        /// Shell.
         #[arg(value_enum)]
         shell: Shell,
     },
-    /// Print the manual page, or write one for every command into a folder.
+    /// Print or write manual pages.
     Man {
-        /// The folder, made if it is not there.
+        /// Folder, created if it does not exist.
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
@@ -62,7 +62,7 @@ fn version(common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `whole` is the command line that is completed and described.
+/// Runs the command. `whole` is the definition of the command line.
 pub(crate) fn run(common: &Common, aid: HelpCommand, whole: clap::Command) -> Result<Exit, Failure> {
     match aid {
         HelpCommand::Context(command) => context::run(common, command),

@@ -1,4 +1,4 @@
-//! `tenure hold`: what may not be destroyed.
+//! `tenure hold`: legal holds, which prevent the destruction of data.
 
 use crate::{
     client::{Body, Client, escape},
@@ -9,27 +9,27 @@ use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
 use serde_json::json;
 
-/// What is done about holds.
+/// Hold commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Hold {
-    /// Order that nothing of a tenant, of a workspace, or of one asset be destroyed.
+    /// Prevent destruction for a tenant, workspace or asset.
     Place(Place),
-    /// Let a hold go that another person has placed.
+    /// Release a hold that another person placed.
     Release {
-        /// Its id, such as `acme/case-17`.
+        /// Hold id, such as `acme/case-17`.
         id: String,
-        /// Why, for the record.
+        /// Reason for the record.
         #[arg(long)]
         reason: String,
     },
 }
 
-/// A hold to be placed.
+/// The hold to place.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Its id: the tenant and a name, such as `acme/case-17`.
+    /// Hold id: tenant and name, such as `acme/case-17`.
     id: String,
-    /// What for.
+    /// Kind.
     #[arg(long, value_parser = ["legal", "incident", "billing"])]
     kind: String,
     /// Only this workspace.
@@ -38,10 +38,10 @@ pub(crate) struct Place {
     /// Only this asset.
     #[arg(long)]
     asset: Option<String>,
-    /// Why, for the record.
+    /// Reason for the record.
     #[arg(long)]
     reason: String,
-    /// When somebody must look at it again, like `2027-01-31T00:00:00.000Z`.
+    /// Time of the next review, such as `2027-01-31T00:00:00.000Z`.
     #[arg(long, value_name = "TIME")]
     review_at: Option<String>,
 }
@@ -69,5 +69,7 @@ pub(crate) async fn run(common: &Common, command: Hold) -> Result<Exit, Failure>
 
 fn parts(id: &str) -> Result<(&str, &str), Failure> {
     let named = id.split_once('/').filter(|(_, name)| !name.contains('/'));
-    named.ok_or_else(|| Failure::new(Exit::Usage, format!("{id:?} names no hold: write TENANT/NAME")))
+    named.ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("{id:?} is not the id of a hold; write TENANT/NAME"))
+    })
 }

@@ -1,4 +1,4 @@
-//! `tenure keys`: the public keys with which a server's certificates and audit are verified.
+//! `tenure keys`: the public keys that verify the certificates and the audit of a server.
 
 use crate::{
     client::{Client, block_on},
@@ -9,10 +9,10 @@ use clap::Subcommand;
 use program::exit::{Exit, Failure};
 use serde_json::Value;
 
-/// What is done about public keys.
+/// Public key commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Show the public keys that the server signs with, each with its fingerprint. Compare the fingerprint by another way.
+    /// Show public signing keys with fingerprints to compare.
     Show,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn run(common: &Common, command: Keys) -> Result<Exit, Failure> {
 }
 
 async fn show(common: &Common) -> Result<Exit, Failure> {
-    // Exactly: a key for people has several lines, each of which is made harmless below.
+    // The unchanged answer, because a PEM key has several lines. They are sanitised below.
     let page = Client::of(common)?.get("/v1/keys?limit=1000").await?.exact()?;
     let items = page.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
     match common.output {
@@ -45,7 +45,7 @@ async fn show(common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The lines of a PEM file, each without what would move a cursor. The whole is a file that verifies.
+/// Returns the lines of a PEM file, each sanitised. A key stays valid.
 fn pem(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", output::sanitize(line))).collect()
 }

@@ -1,6 +1,6 @@
-//! Commands for those who work on workflows: `tenure workflow verify` and `tenure reclaim cases`.
+//! Commands for authors of workflows: `tenure workflow verify` and `tenure reclaim cases`.
 //!
-//! Both need no server. A program that was built without the feature `lab` knows the commands and says how to get them.
+//! Both need no server. Without the feature `lab`, the commands exist and return an error that names the feature.
 
 use crate::common::Common;
 #[cfg(feature = "lab")]
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use simulator::{reclaim_cases, verification};
 use std::path::Path;
 
-/// Runs the sweeps; the numbers are the answer. Each workflow registers, so it has passed the static check.
+/// Verifies workflows under injected faults and reports the results.
 #[cfg(feature = "lab")]
 pub(crate) async fn verify(common: &Common, names: &[String]) -> Result<Exit, Failure> {
     output::note(
-        "every action is made to go wrong in every way, with a crash at every commit; this takes a minute each",
+        "injecting every fault into every action and a crash at every commit; this takes about a minute per workflow",
     );
     let (mut all, mut sound) = (Vec::new(), true);
     for proof in proofs(names)? {
@@ -41,12 +41,12 @@ pub(crate) async fn verify(common: &Common, names: &[String]) -> Result<Exit, Fa
     Ok(if sound { Exit::Done } else { Exit::Failed })
 }
 
-/// The proofs of the workflows of these names, each once, before any of them runs.
+/// Returns the proofs of the named workflows, each once, before any of them runs.
 #[cfg(feature = "lab")]
 fn proofs(names: &[String]) -> Result<Vec<&'static verification::Proof>, Failure> {
     let mut proofs: Vec<&'static verification::Proof> = Vec::new();
     for name in names {
-        let unproved = || Failure::new(Exit::NotFound, format!("there is no proof of workflow {name}"));
+        let unproved = || Failure::new(Exit::NotFound, format!("workflow {name} has no proof"));
         let proof = verification::of(name).ok_or_else(unproved)?;
         if !proofs.iter().any(|known| known.workflows == proof.workflows) {
             proofs.push(proof);
@@ -77,7 +77,7 @@ pub(crate) fn compare(common: &Common, file: &Path) -> Result<Exit, Failure> {
     let cases =
         reclaim_cases::read(&text).map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
     if cases.is_empty() {
-        return Err(Failure::other(format!("{}: it holds no case; write at least one", file.display())));
+        return Err(Failure::other(format!("{}: has no case; write at least one", file.display())));
     }
     let (mut passed, mut failed, mut items) = (0_u64, 0_u64, Vec::new());
     for case in &cases {
@@ -118,8 +118,8 @@ pub(crate) fn compare(_: &Common, _: &Path) -> Result<Exit, Failure> {
     Err(off())
 }
 
-/// This program was built without the feature.
+/// Returns the error of a program without the feature.
 #[cfg(not(feature = "lab"))]
 fn off() -> Failure {
-    Failure::new(Exit::Usage, "this tenure was built without it: build it with `--features lab`")
+    Failure::new(Exit::Usage, "this program was built without this command; build it with `--features lab`")
 }

@@ -1,4 +1,4 @@
-//! `tenure leftovers`: what executions that were closed by force left behind.
+//! `tenure leftovers`: steps that terminated executions did not undo.
 
 use crate::{
     client::{Client, escape},
@@ -28,14 +28,14 @@ pub(crate) const LEFTOVERS: Kind = Kind {
     ],
 };
 
-/// What is done about leftovers.
+/// Leftover commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Leftovers {
-    /// List executions that left something behind.
+    /// List executions with leftovers.
     List(WatchArgs),
-    /// Show what one left behind, last first.
+    /// Show the leftovers of an execution, last first.
     Show(ExecutionArg),
-    /// Undo what one left behind. Needs --reason.
+    /// Undo the leftovers; --reason is required.
     Release {
         #[command(flatten)]
         act: ExecutionAction,
@@ -68,9 +68,9 @@ async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
     let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
     output::list(Format::Table, left, &columns)?;
     output::note(if item.get("undoable") == Some(&Value::Bool(true)) {
-        "`tenure leftovers release ID --reason WHY` undoes all of it, last first"
+        "to undo all of them, last first, run `tenure leftovers release ID --reason WHY`"
     } else {
-        "it is past its point of no return: remove these yourself, then record it with `tenure leftovers release ID --reason WHY`"
+        "past the point of no return: remove these manually, then record it with `tenure leftovers release ID --reason WHY`"
     });
     Ok(Exit::Done)
 }

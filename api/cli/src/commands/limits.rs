@@ -1,4 +1,4 @@
-//! `tenure limits`: how much may be asked of a key, and whether at all.
+//! `tenure limits`: limits on concurrent work and rates, by key.
 
 use crate::{
     client::{Body, Client, escape},
@@ -10,62 +10,62 @@ use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
 use serde_json::{Map, Value, json};
 
-/// What is done about limits.
+/// Limit commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Limits {
-    /// List limits and the keys that have something to tell: who is inside, who waits, what is closed.
+    /// List limits, and keys in use, queued or closed.
     List(WatchArgs),
-    /// Show one key, or what a pattern of keys allows.
+    /// Show a key or the limit of a pattern.
     Show {
-        /// The key, such as `cluster/eu-1`.
+        /// Key, such as `cluster/eu-1`.
         key: String,
     },
-    /// Set what is allowed at a key, in place of what was.
+    /// Set or replace the limit of a key.
     Set(Set),
-    /// Take a limit back.
+    /// Delete a limit.
     Delete {
-        /// The key or pattern that it was set for.
+        /// Key or pattern of the limit.
         key: String,
     },
-    /// Let nothing more in at a key. What is inside goes on.
+    /// Close a key to new work; running work continues.
     Close {
-        /// The key, such as `cluster/eu-1`.
+        /// Key, such as `cluster/eu-1`.
         key: String,
-        /// Why; whoever waits there reads it.
+        /// Reason, shown to queued work.
         #[arg(long)]
         reason: String,
-        /// For how long, like `30m` [default: until it is opened].
+        /// Duration, such as `30m` [default: until opened].
         #[arg(long = "for", value_name = "SPAN")]
         span: Option<String>,
     },
-    /// Open a key that a person, an answer or a breaker has closed.
+    /// Open a closed key.
     Open {
-        /// The key.
+        /// Key.
         key: String,
     },
 }
 
-/// A limit to be set; what is left out is not limited.
+/// The limit to set. Options that are not given set no limit.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
-    /// The key, such as `cluster/eu-1`; with a `*` at its end each key that it matches, such as `tenant/*`.
+    /// Key, such as `cluster/eu-1`, or pattern, such as `tenant/*`.
     key: String,
-    /// Attempts at work at once.
+    /// Largest number of concurrent attempts.
     #[arg(long, value_name = "N")]
     concurrency: Option<u32>,
-    /// Attempts begun in a span of time, evenly spread, like `10/1m`.
+    /// Highest rate of attempts, such as `10/1m`.
     #[arg(long, value_name = "N/SPAN")]
     rate: Option<String>,
-    /// So many at once after a quiet while [default: 1].
+    /// Largest burst after an idle time [default: 1].
     #[arg(long, value_name = "N", requires = "rate")]
     burst: Option<u32>,
-    /// Leave the key alone after so many failures in a row; 0 never does [default: 10 for clusters, never for others].
+    /// Failures in a row that open the circuit breaker; 0 never does [default: 10 for clusters, else never].
     #[arg(long, value_name = "N")]
     breaker_after: Option<u32>,
-    /// For how long at first; twice as long each further time [default: 5s].
+    /// First pause of the circuit breaker, doubled each time [default: 5s].
     #[arg(long, value_name = "SPAN")]
     breaker_span: Option<String>,
-    /// But no longer than this [default: 30s].
+    /// Longest pause of the circuit breaker [default: 30s].
     #[arg(long, value_name = "SPAN")]
     breaker_cap: Option<String>,
 }

@@ -23,14 +23,13 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Login {
-    /// Sign in with the ID token in this file, as machines do that are given one; `-` reads standard input.
+    /// Sign in with the ID token in this file; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     id_token_file: Option<PathBuf>,
-    /// Claim a token of your own with the one-time code of `tenure user enrol`; `-` reads it from standard input. Tokens that you had
-    /// before open nothing from then on.
+    /// Claim your token with the code of `tenure user enrol`; `-` reads standard input. Revokes your earlier tokens.
     #[arg(long, value_name = "CODE", conflicts_with = "id_token_file")]
     enrol: Option<String>,
-    /// Keep the token with the context in force, and print none; `tenure logout` takes it away again.
+    /// Save the token in the context and do not print it; `tenure logout` removes it.
     #[arg(long, conflicts_with = "token_file")]
     save: bool,
     #[command(flatten)]
@@ -39,7 +38,7 @@ pub(crate) struct Login {
 
 pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
-    // Known before anybody signs in for nothing.
+    // Checked before the user signs in.
     let saved_to = if own.save { Some(context(common)?) } else { None };
     let saved_to = (saved_to, own.to.prepare()?);
     if let Some(code) = own.enrol {
@@ -47,7 +46,7 @@ pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
     }
     let offered = client.get("/v1/login").await?.value()?;
     let Some(settings) = settings(&offered) else {
-        let why = "the server names no identity provider: use a token of `tenure user add`, with --token or TENURE_TOKEN";
+        let why = "the server has no identity provider: use a token from `tenure user add` with --token or TENURE_TOKEN";
         return Err(Failure::new(Exit::Usage, why));
     };
     let id_token = match own.id_token_file {
@@ -61,7 +60,7 @@ pub(crate) async fn login(common: &Common, own: Login) -> Result<Exit, Failure> 
     hand_over(common, &session, &said, saved_to)
 }
 
-/// Claims a token of the user whose code this is.
+/// Claims a token with an enrolment code.
 async fn enrol(
     common: &Common,
     client: &Client,
@@ -72,11 +71,11 @@ async fn enrol(
     let body = Body::json(&json!({ "code": read.trim() }));
     let claimed = client.post("/v1/enrolments:claim", body).await?.value()?;
     let user = claimed.get("user").and_then(Value::as_str).unwrap_or_default();
-    let said = format!("enrolled as {user}; tokens from before open nothing any more");
+    let said = format!("enrolled as {user}; earlier tokens are revoked");
     hand_over(common, &claimed, &said, saved_to)
 }
 
-/// Keeps the token that was shown with a context, or hands it over.
+/// Saves the token in the context, or writes it to its destination.
 fn hand_over(
     common: &Common,
     shown: &Value,
@@ -86,7 +85,7 @@ fn hand_over(
     if let Some(name) = context {
         let token = shown.get("token").and_then(Value::as_str).unwrap_or_default();
         keep(&name, Some(token.to_owned()))?;
-        output::note(&format!("{said}; context {name} has the token"));
+        output::note(&format!("{said}; the token is saved in context {name}"));
         return Ok(Exit::Done);
     }
     if matches!(common.output, Format::Table) {
@@ -99,7 +98,7 @@ fn hand_over(
 pub(crate) async fn logout(common: &Common) -> Result<Exit, Failure> {
     Client::of(common)?.delete("/v1/sessions/mine").await?;
     let target = contexts::target(common)?;
-    // The token that has just ended was that of the context.
+    // The token of the context just ended, so it is removed from the file.
     let of_context = target.context.filter(|context| {
         target.token.as_ref().is_some_and(|token| token.by == format!("context {}", context.value))
     });
@@ -110,18 +109,19 @@ pub(crate) async fn logout(common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The context in force, with which a token can be kept: the server that is asked is its own.
+/// Returns the context in use, if the command calls its server.
 fn context(common: &Common) -> Result<String, Failure> {
     let name = contexts::target(common)?.context.map(|found| found.value);
     name.ok_or_else(|| {
-        let why = "--save: no context of this server is in force: `tenure context set NAME --server URL` makes one, and --context NAME names it";
+        let why = "--save: no context of this server is in use: create one with `tenure context set NAME --server URL`, and select it with --context NAME";
         Failure::new(Exit::Usage, why)
     })
 }
 
-/// Keeps the token with a context in place of what it had, or takes away the one that is kept there.
+/// Saves a token in a context, or removes it.
 fn keep(name: &str, token: Option<String>) -> Result<(), Failure> {
-    let file = contexts::file().ok_or_else(|| Failure::other("there is no folder for contexts: set HOME"))?;
+    let file = contexts::file()
+        .ok_or_else(|| Failure::other("the folder of the contexts file is unknown: set HOME"))?;
     let mut all = Contexts::read(&file)?;
     let missing = all.missing(name);
     let context = all.contexts.get_mut(name).ok_or(missing)?;
@@ -132,7 +132,7 @@ fn keep(name: &str, token: Option<String>) -> Result<(), Failure> {
     all.write(&file)
 }
 
-/// What the server says of its provider, as settings.
+/// Reads the settings of the identity provider from the server's answer.
 fn settings(offered: &Value) -> Option<Oidc> {
     let oidc = offered.get("oidc")?;
     let text = |name: &str| oidc.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
@@ -161,6 +161,6 @@ fn tell(common: &Common, consent: &DeviceAuthorization) {
         output::note(&json!({ "open": at, "code": consent.user_code }).to_string());
         return;
     }
-    output::note(&format!("open {at} in any browser, and compare the code: {}", consent.user_code));
-    output::note(&format!("waiting, for {} min at most ...", consent.expires_in / 60));
+    output::note(&format!("open {at} in a browser and compare the code: {}", consent.user_code));
+    output::note(&format!("waiting up to {} min ...", consent.expires_in / 60));
 }

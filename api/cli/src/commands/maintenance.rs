@@ -1,4 +1,4 @@
-//! `tenure store held|hold|release`: asks a server about the hold of its store.
+//! `tenure store held|hold|release|confirm-clock`: the hold of a server's store, and its clock.
 
 use crate::{
     client::{Body, Client},
@@ -19,14 +19,14 @@ const COLUMNS: [output::Column; 8] = [
     ("due", "/due"),
 ];
 
-/// Whether the store is held, and if so what it would perform.
+/// Shows whether the store is held, and the work that would be performed.
 pub(crate) async fn show(common: &Common) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let store = client.get("/v1/store").await?.value()?;
     let held = store.get("held").filter(|held| !held.is_null());
     let Some(held) = held else {
         match common.output {
-            Format::Table => output::say("the store is not held; work goes on\n")?,
+            Format::Table => output::say("the store is not held\n")?,
             format @ (Format::Json | Format::Yaml) => output::one(format, &store)?,
         }
         return Ok(Exit::Done);
@@ -51,9 +51,9 @@ fn told(held: &Value, pending: &[Value]) -> String {
     let since = text("since");
     format!(
         "held since {since}: {}\n\
-         {} pieces of work wait: {} call the outside, {} decide within the store, {} let a moment pass, {} do something else or nothing.\n\
-         What was scheduled before the hold is asked about first; {parked} would park if nobody can tell whether it was done.\n\
-         To let it go: tenure store release --since {since} --reason WHY\n\n",
+         {} queued tasks: {} call other systems, {} decide within the store, {} are timers, {} are of other kinds.\n\
+         The outcome of tasks from before the hold is checked first; {parked} would park if it cannot be determined.\n\
+         To release the store: tenure store release --since {since} --reason WHY\n\n",
         text("why"),
         pending.len(),
         count("calls"),
@@ -66,7 +66,7 @@ fn told(held: &Value, pending: &[Value]) -> String {
 pub(crate) async fn hold(common: &Common, reason: &str) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let store = client.post("/v1/store:hold", Body::json(&json!({ "reason": reason }))).await?.value()?;
-    // Also where it was held before: then for what it was held first.
+    // If the store was held before, the answer has the reason of the earlier hold.
     said(common, &store)
 }
 
@@ -86,19 +86,19 @@ pub(crate) async fn confirm_clock(common: &Common, reason: &str) -> Result<Exit,
             let (from, to) = (text("from"), text("to"));
             output::say(&format!("the clock is confirmed after its jump from {from} to {to}\n"))?;
         }
-        Format::Table => output::say("the clock has not jumped; nothing waited for a confirmation\n")?,
+        Format::Table => output::say("the clock has not jumped; no confirmation is needed\n")?,
         format @ (Format::Json | Format::Yaml) => output::one(format, &told)?,
     }
     Ok(Exit::Done)
 }
 
-/// How the store stands now, in a sentence.
+/// Shows whether the store is held.
 fn said(common: &Common, store: &Value) -> Result<Exit, Failure> {
     let text = |name: &str| store.pointer(&format!("/held/{name}")).and_then(Value::as_str);
     match common.output {
         Format::Table => match (text("since"), text("why")) {
             (Some(since), Some(why)) => output::say(&format!("the store is held since {since}: {why}\n"))?,
-            _ => output::say("the store is not held; work goes on\n")?,
+            _ => output::say("the store is not held\n")?,
         },
         format @ (Format::Json | Format::Yaml) => output::one(format, store)?,
     }

@@ -1,4 +1,4 @@
-//! `tenure completions` and `tenure man`: the command line, told to shells and as manual pages.
+//! `tenure completions` and `tenure man`: shell completions and manual pages.
 
 use crate::{common::Common, output};
 use clap::Command;
@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use program::exit::{Exit, Failure};
 use std::{fs, io, path::Path};
 
-/// Prints what completes commands in `shell`.
+/// Prints the completions for `shell`.
 pub(crate) fn completions(shell: Shell, mut whole: Command) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut whole, "tenure", &mut text);
@@ -14,7 +14,7 @@ pub(crate) fn completions(shell: Shell, mut whole: Command) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Prints the page of the program, or writes those of all commands into `dir`.
+/// Prints the manual page of the program, or writes the pages of all commands to `dir`.
 pub(crate) fn manual(common: &Common, whole: Command, dir: Option<&Path>) -> Result<Exit, Failure> {
     let Some(dir) = dir else {
         let mut text = Vec::new();

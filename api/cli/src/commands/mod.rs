@@ -1,5 +1,5 @@
-//! Commands, one file each: what a command takes, the requests it sends, what it prints.
-//! Invariant: a command uses the shared modules of the command line, and they use no command.
+//! The commands, one file each: arguments, requests and output. Invariant: commands use the shared modules of the command line, and the
+//! shared modules use no command.
 
 pub(crate) mod access;
 pub(crate) mod agent;

@@ -1,4 +1,4 @@
-//! `tenure nodes`: the machines, and what becomes of free ones.
+//! `tenure nodes`: lists nodes, and retires or moves free ones.
 
 use crate::{
     client::{Body, Client, escape},
@@ -11,12 +11,12 @@ use clap::Subcommand;
 use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 
-/// What is done about nodes.
+/// Node commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Nodes {
     /// List nodes.
     List {
-        /// Only those whose field is as said, like `state=free`; may be repeated.
+        /// Filter by a field, such as `state=free` (repeatable).
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
@@ -24,14 +24,14 @@ pub(crate) enum Nodes {
     },
     /// Show a node.
     Show {
-        /// Its serial number.
+        /// Serial number.
         id: String,
     },
-    /// Take a free node out of the fleet for good.
+    /// Remove a free node from the fleet permanently.
     Retire {
-        /// Its serial number.
+        /// Serial number.
         id: String,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long)]
         reason: String,
         #[command(flatten)]
@@ -39,12 +39,12 @@ pub(crate) enum Nodes {
     },
     /// Move a free node to another cluster.
     Move {
-        /// Its serial number.
+        /// Serial number.
         id: String,
-        /// The cluster that it belongs to afterwards.
+        /// New cluster.
         #[arg(long)]
         cluster: String,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long, default_value = "")]
         reason: String,
         #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `tenure notify`: through what people are told, and what became of it.
+//! `tenure notify`: notification channels and their deliveries.
 
 use crate::{
     client::{Body, Client, escape},
@@ -16,97 +16,97 @@ use clap::{Args, Subcommand, ValueEnum};
 use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 
-/// What is done about channels.
+/// Notification commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Notify {
-    /// List the channels, with what waits on each and what is dead.
+    /// List channels with waiting and dead deliveries.
     Channels(WatchArgs),
-    /// Send a notification that says nothing, and show what came of it; exit 1 if it was not taken.
+    /// Send a test notification; exit 1 if not delivered.
     Test {
-        /// The channel.
+        /// Channel.
         channel: String,
     },
-    /// List what became of what a channel was to tell.
+    /// List the deliveries of a channel.
     Deliveries {
-        /// The channel.
+        /// Channel.
         channel: String,
-        /// Only those to be sent, those that came to an end (the latest first), or those that nobody took [default: all, in this order].
+        /// State [default: all].
         #[arg(long, value_enum)]
         state: Option<Which>,
         #[command(flatten)]
         watching: WatchArgs,
     },
-    /// Show a delivery, with its last attempts.
+    /// Show a delivery with its last attempts.
     Show {
-        /// The channel.
+        /// Channel.
         channel: String,
-        /// The delivery's id, as the lists have it.
+        /// Delivery id, as shown in the list.
         delivery: String,
     },
-    /// Try now what waits; quiet hours are kept.
+    /// Retry waiting deliveries now, except in quiet hours.
     Retry {
         #[command(flatten)]
         meant: Meant,
-        /// All that was tried and not taken.
+        /// All deliveries with a failed attempt.
         #[arg(long, conflicts_with = "delivery")]
         all: bool,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Give up what waits, or is dead: nobody is told.
+    /// Discard waiting or dead deliveries.
     Discard {
         #[command(flatten)]
         meant: Meant,
-        /// All dead letters of the channel.
+        /// All dead deliveries of the channel.
         #[arg(long, conflicts_with = "delivery")]
         all: bool,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long)]
         reason: String,
     },
-    /// Send again what is dead, or what was delivered to a receiver that lost it; each as a new delivery.
+    /// Resend dead or lost deliveries as new ones.
     Resend {
         #[command(flatten)]
         meant: Meant,
-        /// All dead letters of the channel.
+        /// All dead deliveries of the channel.
         #[arg(long, conflicts_with_all = ["delivery", "since"])]
         all: bool,
-        /// All that was delivered or died since then: a moment, or a span like `2h`, at most a week back.
+        /// All deliveries delivered or dead since a time or span, such as `2h` (at most a week).
         #[arg(long, value_name = "TIME", conflicts_with = "delivery")]
         since: Option<String>,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Take webhooks on this machine and print a line for each, to try a channel without a service.
+    /// Receive webhooks here and print them, for tests.
     Sink(receiver::Receiver),
 }
 
-/// Which deliveries are meant.
+/// The selected deliveries.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Meant {
-    /// The channel.
+    /// Channel.
     channel: String,
-    /// The delivery's id, as the lists have it.
+    /// Delivery id, as shown in the list.
     delivery: Option<String>,
 }
 
-/// Which deliveries are listed.
+/// The state of listed deliveries.
 #[derive(Clone, Copy, Debug, ValueEnum, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Which {
-    /// To be sent.
+    /// Waiting to be sent.
     Waiting,
-    /// Come to an end.
+    /// Ended; the latest is first.
     Settled,
-    /// Taken by nobody.
+    /// Failed permanently.
     Dead,
 }
 
 impl Notify {
-    /// Refuses an order that names no delivery, before anything is done.
+    /// Rejects a command that selects no delivery.
     fn named(&self) -> Result<(), Failure> {
         let (is_named, others) = match self {
             Self::Retry { meant, all, .. } | Self::Discard { meant, all, .. } => {
@@ -128,7 +128,7 @@ impl Notify {
         }
         Err(Failure::new(
             Exit::Usage,
-            format!("name a delivery, or say {others}: `tenure notify deliveries`"),
+            format!("name a delivery, or use {others}; `tenure notify deliveries` lists them"),
         ))
     }
 }
@@ -199,12 +199,12 @@ pub(crate) async fn run(common: &Common, command: Notify) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// How often a delivery was tried.
+/// Returns the number of attempts of a delivery.
 fn tries(delivery: &Value) -> u64 {
     delivery.get("tries").and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Whether a delivery was delivered or died at `since` or later. What was never sent, or is only a test, is not sent again.
+/// Returns true if a delivery was delivered or died at `since` or later. Deliveries that were never sent, and tests, do not count.
 fn later(delivery: &Value, since: DateTime<Utc>) -> bool {
     let said = |name: &str| delivery.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_sent = ["delivered", "dead"].contains(&said("state")) && said("event") != "channel.test";
@@ -212,7 +212,7 @@ fn later(delivery: &Value, since: DateTime<Utc>) -> bool {
 }
 
 impl Meant {
-    /// The one that is named, or those of these lists that `wanted` takes, in the order in which they were told first.
+    /// Returns the named delivery, or the deliveries of these lists that `wanted` accepts, in the order of their events.
     async fn ids(
         &self,
         client: &Client,
@@ -229,13 +229,13 @@ impl Meant {
             let found = found.iter().filter(|one| wanted(one));
             ids.extend(found.filter_map(|one| one.get("id")?.as_str().map(str::to_owned)));
         }
-        // Their names begin with the moment that they tell of.
+        // Ids begin with the time of the event.
         ids.sort();
         Ok(ids)
     }
 }
 
-/// Gives an order about each of these deliveries.
+/// Sends a command for each of these deliveries.
 async fn order(
     common: &Common,
     client: &Client,

@@ -1,4 +1,4 @@
-//! `tenure policy`. Checking, comparing, testing and explaining documents needs no server.
+//! `tenure policy`: policy documents. `check`, `diff`, `test` and `explain FILE` need no server.
 
 use crate::{
     client::{Body, Client, escape},
@@ -15,49 +15,49 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use workflows::policy::{self, Finding, Invalid, OnboardingRequest, PlatformPolicy, Spot, Subject};
 
-/// What is done about policies.
+/// Policy commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Policy {
-    /// Say what is wrong with a document, by line and column.
+    /// Check a document and list errors by line.
     Check {
-        /// The document (YAML): a platform policy, or a tenant's request.
+        /// Document (YAML): a platform policy, or a tenant's request.
         file: PathBuf,
         /// Also check a request against the server's fleet, names and policy in force.
         #[arg(long)]
         on_server: bool,
     },
-    /// Say what changes from one document to another, key by key.
+    /// Compare two documents, key by key.
     Diff {
-        /// The old one.
+        /// Old document.
         old: PathBuf,
-        /// The new one.
+        /// New document.
         new: PathBuf,
     },
-    /// Run the examples that a platform policy carries.
+    /// Run the examples in a platform policy.
     Test {
-        /// The policy (YAML).
+        /// Policy (YAML).
         file: PathBuf,
     },
-    /// Say which rules hold for a tenant, with document, version and line.
+    /// Show a tenant's rules with their source.
     Explain {
-        /// A tenant's name, or a file with a request (YAML), for which no server is asked.
+        /// Tenant name, or file with a request (YAML), which needs no server.
         subject: String,
-        /// Explain a request by this policy instead of the built-in one.
+        /// Policy to use for a file [default: built-in].
         #[arg(short, long)]
         file: Option<PathBuf>,
     },
-    /// Put a platform policy into force.
+    /// Publish a platform policy.
     Publish {
-        /// The policy (YAML).
+        /// Policy (YAML).
         file: PathBuf,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// List when which platform policy came into force, and who said so.
+    /// List published policies with author and time.
     History,
-    /// Show one platform policy.
+    /// Show a platform policy.
     Show {
-        /// Its number [default: the one in force].
+        /// Version [default: the one in force].
         #[arg(default_value = "current")]
         version: String,
     },
@@ -104,7 +104,7 @@ pub(crate) const HISTORY: [output::Column; 5] = [
 const RULES: [output::Column; 6] = [
     ("topic", "/topic"),
     ("rule", "/rule"),
-    ("says", "/says"),
+    ("value", "/says"),
     ("document", "/by/document"),
     ("version", "/by/version"),
     ("line", "/by/line"),
@@ -136,7 +136,7 @@ async fn check(common: &Common, file: &Path, on_server: bool) -> Result<Exit, Fa
     Ok(if findings.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// What an onboarding by this request would be rejected for, as the server's plan says. A platform policy has no plan of that kind.
+/// Returns the reasons for which the server would reject an onboarding with this request. Other documents have none.
 async fn planned(common: &Common, text: String) -> Result<Vec<Finding>, Failure> {
     if OnboardingRequest::from_yaml(&text).is_err() {
         return Ok(Vec::new());
@@ -151,13 +151,13 @@ async fn planned(common: &Common, text: String) -> Result<Vec<Finding>, Failure>
     let finding = |reason: &Value| {
         let line = reason.get("line").and_then(Value::as_u64);
         let at = line.map(|line| Spot { line, column: 1 });
-        let remedy = format!("change it: an onboarding is rejected by the rule {}", text(reason, "rule"));
+        let remedy = format!("change the request; the rule {} rejects the onboarding", text(reason, "rule"));
         Finding::new(at, "", text(reason, "detail"), remedy)
     };
     Ok(failed.map(finding).collect())
 }
 
-/// What is wrong with `file`, by its name.
+/// Returns the errors of a document, each with the file's name.
 fn wrong(file: &Path, invalid: &Invalid) -> Failure {
     let lines: Vec<String> =
         invalid.findings.iter().map(|finding| format!("{}: {finding}", file.display())).collect();
@@ -198,7 +198,7 @@ async fn explain(common: &Common, subject: &str, by: Option<&Path>) -> Result<Ex
         json!(policy::explain(&Subject::from_request(request), &policy))
     } else if by.is_some() {
         let message = format!(
-            "there is no file {subject}; `-f` explains a request's file, a tenant is explained by the policy in force"
+            "file {subject} does not exist; --file is for the file of a request, a tenant is explained with the policy in force"
         );
         return Err(Failure::new(Exit::Usage, message));
     } else {
@@ -232,7 +232,7 @@ fn page(answer: &Value) -> String {
     let number = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or_default();
     let text = |item: &Value, name: &str| item.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
     let mut page = format!(
-        "version {} instead of {}; {} examples passed\n",
+        "version {} replaces {}; {} examples passed\n",
         number("/reference/version"),
         number("/before/version"),
         number("/examples")
@@ -243,7 +243,7 @@ fn page(answer: &Value) -> String {
         page.push_str(&preview::drawn(&preview::change(&text(&change, "key"), &part("old"), &part("new"))));
     }
     let open = list("untouched");
-    page.push_str(&format!("{} open executions keep the terms they were decided under\n", open.len()));
+    page.push_str(&format!("{} open executions keep the terms of their decision\n", open.len()));
     for execution in &open {
         let (id, workflow) = (text(execution, "id"), text(execution, "workflow"));
         page.push_str(&format!("  {id} {workflow} {}\n", text(execution, "state")));

@@ -1,4 +1,4 @@
-//! `tenure quota`, `tenure sla`, `tenure capacity` and `tenure incident`: requests that change what stands.
+//! `tenure quota`, `tenure sla`, `tenure capacity` and `tenure incident`: requests that start a workflow.
 
 use crate::{
     client::Body,
@@ -13,58 +13,58 @@ use program::{
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What is done about quotas.
+/// Quota commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quota {
-    /// Ask for another quota by a document.
+    /// Request a quota change from a document.
     Request {
-        /// The document (YAML): tenant, workspace, resource, by or to, reason; `-` reads standard input.
+        /// Document (YAML) with tenant, workspace, resource, `by` or `to`, and reason; `-` reads standard input.
         #[arg(short, long)]
         file: PathBuf,
-        /// Go this way; what is asked for `by` an amount goes up unless said otherwise.
+        /// Direction [default: increase for `by`].
         #[arg(long, value_parser = ["increase", "decrease"])]
         direction: Option<String>,
         #[command(flatten)]
         starting: StartArgs,
     },
-    /// Ask for a quota of so much, up or down.
+    /// Request a quota of a given amount.
     Set(Set),
 }
 
-/// A quota to be set.
+/// The quota to request.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
     /// Tenant and workspace, such as `acme/research`.
     id: String,
-    /// Of what: `gpu/H100`, `gpu/H100/1g.10gb`, `cpu_milli`, `memory_mib`, `storage_gib` or `pods`.
+    /// Resource: `gpu/H100`, `gpu/H100/1g.10gb`, `cpu_milli`, `memory_mib`, `storage_gib` or `pods`.
     resource: String,
-    /// How much, in the resource's unit.
+    /// Amount in the resource's unit.
     amount: u64,
-    /// Why, for who decides.
+    /// Reason for the approvers.
     #[arg(long)]
     reason: String,
-    /// What may be borrowed on top [default: as it is].
+    /// Borrowing limit [default: unchanged].
     #[arg(long)]
     borrowing_limit: Option<u64>,
-    /// What is lent while idle [default: as it is].
+    /// Lending limit [default: unchanged].
     #[arg(long)]
     lending_limit: Option<u64>,
-    /// When it ends by itself, like `2026-03-01T00:00:00Z`.
+    /// End of the quota, such as `2026-03-01T00:00:00Z`.
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Ask for more than was bought, on purpose; needs --until.
+    /// Request more than the entitlement; requires --until.
     #[arg(long, requires = "until")]
     exception: bool,
     #[command(flatten)]
     starting: StartArgs,
 }
 
-/// What is done about service levels.
+/// Service level commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sla {
-    /// Ask for another service level by a document.
+    /// Request a service level change from a document.
     Change {
-        /// The document (YAML): tenant, reason, and what is to change; `-` reads standard input.
+        /// Document (YAML) with tenant, reason and the changes; `-` reads standard input.
         #[arg(short, long)]
         file: PathBuf,
         #[command(flatten)]
@@ -72,19 +72,19 @@ pub(crate) enum Sla {
     },
 }
 
-/// What is done about capacity.
+/// Capacity commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Capacity {
-    /// Say that a model runs short in a region: what policy lists is tried, mildest first.
+    /// Report a shortage of a GPU model.
     Short {
-        /// The region.
+        /// Region.
         region: String,
-        /// The model.
+        /// GPU model.
         model: String,
-        /// GPUs that are waited for beside those on waitlists.
+        /// GPUs needed in addition to those on waitlists.
         #[arg(long, default_value_t = 0)]
         wanted: u32,
-        /// What told of it.
+        /// Source of the report.
         #[arg(long, default_value = "")]
         reason: String,
         #[command(flatten)]
@@ -92,27 +92,27 @@ pub(crate) enum Capacity {
     },
 }
 
-/// What is done about incidents.
+/// Incident commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Incident {
-    /// Report one: it is contained first.
+    /// Report an incident and start its containment.
     Report {
-        /// What it is.
+        /// Kind.
         #[arg(value_parser = ["gpu_fault", "key_leak", "isolation_breach", "other"])]
         kind: String,
-        /// The node of a GPU fault.
+        /// Node with the GPU fault.
         #[arg(long)]
         node: Option<String>,
-        /// The cluster whose key leaked.
+        /// Cluster of the leaked key.
         #[arg(long)]
         cluster: Option<String>,
-        /// Whom the others concern; may be repeated.
+        /// Affected tenant (repeatable).
         #[arg(long = "tenant")]
         tenants: Vec<String>,
-        /// What kind of thing an `other` is, such as `sanitisation_failed`.
+        /// Subtype of `other`, such as `sanitisation_failed`.
         #[arg(long)]
         what: Option<String>,
-        /// What was seen.
+        /// Evidence.
         #[arg(long, default_value = "")]
         evidence: String,
         #[command(flatten)]
@@ -130,7 +130,7 @@ pub(crate) async fn quota(common: &Common, command: Quota) -> Result<Exit, Failu
         }
         Quota::Set(set) => {
             let Some((tenant, workspace)) = set.id.split_once('/') else {
-                let why = format!("{:?} names no workspace: write TENANT/WORKSPACE", set.id);
+                let why = format!("{:?} is not the id of a workspace; write TENANT/WORKSPACE", set.id);
                 return Err(Failure::new(Exit::Usage, why));
             };
             let mut body = json!({

@@ -1,4 +1,4 @@
-//! `tenure notify sink`: takes webhooks and prints a line for each, so that a channel can be tried without a service.
+//! `tenure notify sink`: receives webhooks and prints one line each, to test a channel without a service.
 
 use crate::{
     common::{Common, Format},
@@ -18,19 +18,18 @@ use serde_json::{Value, json};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use tokio::net::TcpListener;
 
-/// Where it listens, and whom it believes.
+/// Options of the receiver.
 #[derive(Debug, Args)]
 pub(crate) struct Receiver {
-    /// The address to listen at.
+    /// Address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9999")]
     listen: SocketAddr,
-    /// The file with the secret that signs, as `secret_file` of the channel names it; what is not signed by it is refused
-    /// [default: none, everything is taken].
+    /// File with the signing secret, the same as `secret_file` of the channel; unsigned requests are rejected [default: accept all].
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
-/// What each request is taken by.
+/// The state of the receiver.
 #[derive(Clone)]
 struct Taking {
     keys: Option<Arc<SigningKeys>>,
@@ -38,7 +37,7 @@ struct Taking {
 }
 
 impl Receiver {
-    /// Takes what comes until it is interrupted.
+    /// Receives webhooks until interrupted.
     pub(crate) async fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let usage = |why: String| Failure::new(Exit::Usage, why);
         let file = self.secret_file.as_ref().map(|file| file.display().to_string());
@@ -48,7 +47,7 @@ impl Receiver {
         let listener = TcpListener::bind(self.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let checks = if keys.is_some() { "signatures are checked" } else { "signatures are not checked" };
-        output::note(&format!("takes webhooks at http://{address}/; {checks}; ctrl-c ends it"));
+        output::note(&format!("listening for webhooks at http://{address}/; {checks}; ctrl-c to stop"));
         let router = Router::new().fallback(take).with_state(Taking { keys, format: common.output });
         let ended = async { _ = tokio::signal::ctrl_c().await };
         axum::serve(listener, router).with_graceful_shutdown(ended).await.map_err(Failure::other)?;
@@ -75,7 +74,7 @@ async fn take(State(taking): State<Taking>, headers: HeaderMap, body: Bytes) -> 
             words.map(output::sanitize).join("  ")
         }
     };
-    // Who reads along may have gone; whoever sends is answered all the same.
+    // The reader of standard output may have gone; the sender still gets an answer.
     _ = output::say(&format!("{line}\n"));
     match checked {
         None | Some(Ok(())) => StatusCode::NO_CONTENT,

@@ -1,4 +1,4 @@
-//! `tenure reclaim`: who has to give GPUs back.
+//! `tenure reclaim`: plans and starts the reclaim of lent GPUs.
 
 use crate::{
     client::{Body, Client, block_on, escape},
@@ -13,51 +13,51 @@ use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// What is done about reclaims.
+/// Reclaim commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Reclaim {
-    /// Show who would have to give way as things stand, and change nothing.
+    /// Preview the victims of a reclaim.
     Plan(Recall),
-    /// Call lent GPUs back.
+    /// Start a reclaim of lent GPUs.
     Start {
         #[command(flatten)]
         recall: Recall,
         #[command(flatten)]
         starting: StartArgs,
     },
-    /// Show how every candidate was judged, by a reclaim or as things stand.
+    /// Explain the verdict on each candidate.
     Explain {
-        /// The reclaim's id; without it, say for what one would be planned.
+        /// Reclaim id; without it, plan a new reclaim.
         id: Option<String>,
         #[command(flatten)]
         recall: Recall,
     },
-    /// Plan published cases and compare who gives way; needs no server.
+    /// Plan published cases and compare victims offline.
     Cases {
-        /// The cases, JSON in the format of docs/examples/reclaim-cases.json; `-` is standard input.
+        /// Cases (JSON in the format of docs/examples/reclaim-cases.json); `-` reads standard input.
         file: PathBuf,
     },
 }
 
-/// What is called back, and why.
+/// The cause and the scope of a reclaim.
 #[derive(Debug, Args)]
 pub(crate) struct Recall {
-    /// Whose.
+    /// Tenant.
     #[arg(long)]
     tenant: Option<String>,
-    /// For this workload, which waits.
+    /// Queued workload that needs GPUs.
     #[arg(long, group = "cause")]
     workload: Option<String>,
-    /// What this workspace uses beyond its quota.
+    /// Workspace that uses more than its quota.
     #[arg(long, requires = "amount", group = "cause")]
     workspace: Option<String>,
-    /// So much of it.
+    /// Amount to reclaim from the workspace.
     #[arg(long, requires = "workspace", conflicts_with_all = ["workload", "overdue"])]
     amount: Option<u64>,
-    /// Loans that have lasted too long.
+    /// Reclaim overdue loans.
     #[arg(long, group = "cause")]
     overdue: bool,
-    /// Of which kind, such as `gpu/H100` [default: what the workload asks for].
+    /// Resource, such as `gpu/H100` [default: that of the workload].
     #[arg(long)]
     resource: Option<String>,
 }
@@ -65,8 +65,7 @@ pub(crate) struct Recall {
 impl Recall {
     fn body(&self) -> Result<Body, Failure> {
         if self.tenant.is_none() || (self.workload.is_none() && self.workspace.is_none() && !self.overdue) {
-            let why =
-                "say whose and why: --tenant T with --workload W, --workspace W --amount N, or --overdue";
+            let why = "use --tenant T with --workload W, --workspace W --amount N, or --overdue";
             return Err(Failure::new(Exit::Usage, why));
         }
         Ok(Body::json(&json!({
@@ -91,7 +90,7 @@ pub(crate) fn run(common: &Common, command: Reclaim) -> Result<Exit, Failure> {
     }
 }
 
-/// Every candidate and how it was judged.
+/// Shows every candidate and its verdict.
 async fn explain(common: &Common, id: Option<&str>, recall: Recall) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     let (shown, place) = match id {
@@ -105,7 +104,7 @@ async fn explain(common: &Common, id: Option<&str>, recall: Recall) -> Result<Ex
         |paths: [&str; 2]| paths.iter().find_map(|path| shown.pointer(&format!("{place}{path}"))).cloned();
     let Some(explanation) = part(["/explanation", "/plan/placement/explanation"]).filter(Value::is_object)
     else {
-        let why = "nothing has been planned: it is no reclaim, or it has not come so far";
+        let why = "no plan exists: the execution is not a reclaim, or it has not planned yet";
         return Err(Failure::new(Exit::NotFound, why));
     };
     if common.output != Format::Table {
@@ -117,7 +116,7 @@ async fn explain(common: &Common, id: Option<&str>, recall: Recall) -> Result<Ex
         output::say(&format!("verdict: {verdict}\n"))?;
     }
     if let Some(why) = said(part(["/why", "/why"])) {
-        output::say(&format!("why: {why}\n"))?;
+        output::say(&format!("reason: {why}\n"))?;
     }
     for part in ["contested", "attempts"] {
         let told = explanation.get(part).cloned().unwrap_or_default();
@@ -134,7 +133,7 @@ async fn explain(common: &Common, id: Option<&str>, recall: Recall) -> Result<Ex
     ];
     output::list(Format::Table, candidates, &columns)?;
     if explanation.get("cut") == Some(&Value::Bool(true)) {
-        output::note("more candidates were looked at than are listed");
+        output::note("the list is cut; more candidates were evaluated");
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! `tenure repair` and `tenure proposals`: mending an execution that cannot go on by itself, and agreeing to it as another.
+//! `tenure repair` and `tenure proposals`: repairs of parked executions, and their confirmation by a second person.
 
 use crate::{
     client::{Body, Client, escape},
@@ -16,73 +16,73 @@ use program::{
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Ways to mend one.
+/// Repair commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Repair {
-    /// Try again with other data.
+    /// Edit the data and retry.
     Edit {
         #[command(flatten)]
         own: RepairArgs,
-        /// A field and its new value, like `request.entitlement.gpus=8`; the value is JSON, or text. May be repeated.
+        /// Field and new value (JSON or text), such as `request.entitlement.gpus=8` (repeatable).
         #[arg(long, value_name = "FIELD=VALUE")]
         set: Vec<String>,
-        /// A JSON merge patch in a file; `-` reads standard input.
+        /// File with a JSON merge patch; `-` reads standard input.
         #[arg(long, value_name = "FILE")]
         patch: Option<PathBuf>,
     },
-    /// Go on as if a slot's work was done, because it is.
+    /// Record that a slot's action was done.
     Done {
         #[command(flatten)]
         own: RepairArgs,
-        /// Which slot, from 0.
+        /// Slot, from 0.
         #[arg(long, default_value_t = 0)]
         slot: u32,
-        /// What the action would have answered, as JSON.
+        /// Output of the action (JSON).
         #[arg(long, default_value = "null")]
         output_json: String,
-        /// What shows it: a link, a ticket, a sentence.
+        /// Evidence: a link, a ticket or a sentence.
         #[arg(long)]
         evidence: String,
     },
-    /// Let a slot's work be sent again, because it has certainly not been done.
+    /// Record that a slot's action was not done.
     NotDone {
         #[command(flatten)]
         own: RepairArgs,
-        /// Which slot, from 0.
+        /// Slot, from 0.
         #[arg(long, default_value_t = 0)]
         slot: u32,
-        /// What shows it: a link, a ticket, a sentence.
+        /// Evidence: a link, a ticket or a sentence.
         #[arg(long)]
         evidence: String,
     },
-    /// Go on without a step, or without the undo of a slot; what then stays is listed at the end.
+    /// Skip a step, or the undo of a slot.
     Skip {
         #[command(flatten)]
         own: RepairArgs,
-        /// Which slot's undo; leave it out for a step.
+        /// Slot whose undo to skip [default: skip the step].
         #[arg(long)]
         slot: Option<u32>,
     },
-    /// Undo a slot's work by another undo, or with other arguments.
+    /// Replace the undo of a slot.
     UndoWith {
         #[command(flatten)]
         own: RepairArgs,
-        /// Which slot, from 0.
+        /// Slot, from 0.
         #[arg(long, default_value_t = 0)]
         slot: u32,
-        /// The undo's name.
+        /// Name of the undo.
         undo: String,
-        /// Its arguments, as JSON.
+        /// Arguments of the undo (JSON).
         arguments: String,
     },
 }
 
-/// What every repair needs.
+/// Options of every repair.
 #[derive(Debug, Args)]
 pub(crate) struct RepairArgs {
-    /// The execution; the first digits do if no other begins with them.
+    /// Execution id, or a unique prefix.
     id: String,
-    /// Why, for its history.
+    /// Reason for the journal.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -91,24 +91,24 @@ pub(crate) struct RepairArgs {
     following: FollowArgs,
 }
 
-/// What waits for a second person.
+/// Commands on proposals, which need a second person.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proposals {
-    /// List what waits for a second person.
+    /// List proposals that need a second person.
     List(WatchArgs),
-    /// Show one in full.
+    /// Show a proposal.
     Show {
-        /// Its id.
+        /// Proposal id.
         id: String,
     },
-    /// Agree to one, as another person than the one who gave the command; it takes effect at once.
+    /// Confirm another person's proposal and run it.
     Second {
-        /// Its id.
+        /// Proposal id.
         id: String,
     },
-    /// Take one back.
+    /// Withdraw a proposal.
     Withdraw {
-        /// Its id.
+        /// Proposal id.
         id: String,
     },
 }
@@ -138,14 +138,14 @@ pub(crate) async fn run(common: &Common, command: Repair) -> Result<Exit, Failur
     let client = Client::of(common)?;
     if own.dry_run.is_wanted() {
         foreseen(common, client.foresee(&path, Body::json(&body)).await?.value()?)?;
-        // Whatever a repair does to the data, the execution goes on from another place.
+        // A repair always changes the state of the execution, so something changes.
         return Ok(own.dry_run.exit(true));
     }
     let item = client.post(&path, Body::json(&body)).await?.value()?;
     own.following.from(common, &client, &item).await
 }
 
-/// What a repair would lead to; for people without the data, of which they read what changes.
+/// Shows the preview of a repair. Text output has the changes instead of the data.
 fn foreseen(common: &Common, mut item: Value) -> Result<(), Failure> {
     if common.output != Format::Table {
         return output::one(common.output, &item);
@@ -170,7 +170,7 @@ fn parse(name: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| Failure::new(Exit::Usage, format!("{name}: {error}")))
 }
 
-/// The merge patch that the command line says.
+/// Returns the merge patch from the options.
 fn edits(set: &[String], patch: Option<&Path>) -> Result<Value, Failure> {
     let mut edits = match patch {
         Some(file) => parse(&file.display().to_string(), &files::read(file)?)?,
@@ -178,7 +178,10 @@ fn edits(set: &[String], patch: Option<&Path>) -> Result<Value, Failure> {
     };
     for one in set {
         let (path, value) = one.split_once('=').ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("--set {one}: write it like `request.entitlement.gpus=8`"))
+            Failure::new(
+                Exit::Usage,
+                format!("--set {one}: write FIELD=VALUE, such as `request.entitlement.gpus=8`"),
+            )
         })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         let names: Vec<&str> = path.split('.').collect();
@@ -187,13 +190,13 @@ fn edits(set: &[String], patch: Option<&Path>) -> Result<Value, Failure> {
     if edits.as_object().is_none_or(Map::is_empty) {
         return Err(Failure::new(
             Exit::Usage,
-            "nothing to edit: --set FIELD=VALUE, or --patch FILE".to_owned(),
+            "nothing to edit: use --set FIELD=VALUE or --patch FILE".to_owned(),
         ));
     }
     Ok(edits)
 }
 
-/// Sets what the path leads to, making objects on the way.
+/// Sets the value at the path and creates the objects on it.
 fn put(into: &mut Value, path: &[&str], value: Value) {
     let Some((first, rest)) = path.split_first() else {
         *into = value;

@@ -1,4 +1,4 @@
-//! `tenure reservation`: GPUs that a workspace is promised.
+//! `tenure reservation`: GPUs reserved for a workspace.
 
 use crate::{
     client::{Body, Client, escape},
@@ -9,39 +9,39 @@ use clap::{Args, Subcommand};
 use program::exit::{Exit, Failure};
 use serde_json::json;
 
-/// What is done about reservations.
+/// Reservation commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Reservation {
-    /// Promise GPUs to a workspace, within its quota.
+    /// Reserve GPUs for a workspace within its quota.
     Add(Add),
-    /// Take a promise back.
+    /// Remove a reservation.
     Remove {
-        /// Its id, such as `acme/serving/peak`.
+        /// Reservation id, such as `acme/serving/peak`.
         id: String,
     },
 }
 
-/// A reservation to be made.
+/// The reservation to create.
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Its id: tenant, workspace and a name, such as `acme/serving/peak`.
+    /// Reservation id: tenant, workspace and name, such as `acme/serving/peak`.
     id: String,
-    /// The kind of GPU, such as `H100` or `H100/1g.10gb`.
+    /// GPU kind, such as `H100` or `H100/1g.10gb`.
     #[arg(long)]
     kind: String,
-    /// How many.
+    /// Number of GPUs.
     #[arg(long)]
     count: u64,
-    /// From when, like `2026-03-01T00:00:00Z` [default: now].
+    /// Start, such as `2026-03-01T00:00:00Z` [default: now].
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Until when [default: as long as the quota lasts].
+    /// End [default: the end of the quota].
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// From demand to usable GPUs, like `15m` [default: the policy's].
+    /// Longest time from demand to usable GPUs, such as `15m` [default: set by policy].
     #[arg(long, value_name = "SPAN")]
     deadline: Option<String>,
-    /// How long a borrower has between notice and eviction [default: the policy's].
+    /// Time of a borrower between notice and eviction [default: set by policy].
     #[arg(long, value_name = "SPAN")]
     grace: Option<String>,
 }
@@ -74,7 +74,7 @@ fn parts(id: &str) -> Result<(&str, &str, &str), Failure> {
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(tenant), Some(workspace), Some(name), None) => Ok((tenant, workspace, name)),
         _ => {
-            let why = format!("{id:?} names no reservation: write TENANT/WORKSPACE/NAME");
+            let why = format!("{id:?} is not the id of a reservation; write TENANT/WORKSPACE/NAME");
             Err(Failure::new(Exit::Usage, why))
         }
     }

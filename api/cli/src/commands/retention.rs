@@ -1,4 +1,4 @@
-//! `tenure retention`: which finished executions are kept no longer.
+//! `tenure retention`: removal of finished executions.
 
 use crate::{
     client::{Body, Client},
@@ -9,12 +9,12 @@ use clap::Subcommand;
 use program::exit::{Exit, Failure};
 use serde_json::json;
 
-/// What is done about finished executions.
+/// Retention commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Retention {
-    /// List those that would be forgotten now, and those that stay although they are old enough; changes nothing.
+    /// Preview which finished executions would be removed.
     Show,
-    /// Forget those that are kept no longer, now.
+    /// Remove expired executions now.
     Run,
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn run(common: &Common, command: Retention) -> Result<Exit, Fai
                 ("tenant", "/tenant"),
                 ("ended", "/ended_at"),
                 ("outcome", "/outcome"),
-                ("stays", "/stays"),
+                ("kept because", "/stays"),
             ];
             output::list(common.output, client.all("/v1/retention", "").await?, &columns)?;
         }

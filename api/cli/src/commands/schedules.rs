@@ -1,4 +1,4 @@
-//! `tenure schedules`: what is started when, and what became of every occurrence.
+//! `tenure schedules`: schedules and their occurrences.
 
 use crate::{
     client::{Body, Client, escape, filters},
@@ -23,69 +23,69 @@ use program::{
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// What is done about schedules.
+/// Schedule commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedules {
-    /// List them all, with when each is next due.
+    /// List schedules with their next times.
     List(WatchArgs),
-    /// Show one, with its next five moments, what runs and what waits.
+    /// Show a schedule with its next five times.
     Show {
-        /// Its name.
+        /// Schedule name.
         name: String,
     },
-    /// Set one by a document; holds from now on, and never for the past.
+    /// Create or replace a schedule from now on.
     Set {
-        /// Its name.
+        /// Schedule name.
         name: String,
-        /// The document (YAML); `-` reads standard input.
+        /// Document (YAML); `-` reads standard input.
         #[arg(short, long)]
         file: PathBuf,
     },
-    /// Delete one; what waits is skipped, what runs goes on, its history stays.
+    /// Delete a schedule and skip its waiting occurrences.
     Delete {
-        /// Its name.
+        /// Schedule name.
         name: String,
     },
-    /// Start nothing by the clock until it is resumed.
+    /// Pause a schedule.
     Pause {
-        /// Its name.
+        /// Schedule name.
         name: String,
-        /// Why: stands with every occurrence that is left out.
+        /// Reason, recorded with each skipped occurrence.
         #[arg(long)]
         reason: String,
     },
-    /// Let a paused one go on from now.
+    /// Resume a paused schedule from now on.
     Resume {
-        /// Its name.
+        /// Schedule name.
         name: String,
     },
-    /// Start one occurrence now, also while it is paused.
+    /// Start one occurrence now, also while paused.
     Trigger(Trigger),
-    /// Make up for every occurrence of a span that was not started, oldest first.
+    /// Start missed occurrences of a time range.
     Backfill(Span),
-    /// Give up the rest of a schedule's backfills.
+    /// Cancel the remaining backfills of a schedule.
     CancelBackfill {
-        /// The schedule's name.
+        /// Schedule name.
         name: String,
-        /// Why, for the record.
+        /// Reason for the record.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// Leave out an occurrence that waits; it never starts.
+    /// Skip a waiting occurrence.
     Skip {
-        /// The schedule's name.
+        /// Schedule name.
         name: String,
-        /// The occurrence's moment, as the list shows it.
+        /// Nominal time of the occurrence, as shown in the list.
         nominal: String,
-        /// Why, for the record.
+        /// Reason for the record.
         #[arg(long, default_value = "")]
         reason: String,
     },
-    /// List what became of every occurrence, oldest first.
+    /// List the occurrences of a schedule, oldest first.
     Occurrences {
-        /// The schedule's name.
+        /// Schedule name.
         name: String,
-        /// Only those whose field is as said, like `fate=missed` or `from=2026-11-01T00:00:00Z`; may be repeated.
+        /// Filter by a field, such as `fate=missed` or `from=2026-11-01T00:00:00Z` (repeatable).
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
@@ -93,34 +93,34 @@ pub(crate) enum Schedules {
     },
 }
 
-/// What is started now, and how far it is followed.
+/// Options of `trigger`.
 #[derive(Debug, Args)]
 pub(crate) struct Trigger {
-    /// Its name.
+    /// Schedule name.
     name: String,
-    /// Wait until what was started has finished, or waits for people (exit 10).
+    /// Wait until the execution ends, parks, or needs an approval (exit 10).
     #[arg(long)]
     wait: bool,
-    /// Follow it until it has finished, also while people decide.
+    /// Wait until the execution ends or parks, also through approvals.
     #[arg(long, conflicts_with = "wait")]
     watch: bool,
-    /// How long to wait or watch at most, like `30m`.
+    /// Longest wait, such as `30m`.
     #[arg(long, value_name = "SPAN", value_parser = wait::span)]
     timeout: Option<std::time::Duration>,
 }
 
-/// A span of moments, ends included.
+/// A time range, ends included.
 #[derive(Debug, Args)]
 pub(crate) struct Span {
-    /// The schedule's name.
+    /// Schedule name.
     name: String,
-    /// The first moment, like `2026-11-01T00:00:00Z`.
+    /// First nominal time, such as `2026-11-01T00:00:00Z`.
     #[arg(long, value_name = "TIME")]
     from: String,
-    /// The last moment; it must have passed.
+    /// Last nominal time; must be in the past.
     #[arg(long, value_name = "TIME")]
     to: String,
-    /// How many moments the span may have, at most 20000.
+    /// Largest number of occurrences, up to 20000.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     most: u64,
     #[command(flatten)]
@@ -193,14 +193,14 @@ pub(crate) async fn run(common: &Common, command: Schedules) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Returns true if an occurrence has a fate by which no execution was or will be started.
+/// Returns true if the occurrence started no execution and will start none.
 fn is_settled_without_start(occurrence: &Value) -> bool {
     let fate = occurrence.get("fate").and_then(Value::as_str).unwrap_or_default();
     let started = occurrence.get("execution").is_some_and(Value::is_string);
     !started && ["skipped", "failed", "missed"].contains(&fate)
 }
 
-/// Shows an occurrence that was asked for, or follows what it started.
+/// Shows a triggered occurrence, or follows its execution.
 async fn triggered(
     common: &Common,
     client: &Client,
@@ -220,7 +220,7 @@ async fn triggered(
         output::one(common.output, &occurrence)?;
         let fate = occurrence.get("fate").and_then(Value::as_str).unwrap_or("not started");
         let why = format!(
-            "it is {fate}, and no execution was started: `tenure schedules occurrences {}`",
+            "the occurrence is {fate} and started no execution; see `tenure schedules occurrences {}`",
             own.name
         );
         return Err(Failure::new(Exit::Conflict, why));
@@ -230,7 +230,7 @@ async fn triggered(
     print_at_rest(common, &item, exit)
 }
 
-/// A schedule for reading: its moments first, in its own zone and in UTC.
+/// Returns a schedule as text, with its next times in its own zone and in UTC.
 fn page(item: &Value) -> String {
     let mut rest = item.clone();
     let firing = rest.as_object_mut().and_then(|fields| fields.remove("firing")).unwrap_or_default();

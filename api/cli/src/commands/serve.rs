@@ -1,4 +1,4 @@
-//! `tenure serve`: the server, in this process.
+//! `tenure serve`: runs the server in this process.
 
 use crate::{
     client::contexts,
@@ -17,25 +17,25 @@ use program::{
 };
 use std::net::SocketAddr;
 
-/// What `serve` takes.
+/// Options of `serve`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Serve {
-    /// Where to serve HTTP; port 0 takes a free one [default: 127.0.0.1:7878].
+    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:7878].
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The simulated world: `local`, or the URL of one that runs by itself [default: local].
+    /// Simulated platform: `local`, or the URL of a separate one [default: local].
     #[arg(long, value_name = "URL")]
     pub(crate) platform: Option<String>,
-    /// Log lines for people or for collectors [default: text].
+    /// Log format [default: text].
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-    /// For trying it out: one administrator may vote as users of their own making; plans, votes and certificates say so.
+    /// Trial mode: one administrator may vote as users that they created; records show this.
     #[arg(long)]
     pub(crate) trial: bool,
 }
 
 impl Serve {
-    /// What is said behind the command goes over what is said before it.
+    /// Returns these options. Options that are missing are taken from before the command.
     pub(crate) fn over(self, before: Self) -> Self {
         Self {
             listen: self.listen.or(before.listen),
@@ -46,9 +46,9 @@ impl Serve {
     }
 }
 
-/// Makes the context `local` at the first start of a server with its own data folder, so that commands work from any directory.
+/// Creates the context `local` at the first start of a server with its own data folder, so that commands work in any directory.
 ///
-/// A server starts also where that cannot be written.
+/// If the file cannot be written, the server starts anyway.
 fn note_first_start(config: &Config) {
     let token = admin_file(&config.data);
     let port = config.listen.port();
@@ -60,7 +60,7 @@ fn note_first_start(config: &Config) {
     let written = std::path::absolute(&token).map_err(Failure::other);
     match written.and_then(|token| contexts::keep_local(&server, token)) {
         Ok(Some(file)) => {
-            output::note(&format!("the context `local` in {} names this server", file.display()));
+            output::note(&format!("created the context `local` for this server in {}", file.display()));
         }
         Ok(None) => {}
         Err(failure) => {
@@ -69,7 +69,7 @@ fn note_first_start(config: &Config) {
     }
 }
 
-/// Serves until it is told to stop.
+/// Runs the server until it is stopped.
 pub(crate) fn run(common: &Common, own: &Serve, more: server::ExtraWorkflows) -> Result<Exit, Failure> {
     let mut config: Config = settings::settings(common)?;
     if let Some(listen) = own.listen {

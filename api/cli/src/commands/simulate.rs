@@ -1,4 +1,4 @@
-//! `tenure simulate`: a trace or a scenario replayed, without a server.
+//! `tenure simulate`: replays a trace or a scenario without a server.
 
 use crate::{
     common::{Common, Format},
@@ -19,29 +19,29 @@ use std::{
 use strum::VariantArray as _;
 use workflows::{fleet::parse_nodes, policy::PlatformPolicy};
 
-/// What `simulate` takes.
+/// Options of `simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The trace (CSV of openb or dlrm, or CSV or JSONL of our own) or scenario (YAML); `-` is standard input.
+    /// Trace (CSV of openb or dlrm, or CSV or JSONL of Tenure) or scenario (YAML); `-` reads standard input.
     pub(crate) trace: PathBuf,
-    /// The nodes to draw from (sn,cpu_milli,memory_mib,gpu,model) [default: as many of 8 GPUs as are needed].
+    /// Nodes (sn,cpu_milli,memory_mib,gpu,model) [default: as many nodes of 8 GPUs as needed].
     #[arg(long, value_name = "NODES.csv")]
     pub(crate) fleet: Option<PathBuf>,
-    /// The platform policy [default: the built-in one, under which every class of workspace may borrow].
+    /// Platform policy [default: the built-in one, with borrowing for every class].
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Draws what a scenario leaves to chance.
+    /// Seed of random values in a scenario.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Replay it so many times, one right behind the other: a year, made of weeks.
+    /// Number of replays in sequence, such as 52 weeks for a year.
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
-    /// Where to write the report, as JSON, text and HTML.
+    /// Folder for the report (JSON, text and HTML).
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }
 
-/// Reads, replays and reports.
+/// Reads the input, replays it and shows the report.
 pub(crate) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failure> {
     let scene = scene(own)?.repeated(own.repeat).map_err(|error| Failure::new(Exit::Usage, error))?;
     let policy = own.policy.as_deref().map(files::read).transpose()?;
@@ -51,7 +51,7 @@ pub(crate) fn run(common: &Common, own: &Simulate) -> Result<Exit, Failure> {
                 PlatformPolicy::from_yaml(text).map_err(|found| bad(own.policy.as_deref(), found))?;
             format!("{}@{}", policy.reference.name, policy.reference.version)
         }
-        None => "built-in, all classes borrow".to_owned(),
+        None => "built-in, all classes may borrow".to_owned(),
     };
     let told = scene.kind == simulator::Kind::Scenario && scene.demands.len() <= Scenario::TOLD;
     let settings: Vec<Settings> = Baseline::VARIANTS
@@ -87,7 +87,7 @@ fn scene(own: &Simulate) -> Result<Scenario, Failure> {
     };
     match source {
         Source::Scenario(_) if fleet.is_some() => {
-            Err(Failure::new(Exit::Usage, "a scenario has its own fleet: leave out --fleet"))
+            Err(Failure::new(Exit::Usage, "a scenario has its own fleet; remove --fleet"))
         }
         Source::Scenario(scene) => Ok(*scene),
         Source::Trace(trace) => {
@@ -138,7 +138,7 @@ fn keep(folder: &Path, report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How far each replay has come, on standard error.
+/// The progress of each replay, on standard error.
 struct Progress {
     done: Mutex<Vec<u8>>,
     live: bool,
@@ -153,7 +153,7 @@ impl Progress {
         let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let percent = (part.clamp(0.0, 1.0) * 100.0) as u8;
         let Some(own) = done.get_mut(place) else { return };
-        // A line for every tenth where lines stay, and for every step where they are written over.
+        // Without a terminal, writes a line for every 10 %. On a terminal, redraws one line for every change.
         let worth = if self.live { percent > *own } else { percent / 10 > *own / 10 };
         if !worth {
             return;

@@ -1,4 +1,4 @@
-//! `tenure store`: looks after the store in the data folder, or in a database, while no server has it open.
+//! `tenure store`: checks, migrates, exports and imports a store that no server has open, and holds the store of a server.
 
 use crate::{
     commands::maintenance,
@@ -22,51 +22,53 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is done with the store.
+/// Store commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
-    /// Read everything in the store, and say what is wrong; repairs nothing.
+    /// Check the whole store without repairs.
     Check,
-    /// Bring the schema of the database that `store.url` names up to date.
+    /// Migrate the database schema of `store.url`.
     Migrate {
-        /// Only say what would be done; exits with 1 if something would be.
+        /// Only list missing migrations; exit 1 if there are any.
         #[arg(long)]
         check: bool,
     },
-    /// Write everything in the store to a file.
+    /// Export the store to a file.
     Export {
-        /// The file; `-` writes to standard output.
+        /// File; `-` writes to standard output.
         file: PathBuf,
-        /// The store goes on elsewhere: this one is held from now on, and what is made of the export is not.
+        /// Move the store: hold this one, and do not hold the import.
         #[arg(long = "move")]
         moves: bool,
     },
-    /// Ask a server whether its store is held, and what it would perform; exits with 10 while it is held.
+    /// Show the hold and its work; exit 10 if held.
     Held,
-    /// Let a server perform nothing more until somebody lets it go.
+    /// Hold a server's store and stop all work.
     Hold {
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long)]
         reason: String,
     },
-    /// Let a held store go: what waits is performed from then on.
+    /// Release a held store and continue its work.
     Release {
-        /// The hold that was looked at, by the moment it began.
+        /// Start of the hold, as shown by `held`.
         #[arg(long, value_name = "TIME")]
         since: String,
-        /// Why, for the audit.
+        /// Reason for the audit.
         #[arg(long)]
         reason: String,
     },
-    /// Confirm that a server's clock is right after it jumped forward.
+    /// Confirm a server's clock after a jump.
     ConfirmClock {
-        /// Why, for the log.
+        /// Reason for the log.
         #[arg(long)]
         reason: String,
     },
-    /// Read an export into an empty store, which is held then, unless the export was made with --move.
+    /// Import an export into an empty store.
+    ///
+    /// The imported store is held, unless the export was made with --move.
     Import {
-        /// The file; `-` reads standard input.
+        /// File; `-` reads standard input.
         file: PathBuf,
         #[command(flatten)]
         dry_run: DryRun,
@@ -80,7 +82,7 @@ pub(crate) async fn run(common: &Common, command: Store) -> Result<Exit, Failure
     match command {
         Store::Check => match database {
             Some(_) => {
-                let why = "store.url: a database is checked by its own tools: pg_amcheck, and checksums of its pages";
+                let why = "store.url: check a database with its own tools, pg_amcheck and page checksums";
                 Err(Failure::new(Exit::Usage, why))
             }
             None => check(common, &dir),
@@ -96,14 +98,14 @@ pub(crate) async fn run(common: &Common, command: Store) -> Result<Exit, Failure
         Store::ConfirmClock { reason } => maintenance::confirm_clock(common, &reason).await,
         Store::Import { file, dry_run } if dry_run.is_wanted() => {
             let counts = transfer::verify(reading(&file)?)?;
-            told(common, "nothing was imported; the export holds", &counts)?;
+            told(common, "nothing was imported; the export has", &counts)?;
             Ok(dry_run.exit(true))
         }
         Store::Import { file, .. } => import(common, &dir, database, &file).await,
     }
 }
 
-/// What an export is read from.
+/// Opens the file of an export.
 fn reading(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(io::stdin()));
@@ -122,9 +124,9 @@ fn told(common: &Common, what: &str, counts: &transfer::Counts) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Brings the schema of the database up to date, or says what it lacks.
+/// Migrates the database schema, or lists the missing migrations.
 async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool) -> Result<Exit, Failure> {
-    let named = "store.url: name the database; the embedded store brings itself up to date";
+    let named = "store.url is not set: set it to the database; the embedded store needs no migration";
     let options = database.ok_or_else(|| Failure::new(Exit::Usage, named))?;
     if !check {
         let store = Postgres::open(options.clone()).await.map_err(store_failure)?;
@@ -132,12 +134,12 @@ async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool
     }
     let schema = Postgres::schema(&options).await.map_err(store_failure)?;
     let listed = |numbers: &[i64]| match numbers {
-        [] => "nothing".to_owned(),
+        [] => "none".to_owned(),
         some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     match common.output {
         Format::Table => output::say(&format!(
-            "schema {}: migrations: has {}; lacks {}\n",
+            "schema {}: migrations applied: {}; missing: {}\n",
             options.schema,
             listed(&schema.has),
             listed(&schema.lacks)
@@ -147,7 +149,7 @@ async fn migrate(common: &Common, database: Option<PostgresOptions>, check: bool
     Ok(if schema.lacks.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Reads everything, repairs nothing.
+/// Checks the store without repairs.
 fn check(common: &Common, dir: &Path) -> Result<Exit, Failure> {
     let report = transfer::check(dir)?;
     match common.output {
@@ -171,7 +173,7 @@ fn check(common: &Common, dir: &Path) -> Result<Exit, Failure> {
     Ok(if report.is_intact() { Exit::Done } else { Exit::Failed })
 }
 
-/// Writes everything to `file`, which appears only when it is complete.
+/// Exports the store to `file`, which appears only when it is complete.
 async fn export(
     common: &Common,
     dir: &Path,
@@ -180,7 +182,7 @@ async fn export(
     source: Source,
 ) -> Result<Exit, Failure> {
     if database.is_none() && !dir.is_dir() {
-        return Err(Failure::new(Exit::NotFound, format!("there is no store in {}", dir.display())));
+        return Err(Failure::new(Exit::NotFound, format!("no store exists in {}", dir.display())));
     }
     if file == Path::new("-") {
         exported(dir, database, io::stdout(), source).await?;
@@ -188,7 +190,7 @@ async fn export(
     }
     let part = PathBuf::from(format!("{}.part", file.display()));
     let named = |error: io::Error| Failure::other(format!("{}: {error}", file.display()));
-    // What executions hold is for nobody else.
+    // The export has confidential data, so only its owner may read the file.
     let out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
     let out = out.map_err(named)?;
     let handle = out.try_clone().map_err(named)?;
@@ -217,7 +219,7 @@ async fn exported(
     Ok(counts?)
 }
 
-/// Makes a store of an export, where there is none.
+/// Imports an export into an empty store.
 async fn import(
     common: &Common,
     dir: &Path,
@@ -246,7 +248,7 @@ fn imported(
     told(common, what, counts)?;
     if let Some(hold) = held {
         output::note(&format!(
-            "held: {}. Nothing is performed until somebody lets it go: start the server, then `tenure store held`",
+            "held: {}. No work is performed until the store is released: start the server, then run `tenure store held`",
             hold.why
         ));
     }

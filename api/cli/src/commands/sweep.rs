@@ -1,4 +1,4 @@
-//! `tenure sweep`: what is looked after by the clock.
+//! `tenure sweep`: scheduled checks.
 
 use crate::{
     client::{Body, Client, escape},
@@ -10,17 +10,17 @@ use clap::Subcommand;
 use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 
-/// What is done about sweeps.
+/// Sweep commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sweep {
-    /// Run one now.
+    /// Run a sweep now.
     Run {
-        /// Its name; `tenure schedules list` shows them.
+        /// Sweep name; `tenure schedules list` shows it.
         name: String,
     },
-    /// List those that ran, with what they found.
+    /// List completed sweeps and their results.
     List {
-        /// Only those whose field is as said, like `sweep=reclaim`; may be repeated.
+        /// Filter by a field, such as `sweep=reclaim` (repeatable).
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `tenure tenant`.
+//! `tenure tenant`: onboards, offboards and shows tenants.
 
 use crate::{
     client::{Body, Client},
@@ -18,31 +18,31 @@ use std::{
     path::PathBuf,
 };
 
-/// What is asked for a tenant.
+/// Tenant commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tenant {
-    /// Ask for a tenant by its policy document.
+    /// Request a tenant from a policy document.
     Onboard {
-        /// The document (YAML); `-` reads standard input.
+        /// Document (YAML); `-` reads standard input.
         #[arg(short, long)]
         file: PathBuf,
         #[command(flatten)]
         starting: start::StartArgs,
     },
-    /// Ask that a tenant leaves: its data is destroyed, and a certificate says so.
+    /// Offboard a tenant and destroy its data.
     Offboard {
-        /// Its name.
+        /// Tenant name.
         name: String,
-        /// Why: `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
+        /// Basis: `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
         #[arg(long, default_value = "tenant_request")]
         basis: String,
-        /// The contract line, or the order's number.
+        /// Contract clause or order number.
         #[arg(long, default_value = "")]
         reference: String,
-        /// Why, in words.
+        /// Reason.
         #[arg(long, default_value = "")]
         reason: String,
-        /// Its name once more; needed where nobody at a terminal can be asked for it.
+        /// Tenant name again; required without a terminal.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
         /// The tenant is closed: offboard what a look at it finds and what its certificate excepts.
@@ -51,22 +51,22 @@ pub(crate) enum Tenant {
         #[command(flatten)]
         starting: start::StartArgs,
     },
-    /// Say what the data of an asset is that the inventory could not settle.
+    /// Classify the data of an unclassified asset.
     Classify {
-        /// The tenant.
+        /// Tenant.
         name: String,
-        /// The asset, as the execution names it.
+        /// Asset, as named by the execution.
         asset: String,
-        /// What it is: such as `workload`, `model`, `secret`, `backup` or `telemetry`.
+        /// Class, such as `workload`, `model`, `secret`, `backup` or `telemetry`.
         #[arg(long)]
         class: String,
-        /// Why, for the certificate.
+        /// Reason for the certificate.
         #[arg(long)]
         reason: String,
     },
-    /// Show one tenant.
+    /// Show a tenant.
     Show {
-        /// Its name.
+        /// Tenant name.
         name: String,
     },
 }
@@ -100,18 +100,18 @@ pub(crate) async fn run(common: &Common, command: Tenant) -> Result<Exit, Failur
     }
 }
 
-/// That this tenant is meant, whose data is destroyed at the end: its name is said twice.
+/// Asks for the tenant's name again before its data is destroyed.
 fn confirmed(name: &str, confirm: Option<String>) -> Result<(), Failure> {
     let again = match confirm {
         Some(again) => again,
         None if !io::stdin().is_terminal() => {
             let why = format!(
-                "--confirm: the data of {name} will be destroyed, and nobody can be asked here: look with --dry-run, then add `--confirm {name}`"
+                "--confirm: confirmation needs a terminal, because the data of {name} will be destroyed: check with --dry-run, then add `--confirm {name}`"
             );
             return Err(Failure::new(Exit::Usage, why));
         }
         None => {
-            output::note(&format!("the data of {name} will be destroyed. Type its name to go on:"));
+            output::note(&format!("the data of {name} will be destroyed. Type its name to continue:"));
             let mut line = String::new();
             io::stdin().read_line(&mut line).map_err(Failure::other)?;
             line.trim().to_owned()
@@ -120,6 +120,6 @@ fn confirmed(name: &str, confirm: Option<String>) -> Result<(), Failure> {
     if again == name {
         return Ok(());
     }
-    let why = format!("--confirm: {again:?} is not {name}; nothing was asked for");
+    let why = format!("--confirm: {again:?} is not {name}; no request was sent");
     Err(Failure::new(Exit::Usage, why))
 }

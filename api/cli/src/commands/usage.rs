@@ -1,4 +1,4 @@
-//! `tenure usage`: what a tenant used, by month and with list prices.
+//! `tenure usage`: the usage of a tenant by month, with list prices.
 
 use crate::{
     client::{Client, block_on, escape},
@@ -14,45 +14,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is done about usage.
+/// Usage commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Usage {
-    /// List what each workspace of a tenant used, by month, kind of GPU and class, with list prices.
+    /// List usage by workspace, month, GPU and class.
     List(Part),
-    /// Write the same to a file, as CSV or in the columns of FOCUS.
+    /// Export usage as CSV or FOCUS.
     Export {
         #[command(flatten)]
         part: Part,
-        /// How it is written.
+        /// Format.
         #[arg(long, default_value = "csv")]
         format: Form,
-        /// Where to [default: standard output].
+        /// File [default: standard output].
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
 }
 
-/// How it is written.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Form {
-    /// One row for each workspace, kind of GPU, class and month.
+    /// One row per workspace, GPU kind, class and month.
     Csv,
-    /// The columns of FOCUS, for tools that read bills.
+    /// FOCUS columns, for billing tools.
     Focus,
 }
 
-/// Whose, and of when.
+/// The part of the usage.
 #[derive(Debug, Args)]
 pub(crate) struct Part {
-    /// The tenant.
+    /// Tenant.
     tenant: String,
     /// Only this workspace.
     #[arg(long)]
     workspace: Option<String>,
-    /// The first month, like 2026-01.
+    /// First month, such as 2026-01.
     #[arg(long, value_name = "MONTH")]
     from: Option<String>,
-    /// The last month, which is part of it.
+    /// Last month, inclusive.
     #[arg(long, value_name = "MONTH")]
     to: Option<String>,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(common: &Common, command: Usage) -> Result<Exit, Failure> {
 
 async fn list(common: &Common, part: Part) -> Result<Exit, Failure> {
     let text = Client::of(common)?.get(&part.path(Form::Csv)).await?.text;
-    let unread = |error: csv::Error| Failure::other(format!("what the server answered is no CSV: {error}"));
+    let unread = |error: csv::Error| Failure::other(format!("the server's answer is not CSV: {error}"));
     let mut rows = csv::Reader::from_reader(text.as_bytes());
     let mut items = Vec::new();
     for row in rows.deserialize::<BTreeMap<String, String>>() {

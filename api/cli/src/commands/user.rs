@@ -1,4 +1,4 @@
-//! `tenure user`.
+//! `tenure user`: manages users and their tokens.
 
 use crate::{
     client::{Body, Client, escape},
@@ -16,97 +16,97 @@ use program::{
 };
 use serde_json::{Value, json};
 
-/// What a list of tokens shows.
+/// The columns of a list of tokens.
 const TOKENS: &[Column] = &[
     ("name", "/name"),
     ("id", "/id"),
     ("state", "/state"),
-    ("drawn", "/created_at"),
+    ("created", "/created_at"),
     ("ends", "/ends_at"),
     ("last used", "/last_used_at"),
     ("claim", "/claim"),
 ];
 
-/// What is done about users.
+/// User commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
-    /// Add a user, and print the token that is theirs: it is shown once.
+    /// Add a user and print their token once.
     Add {
-        /// The name, unique in the service.
+        /// Unique name.
         name: String,
-        /// What they may do; may be repeated.
+        /// Role (repeatable).
         #[arg(long = "role", value_enum, required = true)]
         roles: Vec<Role>,
-        /// The only tenant whose things they see.
+        /// Restrict the user to this tenant.
         #[arg(long)]
         tenant: Option<String>,
-        /// It is a program and no person: it decides nothing that takes people.
+        /// The user is a service; it may not vote on approvals.
         #[arg(long)]
         service: bool,
-        /// When the token ends: after a time, like `90d` or `P90D`, or at a moment [default: never].
+        /// End of the token: a span such as `90d` or `P90D`, or a time [default: never].
         #[arg(long, value_name = "END")]
         expires: Option<String>,
         #[command(flatten)]
         to: SecretTo,
     },
-    /// List all users.
+    /// List users.
     List(WatchArgs),
-    /// Remove a user; their tokens open nothing from then on.
+    /// Remove a user and revoke their tokens.
     Remove {
-        /// The name.
+        /// User name.
         name: String,
     },
-    /// Make a one-time code, by which a user claims a token that nobody else has seen, and print it: it is shown once.
+    /// Print a one-time enrolment code for a user.
     Enrol {
-        /// The user.
+        /// User.
         name: String,
-        /// When the code ends: after a time, like `12h` or `P1D`, or at a moment [default: 3d].
+        /// End of the code: a span such as `12h` or `P1D`, or a time [default: 3d].
         #[arg(long, value_name = "END")]
         expires: Option<String>,
         #[command(flatten)]
         to: SecretTo,
     },
-    /// See and change the tokens of a user.
+    /// Manage the tokens of a user.
     #[command(subcommand)]
     Token(Tokens),
 }
 
-/// What is done about their tokens.
+/// Token commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tokens {
-    /// Draw one more, and print it: it is shown once.
+    /// Create a token and print it once.
     Add {
-        /// The user.
+        /// User.
         user: String,
-        /// What it is for, like `ci`; unique among theirs.
+        /// Unique token name, such as `ci`.
         name: String,
-        /// When it ends: after a time, like `90d` or `P90D`, or at a moment [default: never].
+        /// End of the token: a span such as `90d` or `P90D`, or a time [default: never].
         #[arg(long, value_name = "END")]
         expires: Option<String>,
         #[command(flatten)]
         to: SecretTo,
     },
-    /// Draw the next in the place of one, and print it: it is shown once. The one before opens nothing from then on.
+    /// Replace a token; print it once.
     Rotate {
-        /// The user.
+        /// User.
         user: String,
-        /// Its id or name.
+        /// Token id or name.
         #[arg(value_name = "TOKEN")]
         which: String,
         #[command(flatten)]
         to: SecretTo,
     },
-    /// List them, with when each ends and the hour in which it was used last.
+    /// List tokens with their end and last use.
     List {
-        /// The user.
+        /// User.
         user: String,
     },
-    /// Take one back; it opens nothing from then on.
+    /// Revoke a token.
     Remove {
-        /// The user.
+        /// User.
         user: String,
-        /// Its id or name.
-        // `token` is what everybody asks with.
+        /// Token id or name.
+        // `token` is the name of the global option.
         #[arg(value_name = "TOKEN")]
         which: String,
     },
@@ -128,7 +128,7 @@ pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
         }
         User::Remove { name } => {
             let client = Client::of(common)?;
-            // Who may remove users may be refused the list of schedules.
+            // A caller who may remove users may not be allowed to list schedules.
             let schedules = client.all("/v1/schedules", "").await.unwrap_or_default();
             client.delete(&format!("/v1/users/{}", escape(&name))).await?;
             removed(common, &name)?;
@@ -142,7 +142,7 @@ pub(crate) async fn run(common: &Common, command: User) -> Result<Exit, Failure>
             let body = Body::json(&json!({ "expires": expires }));
             let made = Client::of(common)?.post(&path, body).await?.value()?;
             if let (Some(end), Format::Table) = (made.get("ends_at").and_then(Value::as_str), common.output) {
-                output::note(&format!("it may be used once, until {end}: `tenure login --enrol CODE`"));
+                output::note(&format!("valid once, until {end}: `tenure login --enrol CODE`"));
             }
             place.hand_over(common, &format!("code of {name}"), &made, "code")?;
         }
@@ -166,7 +166,7 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
             let body = Body { key, ..Body::json(&body) };
             let issued = Client::of(common)?.post(&at(&user, ":token"), body).await?.value()?;
             if let Some(end) = issued.get("ends_at").and_then(Value::as_str) {
-                output::note(&format!("it ends at {end}"));
+                output::note(&format!("the token ends at {end}"));
             }
             place.hand_over(common, &format!("token {name} of {user}"), &issued, "token")?;
         }
@@ -186,14 +186,14 @@ async fn tokens(common: &Common, command: Tokens) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Names the schedules that start things in the name of `user`, and fail without them.
+/// Names the schedules that start executions on behalf of `user`. They fail without the user.
 fn failing_without(schedules: &[Value], user: &str) -> Option<String> {
     let text = |row: &Value, field: &str| row.get(field).and_then(Value::as_str).map(ToOwned::to_owned);
     let theirs = schedules.iter().filter(|row| text(row, "set_by").as_deref() == Some(user));
     let names: Vec<String> = theirs.filter_map(|row| text(row, "id").or_else(|| text(row, "name"))).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "these schedules start things in the name of {user} and fail from now on: {}; set each again with `tenure schedules set NAME`, or delete it",
+            "these schedules run on behalf of {user} and fail from now on: {}; set each again with `tenure schedules set NAME`, or delete it",
             names.join(", ")
         )
     })

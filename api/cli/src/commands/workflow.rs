@@ -1,5 +1,4 @@
-//! `tenure workflow`: what can run, its picture, and the proof that it survives, for which no server is needed; and the
-//! executions of earlier versions that a server has.
+//! `tenure workflow`: lists, draws and verifies workflows without a server, and migrates executions of earlier versions on a server.
 
 use crate::{
     client::{Body, Client, escape},
@@ -16,35 +15,35 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Memory;
 
-/// What is done about workflows.
+/// Workflow commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workflow {
-    /// List them.
+    /// List workflows.
     List,
-    /// Print the picture of one, as Mermaid.
+    /// Print a workflow's state diagram (Mermaid).
     Diagram {
-        /// Its name.
+        /// Workflow name.
         name: String,
     },
-    /// Ask a server at which schemas its open executions rest, and how it stands to each.
+    /// List the schema versions of open executions.
     Versions,
-    /// Ask a server which open executions block the removal of old schemas, and whom each waits for.
+    /// List executions that need old schemas.
     Blockers {
-        /// Only those of this workflow.
+        /// Only this workflow.
         #[arg(long)]
         workflow: Option<String>,
     },
-    /// Let a server rewrite open executions of old schemas as it writes them now.
+    /// Migrate open executions to the current schema.
     Migrate {
-        /// Only those of this workflow.
+        /// Only this workflow.
         #[arg(long)]
         workflow: Option<String>,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Prove that one, or all, survive every fault.
+    /// Verify workflows under injected faults.
     Verify {
-        /// Its name.
+        /// Workflow name [default: all].
         name: Option<String>,
     },
 }
@@ -107,7 +106,7 @@ const VERSIONS: &[Column] = &[
     ("workflow", "/workflow"),
     ("schema", "/schema"),
     ("open", "/open"),
-    ("here", "/here"),
+    ("this server", "/here"),
     ("standing", "/standing"),
 ];
 
@@ -119,7 +118,7 @@ const OUTDATED: &[Column] = &[
     ("answer", "/answer"),
     ("to", "/to"),
     ("waits for", "/waits_for"),
-    ("why", "/why"),
+    ("reason", "/why"),
 ];
 
 fn listed(mut answer: Value) -> Vec<Value> {
@@ -129,8 +128,7 @@ fn listed(mut answer: Value) -> Vec<Value> {
     }
 }
 
-/// Every workflow of the product. One with a flaw does not register, so each drawn here has passed the static check.
-/// The pictures of all that there are.
+/// Returns the diagrams of all workflows. A workflow with a flaw does not register, so each one has passed the static check.
 pub(crate) fn diagrams() -> Result<Vec<Diagram>, Failure> {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
@@ -139,7 +137,8 @@ pub(crate) fn diagrams() -> Result<Vec<Diagram>, Failure> {
 
 fn named<'a>(diagrams: &'a [Diagram], name: &str) -> Result<&'a Diagram, Failure> {
     let known = || diagrams.iter().map(|d| d.workflow.as_str()).collect::<Vec<_>>().join(", ");
-    let missing =
-        || Failure::new(Exit::NotFound, format!("there is no workflow {name}; there are: {}", known()));
+    let missing = || {
+        Failure::new(Exit::NotFound, format!("workflow {name} does not exist; known workflows: {}", known()))
+    };
     diagrams.iter().find(|drawn| drawn.workflow == name).ok_or_else(missing)
 }

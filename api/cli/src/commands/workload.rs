@@ -1,4 +1,4 @@
-//! `tenure workload`: GPUs asked for by hand, as a scheduler would.
+//! `tenure workload`: submits and ends workloads, as a scheduler would.
 
 use crate::{
     client::{Body, Client, escape},
@@ -13,19 +13,18 @@ use program::{
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// What is done about workloads.
+/// Workload commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workload {
-    /// Ask for GPUs: admitted, in line (exit 10), or rejected (exit 6), with every reason.
+    /// Submit a workload; exit 10 if queued, 6 if rejected.
     Submit {
-        /// The document (YAML): tenant, workspace, name, requests, and what else docs/http-api.md lists; `-` reads
-        /// standard input.
+        /// Document (YAML) with tenant, workspace, name and requests (see docs/http-api.md); `-` reads standard input.
         #[arg(short, long)]
         file: PathBuf,
     },
-    /// Say that one has ended, or is no longer wanted.
+    /// Report that a workload ended or was withdrawn.
     Finish {
-        /// Its id, such as `acme/train-7`.
+        /// Workload id, such as `acme/train-7`.
         id: String,
     },
 }
@@ -35,7 +34,7 @@ pub(crate) async fn run(common: &Common, command: Workload) -> Result<Exit, Fail
         Workload::Submit { file } => submit(common, files::read(&file)?).await,
         Workload::Finish { id } => {
             let Some((tenant, name)) = id.split_once('/') else {
-                let why = format!("{id:?} names no workload: write TENANT/NAME");
+                let why = format!("{id:?} is not the id of a workload; write TENANT/NAME");
                 return Err(Failure::new(Exit::Usage, why));
             };
             let path = format!("/v1/workloads/{}/{}:finish", escape(tenant), escape(name));
@@ -76,7 +75,7 @@ async fn submit(common: &Common, text: String) -> Result<Exit, Failure> {
     Ok(if answer == "queue" { Exit::AwaitsApproval } else { Exit::Done })
 }
 
-/// A workload that can never be admitted is refused, which is not a failure of the command.
+/// Changes the exit code of a rejected workload, which is not a failure of the command.
 fn rejected(failure: Failure) -> Failure {
     let code = failure.problem.as_ref().and_then(|problem| problem.get("code")).and_then(Value::as_str);
     if code == Some("workload.rejected") { Failure { exit: Exit::Refused, ..failure } } else { failure }

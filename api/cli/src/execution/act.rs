@@ -1,4 +1,4 @@
-//! A command to one execution: cancel, pause, resume, retry, terminate.
+//! Commands to one execution: cancel, pause, resume, retry, terminate.
 
 use crate::{
     client::{Body, Client, escape},
@@ -11,12 +11,12 @@ use clap::Args;
 use program::exit::{Exit, Failure};
 use serde_json::{Value, json};
 
-/// What is done with one execution, and why.
+/// The execution and the reason.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionAction {
-    /// Its id; the first digits do if no other begins with them.
+    /// Execution id, or a unique prefix.
     pub(crate) id: String,
-    /// Why, for the journal.
+    /// Reason for the journal.
     #[arg(long, default_value = "")]
     pub(crate) reason: String,
 }
@@ -32,7 +32,7 @@ pub(crate) async fn order(
     order_at(common, &path, &act.reason, dry_run, following).await
 }
 
-/// The same, at an address of its own.
+/// Sends the command to the address `path`.
 pub(crate) async fn order_at(
     common: &Common,
     path: &str,
@@ -48,7 +48,7 @@ pub(crate) async fn order_at(
         if common.output == Format::Table {
             output::note("nothing was changed");
         }
-        // Whatever it leads to, the order itself is a line of the history.
+        // The command is always recorded in the journal, so something changes.
         return Ok(dry_run.exit(true));
     }
     let item = client.post(path, body).await?.value()?;
@@ -59,13 +59,13 @@ pub(crate) async fn order_at(
     Ok(exit)
 }
 
-/// The leak report of an execution that was closed by force.
+/// Shows the steps that a terminated execution did not undo.
 fn left_behind(item: &Value) -> Result<(), Failure> {
     let left = item.get("left_behind").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if left.is_empty() {
         return Ok(());
     }
-    output::note("left behind, last first; `tenure leftovers release ID --reason WHY` takes it back:");
+    output::note("left behind, last first; to undo it, run `tenure leftovers release ID --reason WHY`:");
     let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
     output::list(Format::Table, left.iter().rev().cloned().collect(), &columns)
 }

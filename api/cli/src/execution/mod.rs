@@ -1,4 +1,4 @@
-//! Executions as commands handle them: start one, wait for it, say how it ended.
+//! Shared parts of commands on executions: start, wait, status.
 
 pub(crate) mod act;
 pub(crate) mod start;

@@ -1,4 +1,4 @@
-//! Requests that become executions: tried out, begun, and followed, alike for every workflow.
+//! Requests that start an execution: preview, start and follow, for every workflow.
 
 use crate::{
     client::{Body, Client},
@@ -18,51 +18,51 @@ use program::{
 };
 use serde_json::Value;
 
-/// What every command takes that begins an execution.
+/// Options of every command that starts an execution.
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
     #[command(flatten)]
     pub(crate) dry_run: DryRun,
-    /// Wait until it has finished, or waits for people (exit 10).
+    /// Wait until it ends, parks, or needs an approval (exit 10).
     #[arg(long, group = "following")]
     pub(crate) wait: bool,
-    /// Follow it until it has finished, also while people decide.
+    /// Wait until it ends or parks, also through approvals.
     #[arg(long, group = "following")]
     pub(crate) watch: bool,
-    /// How long to wait or watch at most, like `30m`.
+    /// Longest wait, such as `30m`.
     #[arg(long, value_name = "SPAN", requires = "following", value_parser = wait::span)]
     pub(crate) timeout: Option<std::time::Duration>,
-    /// Write this on the execution, to find it by, like `team=ml`; may be repeated.
+    /// Label for the execution, such as `team=ml` (repeatable).
     #[arg(long = "label", value_name = "LABEL", value_parser = label)]
     pub(crate) labels: Vec<String>,
-    /// The same key asks for the same once [default: drawn, and shown on standard error].
+    /// Idempotency key [default: generated and shown on standard error].
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
 }
 
-/// A label as the server takes it.
+/// Validates a label with the server's rule.
 fn label(text: &str) -> Result<String, String> {
     let fits = !text.trim().is_empty() && text.len() <= 128 && !text.contains(char::is_control);
     let rule = "use 1 to 128 bytes without control characters, such as team=ml";
     if fits { Ok(text.to_owned()) } else { Err(format!("--label: {rule}")) }
 }
 
-/// Whether an execution is followed that was given a command.
+/// Options to follow an execution after a command.
 #[derive(Debug, Args)]
 pub(crate) struct FollowArgs {
-    /// Wait until it has finished, or waits for people (exit 10).
+    /// Wait until it ends, parks, or needs an approval (exit 10).
     #[arg(long)]
     pub(crate) wait: bool,
-    /// How long to wait at most, like `30m`.
+    /// Longest wait, such as `30m`.
     #[arg(long, value_name = "SPAN", requires = "wait", value_parser = wait::span)]
     pub(crate) timeout: Option<std::time::Duration>,
 }
 
 impl FollowArgs {
-    /// Not at all.
+    /// Does not follow the execution.
     pub(crate) const NOT: Self = Self { wait: false, timeout: None };
 
-    /// Shows where the execution stands that was given a command, or follows it. What waits for a second person goes nowhere yet.
+    /// Follows the execution if `--wait` is given, otherwise shows its state. A command that needs a second person is not followed.
     pub(crate) async fn from(&self, common: &Common, client: &Client, item: &Value) -> Result<Exit, Failure> {
         let id =
             item.get("id").and_then(Value::as_str).filter(|_| self.wait && item.get("proposal").is_none());
@@ -72,7 +72,7 @@ impl FollowArgs {
     }
 }
 
-/// Tries out or begins what `body` asks for at the collection `path`; `query` begins with `?` if there is one.
+/// Previews or starts a workflow: sends `body` to the collection `path`. A non-empty `query` begins with `?`.
 pub(crate) async fn start(
     common: &Common,
     path: &str,
@@ -94,10 +94,10 @@ pub(crate) async fn start(
         .await?;
     let item = answer.value()?;
     if answer.replayed {
-        output::note("this was asked for before; here is what was started then");
+        output::note("this idempotency key was used before; this is the execution that it started");
     }
     if let Some(secret) = &answer.cluster_key {
-        output::note(&format!("key of the tenant's own cluster, shown this once: {secret}"));
+        output::note(&format!("key of the tenant's own cluster, shown only once: {secret}"));
     }
     let until = match (starting.wait, starting.watch) {
         (true, _) => Until::Rest,
@@ -110,7 +110,7 @@ pub(crate) async fn start(
     print_at_rest(common, &item, exit)
 }
 
-/// What a POST to `path` would decide and do.
+/// Previews a POST to `path`.
 pub(crate) async fn preview_start(
     common: &Common,
     path: &str,

@@ -1,4 +1,4 @@
-//! Where an execution stands, as the server tells it: for people in words, for scripts as an exit code.
+//! The status of an execution: as text, and as an exit code for scripts.
 
 use crate::{
     common::{Common, Format},
@@ -7,7 +7,7 @@ use crate::{
 use program::exit::{Exit, Failure};
 use serde_json::Value;
 
-/// Where the execution stands, in one line.
+/// Returns the status as one line.
 pub(crate) fn progress(item: &Value) -> String {
     let part = |name: &str| output::sanitize(item.get(name).and_then(Value::as_str).unwrap_or_default());
     let mut line = format!("{} {}", part("updated_at"), part("state"));
@@ -20,20 +20,22 @@ pub(crate) fn progress(item: &Value) -> String {
     line
 }
 
-/// What an open execution last ran into, a line for each error; and what it waits for at limited keys.
+/// Returns the last errors of an open execution, the limits that it waits for, and a decision that a pause holds back.
 pub(crate) fn why(item: &Value) -> Vec<String> {
     let limits = item.pointer("/waiting_for/limits").and_then(Value::as_array).into_iter().flatten();
     let waits = limits.filter_map(|limit| limit.get("why").and_then(Value::as_str).map(output::sanitize));
     last_errors(item).into_iter().chain(waits).chain(paused_ruling(item)).collect()
 }
 
-/// That people have decided, and that nothing follows from it while the execution is paused.
+/// Returns a note on an approval that was decided and has no effect while the execution is paused.
 pub(crate) fn paused_ruling(item: &Value) -> Option<String> {
     let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
     let approval = item.pointer("/waiting_for/approval")?;
     let said = |name: &str| approval.get(name).and_then(Value::as_str).map(output::sanitize);
     let (ruling, effect) = (said("ruling")?, said("takes_effect")?);
-    Some(format!("{ruling}; takes effect {effect}: `tenure executions resume {id} --reason …`"))
+    Some(format!(
+        "{ruling}; takes effect {effect}: to continue, run `tenure executions resume {id} --reason …`"
+    ))
 }
 
 fn last_errors(item: &Value) -> Vec<String> {
@@ -47,7 +49,7 @@ fn last_errors(item: &Value) -> Vec<String> {
     errors.map(|error| format!("{place}: {}: {}", text(error, "code"), text(error, "message"))).collect()
 }
 
-/// Why an execution was rejected: the rules that refused, and what an action refused with.
+/// Returns the reasons of a rejection: failed policy rules, errors of actions, and an infeasible plan.
 pub(crate) fn refusals(item: &Value) -> Vec<String> {
     let said =
         |of: &Value, name: &str| output::sanitize(of.get(name).and_then(Value::as_str).unwrap_or_default());
@@ -61,7 +63,7 @@ pub(crate) fn refusals(item: &Value) -> Vec<String> {
     rules.chain(errors).chain(plan).collect()
 }
 
-/// What it means to a script that an execution stands where it does; `None` while it moves.
+/// Returns the exit code of an execution that stopped or waits, or `None` while it runs.
 pub(crate) fn rest(item: &Value) -> Option<Exit> {
     let part = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     match (part("phase"), part("reason")) {
@@ -77,29 +79,42 @@ pub(crate) fn rest(item: &Value) -> Option<Exit> {
     }
 }
 
-/// What a person should know or do about an execution at rest.
+/// Returns the seats of an approval in words. The server sends them as `2 of security or admin and 1 of finance`.
+pub(crate) fn required_approvals(seats: &str) -> String {
+    let seat = |seat: &str| {
+        let (count, roles) = seat.split_once(" of ")?;
+        let approvals = if count == "1" { "approval" } else { "approvals" };
+        let roles: Vec<&str> = roles.split(" or ").collect();
+        let (last, others) = roles.split_last()?;
+        let roles =
+            if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+        Some(format!("{count} {approvals} from {roles}"))
+    };
+    let words: Option<Vec<String>> = seats.split(" and ").map(seat).collect();
+    words.map_or_else(|| seats.to_owned(), |words| words.join(" and "))
+}
+
+/// Returns a hint for an execution that stopped or waits.
 pub(crate) fn hint(item: &Value, exit: Exit) -> Option<String> {
     let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
     match exit {
         Exit::AwaitsApproval => {
             let wanted = item.pointer("/waiting_for/approval/wanted").and_then(Value::as_str);
             Some(format!(
-                "it waits for {}: `tenure approvals show {id}`, then `tenure approvals approve {id}` as another person",
-                wanted.unwrap_or("people")
+                "waiting for {}: `tenure approvals show {id}`, then `tenure approvals approve {id}` as another person",
+                wanted.map_or_else(|| "an approval".into(), required_approvals)
             ))
         }
         Exit::Failed => Some(format!(
-            "it is parked and waits for an operator: `tenure executions show {id}`, the manual, page operations"
+            "parked until an operator acts: `tenure executions show {id}` lists the errors and remedies"
         )),
-        Exit::TakenBack => Some(format!("it was turned back: `tenure executions show {id}` says why")),
-        Exit::Refused => {
-            Some(format!("it did not become what was asked for: `tenure executions show {id}` says why"))
-        }
+        Exit::TakenBack => Some(format!("rolled back: `tenure executions show {id}` shows the reason")),
+        Exit::Refused => Some(format!("rejected: `tenure executions show {id}` shows the reason")),
         _ => None,
     }
 }
 
-/// Shows an execution that has come to rest, and what to do about it.
+/// Shows an execution that stopped or waits, and a hint.
 pub(crate) fn print_at_rest(common: &Common, item: &Value, exit: Exit) -> Result<Exit, Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
@@ -109,7 +124,7 @@ pub(crate) fn print_at_rest(common: &Common, item: &Value, exit: Exit) -> Result
         }
     }
     if exit == Exit::Refused {
-        refusals(item).iter().for_each(|why| output::note(&format!("refused by {why}")));
+        refusals(item).iter().for_each(|why| output::note(&format!("reason: {why}")));
     }
     if let Some(hint) = hint(item, exit) {
         output::note(&hint);
@@ -117,7 +132,7 @@ pub(crate) fn print_at_rest(common: &Common, item: &Value, exit: Exit) -> Result
     Ok(exit)
 }
 
-/// Shows where an execution stands.
+/// Shows the status of an execution.
 pub(crate) fn print_status(common: &Common, item: &Value) -> Result<Exit, Failure> {
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
@@ -129,15 +144,30 @@ pub(crate) fn print_status(common: &Common, item: &Value) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// Shows what became of a command: where the execution stands, or that a second person is waited for.
+/// Shows the result of a command: the status of the execution, or the proposal that a second person must confirm.
 pub(crate) fn print_accepted(common: &Common, item: &Value) -> Result<Exit, Failure> {
     let Some(proposal) = item.get("proposal").and_then(Value::as_str) else {
         return print_status(common, item);
     };
     match common.output {
         format @ (Format::Json | Format::Yaml) => output::one(format, item)?,
-        Format::Table => output::say(&format!("{proposal} waits for a second person\n"))?,
+        Format::Table => output::say(&format!("{proposal} needs a second person\n"))?,
     }
-    output::note(&format!("as another person: `tenure proposals second {proposal}`"));
+    output::note(&format!("another person can confirm it: `tenure proposals second {proposal}`"));
     Ok(Exit::AwaitsApproval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_are_shown_as_a_number_of_approvals_and_their_roles() {
+        assert_eq!(required_approvals("1 of security"), "1 approval from security");
+        assert_eq!(
+            required_approvals("2 of compliance or security or admin and 1 of finance"),
+            "2 approvals from compliance, security or admin and 1 approval from finance"
+        );
+        assert_eq!(required_approvals("no seats"), "no seats");
+    }
 }

@@ -1,4 +1,4 @@
-//! Waiting for an execution: until it has finished, or waits for people.
+//! Waits until an execution ends, parks, or needs an approval.
 
 use crate::{
     client::{Client, event_stream::Stream},
@@ -10,26 +10,25 @@ use serde_json::Value;
 use std::time::Duration;
 use workflows::policy::duration;
 
-/// How often it is looked where the server tells nothing by itself.
+/// The interval between reads if the server has no event stream.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// How far an execution is followed.
+/// When to stop waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Until it has finished, is parked, or waits for people.
+    /// When it ends, parks, or needs an approval.
     Rest,
-    /// Until it has finished or is parked.
+    /// When it ends or parks.
     End,
 }
 
-/// How long to wait, read before anything is asked for.
+/// Parses a span of time.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    let why = || format!("{text:?} is no span of time: write it like `30s` or `1h30m`");
+    let why = || format!("{text:?} is not a span; write `30s` or `1h30m`");
     duration::parse(text).ok_or_else(why)
 }
 
-/// Follows the execution `id`; every change of state is told on standard error. Returns it as it is at the end, and
-/// what that means to a script.
+/// Follows the execution `id` and writes each change of state to standard error. Returns the execution and the exit code.
 pub(crate) async fn wait(
     client: &Client,
     id: &str,
@@ -37,10 +36,14 @@ pub(crate) async fn wait(
     timeout: Option<Duration>,
 ) -> Result<(Value, Exit), Failure> {
     let limit = timeout.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
-    let over =
-        || Failure::new(Exit::TimedOut, format!("execution {id} has not come to rest in time; it goes on"));
+    let over = || {
+        Failure::new(
+            Exit::TimedOut,
+            format!("execution {id} did not end in time and continues; run `tenure executions wait {id}`"),
+        )
+    };
     let stopped = || {
-        let message = format!("interrupted; execution {id} goes on: `tenure executions wait {id}`");
+        let message = format!("interrupted; execution {id} continues; run `tenure executions wait {id}`");
         Failure::new(Exit::Interrupted, message)
     };
     tokio::select! {
@@ -64,11 +67,11 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
                 }
                 seen.drawn.draw(&item);
             }
-            // A server that restarts goes on with the execution, so the wait goes on too.
+            // A server that restarts continues the execution, so the wait continues.
             Err(failure) if failure.exit == Exit::Unreachable => {
                 if !away {
                     seen.drawn.clear();
-                    output::note("the server does not answer; waiting for it");
+                    output::note("the server does not answer; retrying");
                 }
                 away = true;
             }
@@ -78,7 +81,7 @@ async fn follow(client: &Client, id: &str, until: Until) -> Result<(Value, Exit)
     }
 }
 
-/// What was told of an execution.
+/// The status that was last shown.
 struct Seen {
     told: String,
     revision: u64,
@@ -90,10 +93,10 @@ impl Seen {
         Self { told: String::new(), revision: 0, drawn: Line::new() }
     }
 
-    /// Tells where it stands, if that is news.
+    /// Shows the status if it changed.
     fn see(&mut self, item: &Value) {
         let line = progress(item);
-        // An attempt more in the same state is no news.
+        // Another attempt in the same state is not a change.
         let news = line.split_once(' ').map_or(line.as_str(), |(_, news)| news);
         if news != self.told {
             self.drawn.clear();
@@ -108,17 +111,17 @@ fn revision(item: &Value) -> u64 {
     item.get("revision").and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// How changes are heard of: by a stream, where the server has one.
+/// Waits for changes: with an event stream if the server has one, otherwise by polling.
 #[derive(Default)]
 struct ChangeStream {
     stream: Option<Stream>,
     last: Option<String>,
-    /// The server has no streams, or none for us.
+    /// The server offers no stream to this caller.
     never: bool,
 }
 
 impl ChangeStream {
-    /// Waits until the execution may have changed since it was seen.
+    /// Waits until the execution may have changed.
     async fn change(&mut self, client: &Client, path: &str, seen: &mut Seen) {
         if self.stream.is_none() && !self.never {
             match client.listen(&format!("{path}/events"), self.last.as_deref()).await {
@@ -144,7 +147,7 @@ impl ChangeStream {
     }
 }
 
-/// Whether asking again for a stream is of no use.
+/// Returns true if a retry of the stream cannot succeed.
 fn gives_up(problem: &Value) -> bool {
     let code = problem.get("code").and_then(Value::as_str).unwrap_or_default();
     matches!(code, "route.unknown" | "route.method" | "stream.too_many")

@@ -1,4 +1,4 @@
-//! What a dry run found, for reading: policy's word, and as a diff what would come and what would go.
+//! Shows a dry run: the decision of policy, and the changes as a diff.
 
 use crate::output::{
     self,
@@ -7,7 +7,7 @@ use crate::output::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Whether policy, or the books, would say no.
+/// Returns true if policy or a ledger decision would reject the request.
 pub(crate) fn refused(preview: &Value) -> bool {
     let says = |value: &Value, what: &[&str]| {
         value.get("verdict").and_then(Value::as_str).is_some_and(|verdict| what.contains(&verdict))
@@ -19,8 +19,8 @@ pub(crate) fn refused(preview: &Value) -> bool {
         || reasons.into_iter().any(|reason| says(reason, &["rejected", "reject", "failed"]))
 }
 
-/// Whether something would change. A plan that says what is and what becomes of it says so itself, and a reclaim by whom it evicts;
-/// whatever else is begun does something.
+/// Returns true if something would change. A plan with `before` and `after` is compared, and a reclaim changes something if it evicts a
+/// workload. Every other workflow changes something when it starts.
 pub(crate) fn changes(preview: &Value) -> bool {
     let decides = preview.pointer("/plan/decides").unwrap_or(&Value::Null);
     if decides.get("kind").and_then(Value::as_str) == Some("reclaim") {
@@ -29,7 +29,7 @@ pub(crate) fn changes(preview: &Value) -> bool {
     !says_both(decides) || diff(decides).iter().any(|(sign, _)| *sign != Sign::Stays)
 }
 
-/// Whether a value says somewhere what it was and what it becomes.
+/// Returns true if the value contains `before` and `after` at any depth.
 fn says_both(value: &Value) -> bool {
     match value {
         Value::Object(fields) => both(fields).is_some() || fields.values().any(says_both),
@@ -38,7 +38,7 @@ fn says_both(value: &Value) -> bool {
     }
 }
 
-/// A preview for reading: what policy says, what would change, and whatever else the workflow tells.
+/// Returns the preview as text: the decision, the changes, and all other fields of the answer.
 pub(crate) fn page(preview: &Value) -> String {
     let part = |path: &str| preview.pointer(path).cloned().unwrap_or(Value::Null);
     let title = output::sanitize(part("/plan/title").as_str().unwrap_or_default());
@@ -58,7 +58,7 @@ pub(crate) fn page(preview: &Value) -> String {
             text.push_str(&format!("  {:12} {}: {}\n", said("verdict"), said("rule"), said("detail")));
         }
     }
-    text.push_str("what would be decided (+ comes, - goes)\n");
+    text.push_str("changes (+ added, - removed)\n");
     text.push_str(&drawn(&diff(&part("/plan/decides"))));
     let placement = part("/plan/placement");
     if !placement.is_null() {
@@ -75,7 +75,7 @@ pub(crate) fn page(preview: &Value) -> String {
     text
 }
 
-/// The placement without the account of how it was chosen.
+/// Returns the placement without the list of nodes that were considered.
 pub(crate) fn brief_placement(mut placement: Value) -> Value {
     for part in ["proposed", "short", "claimed"] {
         if let Some(fields) = placement.get_mut(part).and_then(Value::as_object_mut) {
@@ -88,21 +88,21 @@ pub(crate) fn brief_placement(mut placement: Value) -> Value {
     placement
 }
 
-/// What a line of a diff is about.
+/// The sign of a line in a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// It comes.
+    /// Added.
     Plus,
-    /// It goes.
+    /// Removed.
     Minus,
-    /// It stands by it.
+    /// Unchanged.
     Stays,
 }
 
 /// Lines of a diff.
 type Lines = Vec<(Sign, String)>;
 
-/// The lines as they are written.
+/// Returns the lines as text, coloured on a terminal.
 pub(crate) fn drawn(lines: &[(Sign, String)]) -> String {
     let line = |(sign, line): &(Sign, String)| match sign {
         Sign::Plus => format!("{}\n", Paint::Green.on(Stream::Out, &format!("+ {line}"))),
@@ -112,7 +112,7 @@ pub(crate) fn drawn(lines: &[(Sign, String)]) -> String {
     lines.iter().map(line).collect()
 }
 
-/// One value in place of another, at `name`. What is absent is no line.
+/// Returns the lines of a value that changes from `before` to `after` at `name`. Absent values have no line.
 pub(crate) fn change(name: &str, before: &Value, after: &Value) -> Lines {
     let mut lines = Lines::new();
     if before == after {
@@ -141,8 +141,8 @@ fn add(lines: &mut Lines, sign: Sign, name: &str, value: &Value) {
     lines.extend(text.lines().map(|line| (sign, line.to_owned())));
 }
 
-/// What a plan decides as a diff. Plans that change something say what it was and what it becomes; those that make or end a thing
-/// say what that is.
+/// Returns the decision of a plan as a diff. A plan that changes a thing has `before` and `after`; a plan that creates or removes one
+/// describes it once.
 fn diff(decides: &Value) -> Lines {
     let kind = decides.get("kind").and_then(Value::as_str).unwrap_or_default();
     let Some(fields) = decides.as_object() else {
@@ -159,7 +159,7 @@ fn diff(decides: &Value) -> Lines {
     lines
 }
 
-/// What it was and what it becomes, where a value says both.
+/// Returns the old and the new value, if the object has both.
 fn both(fields: &Map<String, Value>) -> Option<(&Value, &Value)> {
     Some((fields.get("before")?, fields.get("after")?))
 }
@@ -187,9 +187,9 @@ fn field(sign: Sign, name: &str, value: &Value) -> Lines {
     lines
 }
 
-/// Whether a part of a plan of this kind comes or goes.
+/// Returns the sign of the field `name` in a plan of this kind.
 fn sign(kind: &str, name: &str) -> Sign {
-    // By what authority, and who is asked: nothing of it changes.
+    // The authority and the approvals of a plan do not change.
     const BASIS: [&str; 8] =
         ["kind", "policy", "approvals", "simulated", "reason", "basis", "cluster", "cluster_kind"];
     match kind {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_under_which_all_stays_as_it_is_changes_nothing() {
+    fn a_plan_with_equal_values_before_and_after_changes_nothing() {
         let of = |decides: Value| changes(&json!({ "plan": { "decides": decides } }));
         let quota = |after: u32| json!({ "kind": "quota_decrease", "before": { "nominal": 4 }, "after": { "nominal": after } });
         assert!(of(quota(2)) && !of(quota(4)));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_stands_as_it_is_and_as_it_becomes() {
+    fn a_changed_value_is_shown_before_and_after() {
         let decides = json!({
             "kind": "quota_decrease", "workspace": "research",
             "before": { "nominal": 4, "lending_limit": null, "flavor": "H100" },
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_comes_and_what_is_ended_goes() {
+    fn an_onboarding_adds_and_an_offboarding_removes() {
         let made = json!({ "kind": "onboarding", "tenant": "acme", "objects": [{ "key": "acme" }], "policy": { "version": 2 } });
         assert_eq!(
             text(made),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_each_of_many_are_told_one_by_one() {
+    fn changes_of_each_workspace_are_shown_separately() {
         let decides = json!({ "kind": "sla_change", "workspaces": [
             { "name": "serving", "before": { "tier": "research" }, "after": { "tier": "enterprise" } },
         ] });

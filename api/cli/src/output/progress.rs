@@ -1,4 +1,4 @@
-//! How far an execution is, on one line that is drawn anew: only where a person looks at standard error.
+//! The progress of an execution: one line that is redrawn on standard error if that is a terminal.
 
 use crate::output::{
     sanitize,
@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use std::io::{self, Write as _};
 
-/// The line, while it stands.
+/// The line.
 pub(crate) struct Line {
     stands: bool,
     wanted: bool,
@@ -20,7 +20,7 @@ impl Line {
         Self { stands: false, wanted: Stream::Err.is_terminal() }
     }
 
-    /// Draws how far `item` is.
+    /// Draws the progress of `item`.
     pub(crate) fn draw(&mut self, item: &Value) {
         if self.wanted
             && let Some(line) = drawn(item, timestamps::now())
@@ -30,7 +30,7 @@ impl Line {
         }
     }
 
-    /// Takes the line away, before anything else is said and at the end.
+    /// Removes the line. Called before any other output and at the end.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.stands) {
             let _ = write!(io::stderr().lock(), "\r\u{1b}[2K");
@@ -44,7 +44,7 @@ impl Drop for Line {
     }
 }
 
-/// What the server says of how far it is, in one line.
+/// Returns the progress as one line.
 fn drawn(item: &Value, now: DateTime<Utc>) -> Option<String> {
     let state = sanitize(item.get("state").and_then(Value::as_str).filter(|state| !state.is_empty())?);
     let count = |name: &str| {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_how_far_it_is_what_is_being_done_and_for_how_long_still() {
+    fn the_line_shows_progress_state_elapsed_and_remaining_time() {
         let now = timestamps::parse("2027-01-02T03:04:30.000Z").unwrap();
         let mut item = json!({
             "state": "Erasing",

@@ -1,4 +1,4 @@
-//! How text for people looks: whether it has colours, and whether tables are wide. Said once, on the command line.
+//! The style of text output: colours and wide tables. Set once from the command line.
 
 use program::colour::ColorMode;
 use std::{
@@ -14,17 +14,17 @@ struct Style {
 
 static STYLE: OnceLock<Style> = OnceLock::new();
 
-/// Settles how text looks; the first to say so is heeded.
+/// Sets the style. Only the first call has an effect.
 pub(crate) fn settle(colour: ColorMode, wide: bool) {
     let _ = STYLE.set(Style { colour, wide });
 }
 
-/// Whether tables have more columns, and moments in full.
+/// Returns true if tables show more columns and full timestamps.
 pub(crate) fn wide() -> bool {
     STYLE.get().is_some_and(|style| style.wide)
 }
 
-/// Where text goes.
+/// A stream of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Standard output.
@@ -34,7 +34,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Whether a person looks at it.
+    /// Returns true if the stream is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         match self {
             Self::Out => io::stdout().is_terminal(),
@@ -42,14 +42,14 @@ impl Stream {
         }
     }
 
-    /// Whether what goes there is coloured.
+    /// Returns true if text on the stream is coloured.
     pub(crate) fn is_coloured(self) -> bool {
         let colour = STYLE.get().map(|style| style.colour).unwrap_or_default();
         colour.colours(self.is_terminal())
     }
 }
 
-/// What text stands out by.
+/// A colour or weight for text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     Bold,
@@ -70,7 +70,7 @@ impl Paint {
         }
     }
 
-    /// `text`, standing out where the stream is coloured.
+    /// Returns `text` in this style, or unchanged if the stream is not coloured.
     pub(crate) fn on(self, stream: Stream, text: &str) -> String {
         if !stream.is_coloured() || text.is_empty() {
             return text.to_owned();

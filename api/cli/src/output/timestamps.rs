@@ -1,4 +1,4 @@
-//! Moments as people say them: `3m ago`, `in 2h`.
+//! Relative timestamps such as `3m ago` and `in 2h`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use engine::{Clock as _, SystemClock};
@@ -6,15 +6,15 @@ use program::exit::{Exit, Failure};
 use serde_json::Value;
 use workflows::policy::duration;
 
-/// The moment at which the program looks.
+/// Returns the current time.
 pub(crate) fn now() -> DateTime<Utc> {
     let millis = i64::try_from(SystemClock.now().0).ok();
     millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
-/// The moment that `text` says, as the server writes moments.
+/// Parses a timestamp in the server's format.
 pub(crate) fn parse(text: &str) -> Option<DateTime<Utc>> {
-    // Most texts are none; they are told by their form before they are parsed.
+    // Most texts are not timestamps. Their length and the `T` reject them before parsing.
     let looks_so = (20..=35).contains(&text.len()) && text.as_bytes().get(10) == Some(&b'T');
     if !looks_so {
         return None;
@@ -22,19 +22,19 @@ pub(crate) fn parse(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|at| at.to_utc())
 }
 
-/// The moment that `text` says, or so long ago as it says.
+/// Parses a timestamp, or a span such as `2h` that is subtracted from now.
 ///
 /// # Errors
-/// What to write.
+/// `text` is neither a timestamp nor a span.
 pub(crate) fn back(text: &str) -> Result<DateTime<Utc>, Failure> {
     let span = duration::parse(text).and_then(|span| TimeDelta::from_std(span).ok());
     let at = parse(text).or_else(|| now().checked_sub_signed(span?));
     let unread =
-        || format!("{text:?} is no moment: write it like 2026-11-24T08:00:00Z, or how long ago, like 2h");
+        || format!("{text:?} is not a time; write 2026-11-24T08:00:00Z, or a span before now such as 2h");
     at.ok_or_else(|| Failure::new(Exit::Usage, unread()))
 }
 
-/// `at` as it is said at `now`.
+/// Returns `at` relative to `now`.
 pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let seconds = (now - at).num_seconds();
     match seconds {
@@ -44,14 +44,14 @@ pub(crate) fn relative(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     }
 }
 
-/// A span in one unit, the largest of which there are two.
+/// Returns a span in the largest unit of which it has at least two.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 5] = [(365 * 86_400, "y"), (86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= unit * 2).unwrap_or((1, "s"));
     format!("{}{name}", seconds / unit)
 }
 
-/// The same value, with how long ago behind every moment.
+/// Returns the value with a relative time after each timestamp.
 pub(crate) fn with_relative(value: &Value, now: DateTime<Utc>) -> Value {
     match value {
         Value::String(text) => match parse(text) {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_said_in_the_unit_that_tells_most() {
+    fn a_relative_time_uses_the_largest_unit_that_fits_twice() {
         for (at, wanted) in [
             ("2026-11-22T12:00:00.000Z", "now"),
             ("2026-11-22T11:59:18.000Z", "42s ago"),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_left_as_it_is() {
+    fn text_that_is_not_a_timestamp_is_unchanged() {
         for text in ["", "acme", "2026-11-22", "n-2026-11-22T12:00", "01a1fdc0-e9b1-7000-8000-000000000000"] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -1,8 +1,8 @@
-//! The kinds of things that a server lists: where each is served, and its columns.
+//! The kinds of resources that a server lists: the path and the columns of each.
 
 use crate::output::{Column, style};
 
-/// A kind of thing: where it is served, and its columns.
+/// A kind of resource: its path and its columns.
 pub(crate) struct Kind {
     pub(crate) path: &'static str,
     pub(crate) columns: &'static [Column],
@@ -56,11 +56,11 @@ pub(crate) const AGENTS: Kind = Kind {
         ("id", "/id"),
         ("version", "/version"),
         ("present", "/present"),
-        ("silent ms", "/silent_ms"),
+        ("silent (ms)", "/silent_ms"),
         ("waiting", "/waiting"),
-        ("handed over", "/handed_over"),
-        ("fit", "/seen/health/fit"),
-        ("open to", "/seen/clients"),
+        ("delivered", "/handed_over"),
+        ("healthy", "/seen/health/fit"),
+        ("clients", "/seen/clients"),
     ],
 };
 
@@ -117,7 +117,7 @@ pub(crate) const HOLDS: Kind = Kind {
         ("placed by", "/placed_by"),
         ("at", "/placed_at"),
         ("review", "/review_at"),
-        ("why", "/reason"),
+        ("reason", "/reason"),
         ("released by", "/released_by"),
     ],
 };
@@ -233,9 +233,9 @@ pub(crate) const ENGINES: Kind = Kind {
         ("version", "/version"),
         ("started", "/started_at"),
         ("state", "/state"),
-        ("silent ms", "/silent_ms"),
+        ("silent (ms)", "/silent_ms"),
         ("holds", "/holds"),
-        ("here", "/here"),
+        ("this server", "/here"),
     ],
 };
 
@@ -287,7 +287,7 @@ pub(crate) const APPROVALS: Kind = Kind {
     columns: &[
         ("id", "/id"),
         ("title", "/title"),
-        ("asked for", "/wanted"),
+        ("required", "/wanted"),
         ("requested by", "/requested_by"),
         ("deadline", "/deadline"),
         ("ruling", "/ruling"),
@@ -312,7 +312,7 @@ pub(crate) const USAGE: Kind = Kind {
         ("tenant", "/tenant"),
         ("workspace", "/workspace"),
         ("month", "/month"),
-        ("spent (own+borrowed, in ms)", "/spent"),
+        ("used (own+borrowed, ms)", "/spent"),
     ],
 };
 
@@ -344,16 +344,16 @@ pub(crate) const DELEGATIONS: Kind = Kind {
 
 pub(crate) const GROUPS: Kind = Kind {
     path: "/v1/groups",
-    columns: &[("name", "/name"), ("members", "/members"), ("made", "/created_at")],
+    columns: &[("name", "/name"), ("members", "/members"), ("created", "/created_at")],
 };
 
-/// The columns of a kind, and more of them where they are wanted.
+/// Returns the columns of a kind, with those of `-o wide` if requested.
 pub(crate) fn columns(kind: &Kind) -> Vec<Column> {
     let more: &[Column] = if style::wide() { wide(kind.path) } else { &[] };
     kind.columns.iter().chain(more).copied().collect()
 }
 
-/// What `-o wide` shows beside.
+/// Returns the additional columns of `-o wide`.
 fn wide(path: &str) -> &'static [Column] {
     match path {
         "/v1/tenants" => &[

@@ -1,4 +1,4 @@
-//! Lists and single things: `tenure tenants list`, `tenure nodes show n-1`, and the like.
+//! Lists and single resources: `tenure tenants list`, `tenure nodes show n-1`, and others.
 
 pub(crate) mod kinds;
 pub(crate) mod nested;
@@ -17,35 +17,35 @@ use clap::Subcommand;
 use program::exit::{Exit, Failure};
 use serde_json::Value;
 
-/// What a command takes that lists all of a kind, or shows one.
+/// Subcommands that list all resources of a kind, or show one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ListOrShow {
-    /// List them all.
+    /// List all.
     List {
-        /// Only those whose field is as said, like `state=active`; may be repeated.
+        /// Filter by a field, such as `state=active` (repeatable).
         #[arg(long = "where", value_name = "FIELD=VALUE")]
         filters: Vec<String>,
         #[command(flatten)]
         watching: WatchArgs,
     },
-    /// Show one.
+    /// Show one by id.
     Show {
-        /// Its id, as the list shows it.
+        /// The id, as shown in the list.
         id: String,
     },
 }
 
-/// Lists all of a kind.
+/// Lists all resources of a kind.
 pub(super) async fn all(common: &Common, kind: &Kind, watching: &WatchArgs) -> Result<Exit, Failure> {
     search(common, kind, None, &[], watching).await
 }
 
-/// Lists all of a kind that the filters accept.
+/// Lists the resources of a kind that match the filters.
 pub(super) async fn list(common: &Common, kind: &Kind, wanted: &[String]) -> Result<Exit, Failure> {
     search(common, kind, None, wanted, &WatchArgs::ONCE).await
 }
 
-/// The same, in the language of `docs/search.md`, once or again and again.
+/// Lists the resources that match the filters and `filter`, a query in the language of `docs/search.md`. Can watch the list.
 pub(super) async fn search(
     common: &Common,
     kind: &Kind,
@@ -64,14 +64,14 @@ pub(super) async fn engines(common: &Common, watching: &WatchArgs) -> Result<Exi
     search(common, &ENGINES, None, &[], watching).await
 }
 
-/// Shows one of a kind.
+/// Shows one resource.
 pub(super) async fn show(common: &Common, kind: &Kind, id: &str) -> Result<Exit, Failure> {
     let client = Client::of(common)?;
     output::one(common.output, &read(&client, kind, id).await?)?;
     Ok(Exit::Done)
 }
 
-/// One of a kind. Where there is none of this id, the failure names the nearest.
+/// Reads one resource. If the id does not exist, the error suggests the nearest one.
 pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value, Failure> {
     // Ids that name a tenant have parts: `acme/research`.
     let path = format!("{}/{}", kind.path, id.split('/').map(escape).collect::<Vec<_>>().join("/"));
@@ -82,7 +82,7 @@ pub(super) async fn read(client: &Client, kind: &Kind, id: &str) -> Result<Value
     }
 }
 
-/// The same failure, with the nearest id of those that whoever asks may list.
+/// Adds the nearest id that the caller may list to the failure.
 pub(super) async fn suggest_id(client: &Client, kind: &Kind, id: &str, mut failure: Failure) -> Failure {
     let listed = client.get(&format!("{}?limit=1000", kind.path)).await;
     let items = listed.and_then(|answer| answer.value()).unwrap_or_default();
@@ -98,7 +98,7 @@ pub(super) async fn suggest_id(client: &Client, kind: &Kind, id: &str, mut failu
     failure
 }
 
-/// `list` or `show`.
+/// Runs `list` or `show`.
 pub(super) async fn run(common: &Common, kind: &Kind, things: ListOrShow) -> Result<Exit, Failure> {
     match things {
         ListOrShow::List { filters, watching } => search(common, kind, None, &filters, &watching).await,

@@ -1,4 +1,4 @@
-//! Kinds of which each of another kind has a list of its own: deliveries of channels, occurrences of schedules. `get` shows them all.
+//! Kinds that are listed below another resource: deliveries of channels, occurrences of schedules. `get` lists those of all parents.
 
 use crate::{
     client::{Client, escape, filters},
@@ -11,15 +11,15 @@ use crate::{
 use program::exit::{Exit, Failure};
 use serde_json::Value;
 
-/// A kind within another. The first column says whose it is, the second which.
+/// A kind below another. The first column names the parent, the second is the id.
 pub(crate) struct NestedKind {
-    /// Its path is what stands behind the address of the other.
+    /// Its path is relative to the address of the parent.
     pub(crate) kind: &'static Kind,
-    /// The kind that has them, which is listed in one piece.
+    /// The kind of the parent.
     of: &'static Kind,
-    /// What the other is called, as a field of each.
+    /// The field with the name of the parent.
     by: &'static str,
-    /// Parameters with which the list is asked for, one after the other, to have all of it.
+    /// Query parameters of several requests that together return the complete list.
     parts: &'static [&'static str],
 }
 
@@ -64,7 +64,7 @@ pub(crate) const OCCURRENCES: NestedKind = NestedKind {
 };
 
 impl NestedKind {
-    /// All of them that are as `wanted` says.
+    /// Returns all items that match the filters `wanted`.
     pub(crate) async fn everything(&self, client: &Client, wanted: &[String]) -> Result<Vec<Value>, Failure> {
         let whose = |filter: &&String| filter.split_once('=').is_some_and(|(name, _)| name == self.by);
         let (whose, rest): (Vec<_>, Vec<_>) = wanted.iter().partition(whose);
@@ -74,7 +74,7 @@ impl NestedKind {
             None => self.others(client).await?,
         };
         let (query, mut all) = (filters(&rest)?, Vec::new());
-        // A filter on what parts the list is the only part that is asked for.
+        // A filter on the field of a part replaces the parts.
         let parted =
             |part: &&str| !rest.iter().any(|filter| filter.split('=').next() == part.split('=').next());
         let parts: Vec<String> =
@@ -89,7 +89,7 @@ impl NestedKind {
         Ok(all)
     }
 
-    /// The names of those that have them.
+    /// Returns the names of the parents.
     async fn others(&self, client: &Client) -> Result<Vec<String>, Failure> {
         let place = self.of.columns.first().map_or("/id", |(_, place)| *place);
         let others = client.all(self.of.path, "").await?;
@@ -97,20 +97,20 @@ impl NestedKind {
         Ok(others.iter().filter_map(name).collect())
     }
 
-    /// The one of this id, which is the other's and its own with a stroke between.
+    /// Returns one item. Its id is the id of the parent, a slash, and its own id.
     pub(crate) async fn one(&self, client: &Client, singular: &str, id: &str) -> Result<Value, Failure> {
         let Some((other, own)) = id.split_once('/') else {
-            let why = format!("{id:?} names no {singular}: write {}/ID", self.by.to_uppercase());
+            let why = format!("{id:?} is not the id of a {singular}; write {}/ID", self.by.to_uppercase());
             return Err(Failure::new(Exit::Usage, why));
         };
         let place = self.kind.columns.get(1).map_or("/id", |(_, place)| *place);
         let all = self.everything(client, &[format!("{}={other}", self.by)]).await?;
         let found = all.into_iter().find(|item| item.pointer(place).and_then(Value::as_str) == Some(own));
-        found.ok_or_else(|| Failure::new(Exit::NotFound, format!("there is no {singular} {id}")))
+        found.ok_or_else(|| Failure::new(Exit::NotFound, format!("{singular} {id} does not exist")))
     }
 }
 
-/// Lists them, once or again and again.
+/// Lists the items, once or with `--watch`.
 pub(crate) async fn list(
     common: &Common,
     within: &NestedKind,

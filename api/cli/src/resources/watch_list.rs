@@ -1,4 +1,4 @@
-//! Lists that are shown once, or again whenever they have changed.
+//! Lists that are shown once, or again after each change.
 
 use crate::{
     common::{Common, Format},
@@ -14,28 +14,28 @@ use serde_json::Value;
 use std::time::Duration;
 use workflows::policy::duration;
 
-/// Whether a list is shown once or again and again.
+/// Options that show a list again after each change.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// Show it again whenever it has changed, until interrupted.
+    /// Watch for changes until interrupted.
     #[arg(short, long)]
     watch: bool,
-    /// How often to look, like `5s`.
+    /// The interval between reads, such as `5s`.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = span, requires = "watch")]
     every: Duration,
 }
 
 fn span(text: &str) -> Result<Duration, String> {
     let span = duration::parse(text).filter(|span| !span.is_zero());
-    span.ok_or_else(|| "write a span of at least 1s, like 5s".to_owned())
+    span.ok_or_else(|| "write a span of at least 1s, such as 5s".to_owned())
 }
 
 impl WatchArgs {
-    /// Not at all.
+    /// Shows the list once.
     pub(crate) const ONCE: Self = Self { watch: false, every: Duration::from_secs(2) };
 }
 
-/// Shows what `fetch` finds, once or again and again.
+/// Shows the result of `fetch` once, or again after each change.
 pub(crate) async fn show(
     common: &Common,
     watching: &WatchArgs,
@@ -67,16 +67,16 @@ async fn again(
                 if redraws {
                     output::redraw(&page(every, &output::listing(format, &items, columns)?))?;
                 } else if told.as_ref() != Some(&items) {
-                    // In a pipe, tables stand apart by an empty line; of JSON each is a line.
+                    // In a pipe, an empty line separates tables; JSON has one list a line.
                     let apart = if told.is_some() && format != Format::Json { "\n" } else { "" };
                     output::say(&format!("{apart}{}", output::listing(format, &items, columns)?))?;
                 }
                 told = Some(items);
             }
-            // A server that restarts has more to show.
+            // The server may be restarting, so the watch continues.
             Err(failure) if failure.exit == Exit::Unreachable && told.is_some() => {
                 if !away {
-                    output::note("the server does not answer; waiting for it");
+                    output::note("the server does not answer; retrying");
                 }
                 away = true;
             }
@@ -86,9 +86,9 @@ async fn again(
     }
 }
 
-/// The list in place of what stood on the terminal before.
+/// Returns the screen: a heading and the list.
 fn page(every: Duration, listing: &str) -> String {
     let at = timestamps::now().format("%Y-%m-%d %H:%M:%SZ");
-    let head = format!("every {}, last at {at}; ctrl-c ends it", duration::show(every));
+    let head = format!("every {}, updated {at}, ctrl-c to stop", duration::show(every));
     format!("{}\n\n{listing}", Paint::Dim.on(Stream::Out, &head))
 }

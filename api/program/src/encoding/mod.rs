@@ -1,4 +1,4 @@
-//! Text encodings that several layers share.
+//! Text encodings that several crates share.
 
 pub mod hex;
 pub mod percent;

@@ -1,8 +1,8 @@
-//! Percent-encoding of parts of addresses.
+//! Percent-encoding of URL path segments.
 
 use std::fmt::Write as _;
 
-/// Returns `text` as one segment of an address.
+/// Returns `text` as one path segment of a URL.
 pub fn encode(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
@@ -14,7 +14,7 @@ pub fn encode(text: &str) -> String {
     })
 }
 
-/// The bytes that a text with `%XX` says.
+/// Returns the bytes of a text with `%XX` escapes.
 pub fn decode(path: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut parts = path.split('%');
@@ -23,7 +23,7 @@ pub fn decode(path: &str) -> Vec<u8> {
         let (said, rest) = part.split_at_checked(2).unwrap_or(("", part));
         match u8::from_str_radix(said, 16) {
             Ok(byte) => bytes.push(byte),
-            // As it stands: no byte is said.
+            // The characters are not an escape and stay.
             Err(_) => {
                 bytes.push(b'%');
                 bytes.extend_from_slice(said.as_bytes());

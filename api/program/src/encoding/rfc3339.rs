@@ -1,4 +1,4 @@
-//! Moments as text.
+//! Timestamps as text.
 
 use chrono::{DateTime, SecondsFormat};
 use store::Timestamp;

@@ -1,14 +1,14 @@
-//! The last line of defence: whatever has the shape of a secret is masked in a line before it is written.
+//! Masks everything in a log line that has the form of a secret.
 //!
-//! Nothing is meant to log a secret. This is for the error of a library that repeats the address which it was given, and for whoever
-//! adds a line without thinking of it. A line in which nothing is found is looked through once, and not copied.
+//! No code should log a secret. This module protects against errors of libraries that repeat a URL with a password, and against careless
+//! log statements. A line without a secret is scanned once and not copied.
 
 use std::borrow::Cow;
 
-/// Stands where a secret was.
+/// The replacement for a secret.
 pub(super) const MASK: &str = "***";
 
-/// The line without what has the shape of a secret.
+/// Returns the line with its secrets masked.
 pub(super) fn masked(line: &[u8]) -> Cow<'_, [u8]> {
     let (mut masked, mut kept, mut at) = (Vec::new(), 0, 0);
     while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
@@ -27,7 +27,7 @@ pub(super) fn masked(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(masked)
 }
 
-/// From where to where `rest` has a secret, if the shape of one begins with it.
+/// Returns the range of a secret at the beginning of `rest`, if there is one.
 fn secret(rest: &[u8]) -> Option<(usize, usize)> {
     match rest.first()? {
         b't' => token(rest),
@@ -40,7 +40,7 @@ fn secret(rest: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The secret half of `tn_<id>_<secret>`, as tokens of people, sessions, clusters and agents are formed. The id names it and stays.
+/// Finds the secret part of `tn_<id>_<secret>`, the form of all tokens. The id is not secret and stays.
 fn token(rest: &[u8]) -> Option<(usize, usize)> {
     let id = run(rest.strip_prefix(b"tn_")?, |c| c.is_ascii_hexdigit());
     let from = 3 + id + 1;
@@ -49,23 +49,23 @@ fn token(rest: &[u8]) -> Option<(usize, usize)> {
     (is_one && secret >= LEAST).then_some((from, from + secret))
 }
 
-/// Fewer characters than this are a word of a sentence, and no secret.
+/// The least number of characters of a secret; a shorter run is a word.
 const LEAST: usize = 8;
 
-/// What follows `Bearer`, however it is written.
+/// Finds the token after `Bearer`, in any case.
 fn bearer(rest: &[u8]) -> Option<(usize, usize)> {
     let word = rest.get(..7).filter(|word| word.eq_ignore_ascii_case(b"bearer "))?;
     after(rest, word, is_token68, LEAST)
 }
 
-/// A token of an identity provider: three parts in base64, of which the first begins as JSON does.
+/// Finds a JSON Web Token: three parts in base64, the first of which begins with an encoded JSON object.
 fn signed(rest: &[u8]) -> Option<(usize, usize)> {
     let long = run(rest.strip_prefix(b"eyJ")?, is_token68);
     let dots = rest.get(3..3 + long)?.iter().filter(|c| **c == b'.').count();
     (dots >= 2).then_some((3, 3 + long))
 }
 
-/// The password in `://user:password@`.
+/// Finds the password in `://user:password@`.
 fn password(rest: &[u8]) -> Option<(usize, usize)> {
     let whole = run(rest.strip_prefix(b"://")?, |c| !c.is_ascii_whitespace() && !b"/?#\"\\<>".contains(&c));
     let authority = rest.get(3..3 + whole)?;
@@ -74,7 +74,7 @@ fn password(rest: &[u8]) -> Option<(usize, usize)> {
     (colon + 1 < end).then_some((3 + colon + 1, 3 + end))
 }
 
-/// The content of a private key as PEM, to its end or to that of what was told of it. In JSON the ends of its lines are escaped.
+/// Finds the content of a PEM private key, also if it is cut off. In JSON, its line ends are escaped.
 fn private_key(rest: &[u8]) -> Option<(usize, usize)> {
     const KIND: &[u8] = b"PRIVATE KEY-----";
     const LONGEST_KIND: usize = 40;
@@ -86,25 +86,25 @@ fn private_key(rest: &[u8]) -> Option<(usize, usize)> {
     let content = rest.get(from..)?;
     let content = content.get(..run(content, |c| c != b'"'))?;
     let end = content.windows(END.len()).position(|text| text == END);
-    // The backslash of a quote that is escaped stays, or the quote would end the text of a line in JSON.
+    // The backslash of an escaped quote stays. Without it, the quote would end the JSON string.
     let without =
         content.iter().rposition(|c| *c != b'\\' && !c.is_ascii_whitespace()).map_or(0, |last| last + 1);
     let long = end.unwrap_or(without);
     (long > 0).then_some((from, from + long))
 }
 
-/// What follows `mark` in `rest`, if there is enough of it.
+/// Finds the text after `mark`, if it has at least `least` characters.
 fn after(rest: &[u8], mark: &[u8], is: impl Fn(u8) -> bool, least: usize) -> Option<(usize, usize)> {
     let long = run(rest.strip_prefix(mark)?, is);
     (long >= least).then_some((mark.len(), mark.len() + long))
 }
 
-/// How many bytes at the beginning are so.
+/// Returns the number of leading bytes that satisfy `is`.
 fn run(bytes: &[u8], is: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|c| !is(*c)).unwrap_or(bytes.len())
 }
 
-/// What tokens are written with (RFC 9110, token68).
+/// Returns true for a character of a token (RFC 9110, token68).
 fn is_token68(c: u8) -> bool {
     c.is_ascii_alphanumeric() || b"-._~+/=".contains(&c)
 }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_secret_is_masked_and_what_stands_around_it_stays() {
+    fn each_kind_of_secret_is_masked_and_the_surrounding_text_stays() {
         let secret = "5e".repeat(32);
         for (line, without) in [
             (

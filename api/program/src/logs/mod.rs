@@ -1,4 +1,4 @@
-//! Log lines on standard error: text for people, or JSON for collectors.
+//! Log lines on standard error, as text or JSON.
 
 mod mask;
 mod plain;
@@ -15,11 +15,10 @@ use std::{
 use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt as _};
 
-/// Begins to write log lines. `TENURE_LOG` or `RUST_LOG`, where set, say which ones; `coloured` is whether those for people stand out
-/// by colour, as all that the program says to them does or does not.
+/// Starts logging. `TENURE_LOG` or `RUST_LOG` override the filter. `coloured` is true if text lines have colours.
 ///
 /// # Errors
-/// When the filter cannot be read.
+/// The filter is not valid.
 pub fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     let told = ["TENURE_LOG", "RUST_LOG"].into_iter().find_map(|name| std::env::var(name).ok());
     let filter = told.unwrap_or_else(|| log.filter.clone());
@@ -32,8 +31,8 @@ pub fn begin(log: &Log, coloured: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A panic is a line of the log like any other, so that a collector can read it, and masked like any other. What goes on after it does so
-/// where it was caught: a damaged index is made anew, an action has failed.
+/// Logs a panic as one masked line, so that collectors can read it. The code that caught the panic continues: it rebuilds an index, or
+/// fails an action.
 fn tell(panic: &PanicHookInfo<'_>) {
     let at = panic.location().map(ToString::to_string);
     let backtrace = Backtrace::capture();
@@ -43,11 +42,11 @@ fn tell(panic: &PanicHookInfo<'_>) {
         at,
         backtrace,
         "panic: {}",
-        panic.payload_as_str().unwrap_or("of something that is no text")
+        panic.payload_as_str().unwrap_or("without a message")
     );
 }
 
-/// What writes lines in one of the formats.
+/// Builds the subscriber that writes lines in one of the formats.
 fn subscriber<W>(
     format: LogFormat,
     filter: EnvFilter,
@@ -64,9 +63,8 @@ where
     }
 }
 
-/// Where lines go, a whole one at a time: without what has the shape of a secret, one line whatever stands in its fields, and where it does
-/// not matter whether anyone reads.
-/// The reader of standard error may be gone, or its disk full, and the server goes on. A line that fails is lost.
+/// Writes complete lines: masks secrets, escapes unsafe characters, and ignores errors. The server continues if standard error is closed
+/// or its disk is full; the line is lost.
 struct MaskingWriter<W>(W, LogFormat);
 
 impl<W: Write> Write for MaskingWriter<W> {
@@ -87,7 +85,7 @@ mod tests {
     use serde_json::Value;
     use std::sync::{Arc, Mutex};
 
-    /// What fails like a pipe that nobody reads.
+    /// A writer that fails like a closed pipe.
     struct Broken;
 
     impl Write for Broken {
@@ -101,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_nobody_reads_is_no_failure() {
+    fn a_line_to_a_closed_pipe_is_not_a_failure() {
         let mut lines = MaskingWriter(Broken, LogFormat::Text);
         lines.write_all(b"a line\n").unwrap();
         lines.flush().unwrap();
     }
 
-    /// What was written.
+    /// The written bytes.
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -124,7 +122,7 @@ mod tests {
 
     const SECRET: &str = "c0ffee5ec2e7c0ffee5ec2e7c0ffee5ec2e7c0ffee5ec2e7c0ffee5ec2e7c0ff";
 
-    /// What is written in a format of lines that hold one secret each, in every place where a line has room for one.
+    /// Returns lines with one secret each: in the text, in fields and in spans.
     fn written(format: LogFormat) -> String {
         let page = Page::default();
         let to = page.clone();
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_line_of_json_like_any_other_and_masked() {
+    fn a_panic_is_a_masked_json_line() {
         let page = Page::default();
         let to = page.clone();
         let lines = subscriber(LogFormat::Json, EnvFilter::new("info"), false, move || {
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_text_says_a_secret_of_any_kind() {
+    fn no_text_line_has_a_secret() {
         let text = written(LogFormat::Text);
         assert!(!text.contains(SECRET), "{text}");
         for told in
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_json_says_a_secret_and_each_is_still_json() {
+    fn json_lines_have_no_secret_and_stay_valid() {
         let text = written(LogFormat::Json);
         assert!(!text.contains(SECRET), "{text}");
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

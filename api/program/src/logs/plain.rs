@@ -1,11 +1,11 @@
-//! One line of the log stays one line, and moves no cursor, whatever others have put into its fields.
+//! Escapes unsafe characters in log lines, so that a field cannot forge a line or move the cursor.
 
 use crate::logs::LogFormat;
 use std::borrow::Cow;
 use workflows::foreign_text;
 
-/// The line as it may be written. Control characters, marks of direction and ends of lines within it are spelled out; in JSON by its own
-/// escapes. Colours of lines for people stay: text in their fields cannot hold any, since `tracing_subscriber` spells out each escape.
+/// Returns the line with control characters, bidi marks and inner line ends escaped. Colours of text lines stay. A field has no colours,
+/// because `tracing_subscriber` escapes every escape character in it.
 pub(super) fn line(bytes: &[u8], format: LogFormat) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(bytes);
     let (inner, end) = text.strip_suffix('\n').map_or((&*text, ""), |inner| (inner, "\n"));
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn json_keeps_the_value() {
         let value = serde_json::json!({ "said": "fine\u{202e}\u{9b}2K" });
         let text = shown(&format!("{value}\n"), LogFormat::Json);
         assert!(!text.contains(['\u{202e}', '\u{9b}']), "{text}");

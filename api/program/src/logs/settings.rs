@@ -1,26 +1,26 @@
-//! What is logged and how.
+//! Log settings.
 
 use serde::{Deserialize, Serialize};
 
-/// What is logged and how.
+/// Log settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// `text` or `json`. Default `text`.
     pub format: LogFormat,
-    /// Which lines, as tracing filters are written. Default `info`.
+    /// The filter of tracing, such as `info,engine=debug`. Default `info`.
     pub filter: String,
 }
 
-/// How a log line is written.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Text.
     #[default]
     Text,
-    /// One JSON object a line, for collectors.
+    /// One JSON object per line, for collectors.
     Json,
 }
 

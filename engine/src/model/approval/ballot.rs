@@ -1,4 +1,5 @@
-//! People deciding: seats, votes, and when they suffice. Pure; enforced by the core, where no endpoint can forget it.
+//! Ballots: seats, votes, and when the votes suffice. Pure. The core enforces the rules, so no endpoint can bypass
+//! them.
 
 use super::separation::find_tie;
 use super::vote::{delegated, describe_seats};
@@ -9,35 +10,35 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// An approval under way, bound to one plan.
+/// An approval in progress, bound to one plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ballot {
-    /// The plan that is decided on.
+    /// The plan that the votes decide on.
     pub digest: PlanDigest,
-    /// Who must agree.
+    /// The seats to fill.
     pub seats: Vec<Seat>,
     /// Votes so far.
     pub votes: Vec<Vote>,
     /// When it was opened.
     pub opened_at: Timestamp,
-    /// When it expires, or is extended.
+    /// When it expires or is extended.
     pub deadline: Option<Timestamp>,
-    /// How it ended, once it has; a paused execution moves on only when resumed.
+    /// How it ended. A paused execution continues only when it is resumed.
     pub ruling: Option<Ruling>,
-    /// What else policy says about it.
+    /// Escalations, extension, reminders and break-glass.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
-    /// What has happened to it, oldest first.
+    /// Changes other than votes, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<ApprovalHistoryEntry>,
-    /// Up to when its timetable has been dealt with.
+    /// Until when the timetable has been applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "rung")]
     pub reminded_until: Option<Timestamp>,
 }
 
 impl Ballot {
-    /// A ballot on `digest` without votes.
+    /// Opens a ballot on `digest`, without votes.
     #[must_use]
     pub fn open(digest: PlanDigest, seats: Vec<Seat>, at: Timestamp, deadline: Option<Timestamp>) -> Self {
         Self {
@@ -53,25 +54,25 @@ impl Ballot {
         }
     }
 
-    /// The same, held by `procedure`.
+    /// Sets the procedure.
     #[must_use]
     pub fn with_procedure(self, procedure: Procedure) -> Self {
         Self { procedure, ..self }
     }
 
-    /// Counts `vote`, unless the voter asked for the execution or stands for who did, has voted, or holds no role that is
-    /// asked for.
+    /// Counts `vote`. Refuses voters who requested the execution, act for the requester, have voted, or hold none of
+    /// the roles of the seats.
     ///
     /// # Errors
-    /// The refusal that names the rule.
+    /// Returns a refusal that names the rule.
     pub fn cast(&mut self, vote: Vote, digest: &PlanDigest, requested_by: &str) -> Result<(), Refusal> {
         self.cast_among(vote, digest, &[Person::new(requested_by, [""; 0])])
     }
 
-    /// The same, where `asked` are those who asked for the plan or changed it: who is not another person than they does not decide.
+    /// Counts `vote`, where `asked` are the people who requested the plan or changed it. None of them can decide.
     ///
     /// # Errors
-    /// The refusal that names the rule.
+    /// Returns a refusal that names the rule.
     pub(crate) fn cast_among(
         &mut self,
         vote: Vote,
@@ -98,9 +99,10 @@ impl Ballot {
         }
     }
 
-    /// Four eyes are two people's: `vote`, with why it is not that of another person if it counts all the same.
+    /// Checks that the voter is separate from the other people of the ballot. If the check is not enforced, the vote
+    /// counts and records the tie.
     ///
-    /// A refusal needs no second person, and stands.
+    /// A refusal needs no second person, so it always counts.
     fn separated(&self, vote: Vote, asked: &[Person]) -> Result<Vote, Refusal> {
         let tie = match vote.verdict {
             Verdict::Approve => find_tie(&vote, asked, &self.votes),
@@ -114,7 +116,8 @@ impl Ballot {
         }
     }
 
-    /// Four eyes: neither who asked, nor who stands for them or has since this was asked, nor for who does.
+    /// Refuses the vote of the requester, and of anyone who held a delegation to or from the requester since the
+    /// ballot was opened.
     fn check_interests(&self, vote: &Vote, requested_by: &str) -> Result<(), Refusal> {
         for name in vote.names() {
             if name == requested_by {
@@ -162,7 +165,7 @@ impl Ballot {
         Ok(())
     }
 
-    /// One person alone, in their own right, by the terms of policy.
+    /// Counts a break-glass vote: one person decides, in their own right.
     fn break_glass(&mut self, vote: Vote) -> Result<(), Refusal> {
         let person = vote.person.name.clone();
         let Some(glass) = &self.procedure.break_glass else {
@@ -180,10 +183,10 @@ impl Ballot {
         Ok(())
     }
 
-    /// Takes back the vote that `by` cast, or that was cast for them, while nothing is decided. They may vote again.
+    /// Removes the vote that `by` cast, or that was cast for `by`, while nothing is decided. They may vote again.
     ///
     /// # Errors
-    /// [`Refusal::NoVote`].
+    /// Returns [`Refusal::NoVote`] if there is no such vote.
     pub fn withdraw(&mut self, by: &str, reason: &str, at: Timestamp) -> Result<(), Refusal> {
         let none = || Refusal::NoVote { person: by.into() };
         if self.ruling.is_some() {
@@ -196,25 +199,26 @@ impl Ballot {
         Ok(())
     }
 
-    /// The vote that decided alone, if one did.
+    /// Returns the break-glass vote, if there is one.
     #[must_use]
     pub fn break_glass_vote(&self) -> Option<&Vote> {
         self.votes.iter().find(|vote| vote.break_glass)
     }
 
-    /// How many people must agree.
+    /// Returns how many people must agree.
     #[must_use]
     pub fn seats_required(&self) -> usize {
         self.seats.iter().map(|seat| seat.count as usize).sum()
     }
 
-    /// Every place is taken, and there is one.
+    /// Returns true if every place is filled and there is at least one.
     pub(crate) fn is_filled(&self) -> bool {
         let places = self.seats_required();
         places > 0 && self.seats_filled() == places
     }
 
-    /// How many places the approving votes can fill, each person one (a matching of people to places).
+    /// Returns how many places the approving votes fill, one for each person (a maximum matching of people to
+    /// places).
     #[must_use]
     pub fn seats_filled(&self) -> usize {
         let places: Vec<&Seat> =
@@ -227,14 +231,14 @@ impl Ballot {
             .count()
     }
 
-    /// The seats, for people: `1 of platform_ops or admin and 1 of security`.
+    /// Describes the seats: `1 of platform_ops or admin and 1 of security`.
     #[must_use]
     pub fn describe_seats(&self) -> String {
         describe_seats(&self.seats)
     }
 }
 
-/// Kuhn's augmenting path: finds `voter` a place, moving others to another place that suits them if need be.
+/// Kuhn's augmenting path: finds a place for `voter`, and moves others to another matching place if necessary.
 fn find_seat(
     voter: usize,
     people: &[&Person],

@@ -6,32 +6,32 @@
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// That somebody may vote for somebody else, for a time.
+/// The right to vote for another person, for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoteDelegation {
-    /// Names the delegation.
+    /// The id of the delegation.
     pub id: String,
-    /// Who delegates.
+    /// The person who delegates.
     pub from: String,
-    /// To whom.
+    /// The person who may vote for them.
     pub to: String,
-    /// Which roles and groups; empty for all.
+    /// The delegated roles and groups; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// From when on.
+    /// Start of the delegation.
     pub since: Timestamp,
-    /// Until when, that moment excluded.
+    /// End of the delegation, exclusive.
     pub until: Timestamp,
 }
 
 impl VoteDelegation {
-    /// Whether it counts at `at`.
+    /// Returns true if the delegation is active at `at`.
     #[must_use]
     pub fn is_active(&self, at: Timestamp) -> bool {
         self.since <= at && at < self.until
     }
 
-    /// Whether it counts at any time from `from` to `to`, both included.
+    /// Returns true if the delegation is active at any time from `from` to `to`, both inclusive.
     pub(crate) fn touches(&self, from: Timestamp, to: Timestamp) -> bool {
         self.since <= to && from < self.until && self.since < self.until
     }

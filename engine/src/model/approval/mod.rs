@@ -1,7 +1,7 @@
 //! An approval as data: seats, votes, delegations, the procedure, and the ballot that counts.
 //!
-//! Called by the core, which casts votes and moves the timetable on. Invariant: a ballot is granted only when every
-//! seat is taken by a different person, or by one who may decide alone.
+//! The core casts votes and applies the timetable. Invariant: a ballot is granted only if a different person fills
+//! each place, or by break-glass.
 
 pub(crate) mod ballot;
 pub(crate) mod delegation;

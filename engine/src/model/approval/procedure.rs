@@ -1,29 +1,29 @@
-//! What policy says about an approval beside its seats and its deadline: escalation, extension, reminders, break-glass.
+//! The procedure of an approval: escalation, extension, reminders, break-glass.
 
 use crate::{PlanDigest, Seat, Vote};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// What happens around an approval. The default: nothing, and what is not agreed to in time lapses.
+/// The procedure of an approval. By default it is empty, and an approval that is not granted in time expires.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Procedure {
-    /// Who is asked instead while nothing has been decided, in the order of time.
+    /// The escalations while the approval is undecided, by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<Escalation>,
-    /// By how long the deadline is moved, once, when it passes without a decision.
+    /// The length of the one extension, when the deadline passes without a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extend: Option<Duration>,
-    /// When those who are asked are reminded.
+    /// When the approvers are reminded.
     #[serde(default, skip_serializing_if = "Reminders::is_none")]
     pub remind: Reminders,
-    /// Who may agree alone in an emergency; without it nobody may.
+    /// The people who may use break-glass, in an emergency. Off by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<BreakGlass>,
 }
 
 impl Procedure {
-    /// The same, with these people asked besides at every stage: an escalation never leaves them out.
+    /// Adds `seats` to every escalation, so that an escalation never removes them.
     #[must_use]
     pub fn with_extra_seats(mut self, seats: &[Seat]) -> Self {
         for next in &mut self.escalate {
@@ -32,96 +32,96 @@ impl Procedure {
         self
     }
 
-    /// It adds nothing to seats and deadline.
+    /// Returns true if the procedure is empty.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Other people who are asked from some moment on, in place of those before.
+/// Different seats from some moment on, instead of the earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escalation {
-    /// This long after the approval was opened.
+    /// The time after the approval was opened.
     pub after: Duration,
-    /// Who must agree from then on; who has agreed before counts if a seat suits them.
+    /// The seats from then on. Earlier votes count if they match one.
     pub seats: Vec<Seat>,
 }
 
-/// When people are reminded.
+/// When the approvers are reminded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reminders {
-    /// So long before the deadline.
+    /// Times before the deadline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Duration>,
-    /// Again and again, this long apart, from the opening on.
+    /// The interval of repeated reminders, from the opening on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
 }
 
 impl Reminders {
-    /// Nobody is reminded.
+    /// Returns true if there are no reminders.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Who may agree alone, and on what terms. What they do is reviewed afterwards.
+/// The people who may use break-glass, and the conditions. The decision is reviewed afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakGlass {
-    /// Any of these roles entitles to it, held in one's own right.
+    /// The entitled roles. The person must hold one in their own right.
     pub any_of: Vec<String>,
-    /// The reason has at least so many characters.
+    /// The shortest reason, in characters.
     pub reason_at_least: u32,
-    /// Also for a plan that destroys data.
+    /// Also allowed for a plan that destroys data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub destroys: bool,
 }
 
-/// Something that happened to an approval beside votes that stand.
+/// A change of an approval, other than a vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalHistoryEntry {
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
-    /// What.
+    /// The change.
     pub what: ApprovalChange,
 }
 
-/// What happened to an approval.
+/// The changes of an approval, other than votes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalChange {
-    /// Those who were asked were reminded.
+    /// The approvers were reminded.
     Reminded,
-    /// Others were asked instead.
+    /// The seats were replaced.
     Escalated {
-        /// Who was asked before.
+        /// The earlier seats.
         from: Vec<Seat>,
-        /// Who is asked since.
+        /// The new seats.
         to: Vec<Seat>,
     },
     /// The deadline was moved.
     Extended {
-        /// When it was.
+        /// The old deadline.
         from: Timestamp,
-        /// When it is.
+        /// The new deadline.
         until: Timestamp,
     },
-    /// A vote was taken back.
+    /// A vote was withdrawn.
     Withdrawn {
         /// The vote.
         vote: Box<Vote>,
-        /// Who took it back: who cast it, or for whom it was cast.
+        /// The person who withdrew it: the voter, or the person it was cast for.
         by: String,
-        /// Why, in their words.
+        /// The reason that this person gave.
         reason: String,
     },
-    /// The plan changed, and every vote on the one before it was void.
+    /// The plan changed, which voided all votes on the earlier plan.
     Voided {
-        /// The plan before.
+        /// The earlier plan.
         digest: PlanDigest,
-        /// The votes on it.
+        /// The voided votes.
         votes: Vec<Vote>,
     },
 }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
-    /// Every seat is taken.
+    /// Every seat is filled.
     Granted,
-    /// Someone said no.
+    /// A person refused.
     Refused,
-    /// The deadline passed first. Never counts as granted.
+    /// The deadline passed. An expired approval never counts as granted.
     Expired,
 }
 
 impl Ruling {
-    /// The ruling's name, as lists show it.
+    /// Returns the ruling's name, as lists show it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,28 +1,29 @@
-//! Whether two people on a ballot are two: who has had the credential of each in hand, and who made them entitled.
+//! Separation of duties: checks that two people on a ballot are independent, by who could use their credentials and
+//! who granted their roles.
 //!
-//! Called by the ballot for every vote that agrees. The server gathers the facts; nothing but [`find_tie`] weighs them.
-//! Invariant: pure, and the order in which two people vote makes no difference to whether both count.
+//! The ballot calls it for every approving vote. The server gathers the facts; only [`find_tie`] judges them.
+//! Invariant: pure, and independent of the order in which two people vote.
 
 use crate::{Person, Vote};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::Timestamp;
 
-/// How somebody came to the credential that they act by.
+/// How a credential came to its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// Somebody else drew it and has seen it.
+    /// Another person issued the credential and has seen it.
     #[default]
     Issued,
-    /// Its owner claimed it with a one-time code.
+    /// The owner enrolled it with a one-time code.
     Enrolled,
-    /// An identity provider said who its owner is.
+    /// An identity provider identified the owner.
     Oidc,
 }
 
 impl Claim {
-    /// Its name, as records and lists show it.
+    /// Returns its name, as records and lists show it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,34 +34,35 @@ impl Claim {
     }
 }
 
-/// Where a credential comes from, and who made its user entitled.
+/// The origin of a credential, and of its user's roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Who created the user; nobody did who signs in through an identity provider.
+    /// The person who created the user; `None` for users who sign in through an identity provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// How the credential was claimed.
     #[serde(default)]
     pub claim: Claim,
-    /// Who issued the credential, or made the code by which it was claimed.
+    /// The person who issued the credential, or the one-time code for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issued_by: Option<String>,
-    /// Everybody beside the owner who can have the credential: who created the user, issued or reset the credential, and whoever
-    /// controlled theirs when they did. Nobody, once the owner has claimed it.
+    /// Everyone except the owner who may have the credential: the people who created the user or issued or reset the
+    /// credential, and the people who controlled their credentials at that time. Empty once the owner has claimed it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub controlled_by: BTreeSet<String>,
-    /// Who gave the user a role or a group since the credential was claimed, and whoever controlled theirs when they did.
+    /// The people who granted the user a role or a group since the credential was claimed, and the people who
+    /// controlled their credentials at that time.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub granted_by: BTreeSet<String>,
 }
 
 impl Provenance {
-    /// Stands in the sets for whoever did what no record names. No user has this name.
+    /// Represents a person whose name is not recorded. No user has this name.
     pub const UNKNOWN: &'static str = "?";
 
-    /// Where a credential of `owner` comes from, of which these are the records.
+    /// Derives the provenance of `owner`'s credential from `records`.
     ///
-    /// What others did before the owner's last claim of their own counts no more.
+    /// Acts of others before the owner's last claim are ignored.
     #[must_use]
     pub fn of(owner: &str, records: &CredentialRecords) -> Self {
         let claimed = match records.claim {
@@ -83,21 +85,21 @@ impl Provenance {
         }
     }
 
-    /// What `owner` does by this credential, at `at`, for somebody else's.
+    /// Returns an act of `owner` with this credential, at `at`, on the credential of another user.
     #[must_use]
     pub fn act(&self, owner: &str, at: Timestamp) -> CredentialAct {
         CredentialAct { by: owner.into(), at, controlled_by: Some(self.controlled_by.clone()) }
     }
 }
 
-/// Something done to a user or a credential: it was created, issued, or given a role or a group.
+/// An act on a user or a credential: its creation, its issue, or a grant of a role or a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialAct {
     /// Who.
     pub by: String,
     /// When.
     pub at: Timestamp,
-    /// Who else could have done it in that name; `None` in what earlier versions recorded: nobody knows.
+    /// The people who could use that person's credential. `None` in records of earlier versions, where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controlled_by: Option<BTreeSet<String>>,
 }
@@ -111,40 +113,40 @@ impl CredentialAct {
     }
 }
 
-/// What is on record of a credential and of its user.
+/// The recorded facts about a credential and its user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialRecords {
-    /// How it came to its owner.
+    /// How the owner got it.
     pub claim: Claim,
-    /// Who created the user.
+    /// The creation of the user.
     pub created: Option<CredentialAct>,
-    /// Who issued the credential, or made the code by which it was claimed.
+    /// The issue of the credential, or of the one-time code for it.
     pub issued: Option<CredentialAct>,
-    /// When the user last claimed a credential of their own.
+    /// When the user last claimed their own credential.
     pub claimed_at: Option<Timestamp>,
-    /// Who gave the user a role or a group.
+    /// The grants of roles and groups to the user.
     pub grants: Vec<CredentialAct>,
 }
 
-/// Whether an approval takes people who are separate from each other.
+/// How strictly an approval requires separate people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Separation {
     /// A vote by a person who is not separate is refused.
     #[default]
     Enforced,
-    /// It counts, and says so: for trials.
+    /// Such a vote counts, and records the tie. For trials.
     NotEnforced,
 }
 
 impl Separation {
-    /// Whether it is [`Separation::Enforced`].
+    /// Returns true for [`Separation::Enforced`].
     #[must_use]
     pub fn is_enforced(&self) -> bool {
         matches!(self, Self::Enforced)
     }
 
-    /// Its name, as records and lists show it.
+    /// Returns its name, as records and lists show it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -154,24 +156,24 @@ impl Separation {
     }
 }
 
-/// What joins two people.
+/// The kinds of ties between two people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TieKind {
-    /// One and the same person can have the credentials of both.
+    /// One person may have the credentials of both.
     Credential,
-    /// One of them gave the other a role or a group.
+    /// One of them granted the other a role or a group.
     Grant,
 }
 
-/// Why a vote is not that of another person.
+/// The reason why two votes are not independent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tie {
-    /// From whom it is not separate: who asked, who changed the plan, or another voter.
+    /// The other person: the requester, a person who changed the plan, or another voter.
     pub with: String,
-    /// Who stands behind both.
+    /// The person who connects both.
     pub by: String,
-    /// By what.
+    /// The kind of the tie.
     pub kind: TieKind,
 }
 
@@ -180,7 +182,7 @@ impl Tie {
         Self { with: with.into(), by: by.into(), kind }
     }
 
-    /// What it is, in words, of the vote of `person`.
+    /// Describes the tie of a vote by `person`.
     #[must_use]
     pub fn describe(&self, person: &str) -> String {
         let Self { with, by, kind } = self;
@@ -198,18 +200,20 @@ impl Tie {
             TieKind::Grant if by == person => format!("{by} gave {with} a role or a group"),
             TieKind::Grant if by == with => format!("{by} gave {person} a role or a group"),
             TieKind::Grant => {
-                format!("{by}, who stands behind {with} or {person}, gave the other a role or a group")
+                format!(
+                    "{by}, who can use the credential of {with} or {person}, gave the other a role or a group"
+                )
             }
         }
     }
 }
 
-/// The people of one vote, or somebody who asked, as one.
+/// The people of one vote, or one requester, taken together.
 #[derive(Default)]
 struct Party<'a> {
-    /// Who can act as them.
+    /// Everyone who can act as them.
     controllers: BTreeSet<&'a str>,
-    /// Who gave them what they are entitled by.
+    /// Everyone who granted them a role or a group.
     granters: BTreeSet<&'a str>,
 }
 
@@ -226,17 +230,17 @@ impl<'a> Party<'a> {
         party
     }
 
-    /// Who can act as both.
+    /// Returns a person who can act as both.
     fn shares(&self, other: &Self) -> Option<&'a str> {
         self.controllers.intersection(&other.controllers).next().copied()
     }
 
-    /// Who can act as `other` and gave this party a role or a group.
+    /// Returns a person who can act as `other` and granted this party a role or a group.
     fn owes(&self, other: &Self) -> Option<&'a str> {
         self.granters.intersection(&other.controllers).next().copied()
     }
 
-    /// Why this party is not another than one of those who asked.
+    /// Returns the tie of this party with one of `asked`.
     fn tie_with(&self, asked: &[Person]) -> Option<Tie> {
         asked.iter().find_map(|asker| {
             let party = Party::of(std::iter::once(asker));
@@ -246,19 +250,20 @@ impl<'a> Party<'a> {
     }
 }
 
-/// Why `person` is not another person than those who asked for something, where no ballot is held: who agrees to a command, reviews
-/// a decision or releases a hold counts by the same rule as who votes. `None` where it is another.
+/// Returns why `person` is not separate from `asked`, outside a ballot. Confirmations of commands, reviews of
+/// decisions and releases of holds follow the same rule as votes. Returns `None` if `person` is separate.
 #[must_use]
 pub fn find_tie_between(person: &Person, asked: &[Person]) -> Option<Tie> {
     Party::of(std::iter::once(person)).tie_with(asked)
 }
 
-/// Why `vote` is not that of another person than those who asked for the plan or shaped it, and than those who voted before; `None`
-/// where it is.
+/// Returns why `vote` is not separate from `asked` (the requester and the people who changed the plan) and from the
+/// earlier `votes`, or `None` if it is.
 ///
 /// # Guarantees
-/// Two votes count beside each other only if nobody can have the credentials of both and neither voter, nor whoever can have their
-/// credential, entitled the other. The same holds between a voter and who asked, but that a voter may have entitled who asked.
+/// Two votes count together only if no person can use the credentials of both, and neither voter, nor anyone who can
+/// use their credential, granted the other a role or a group. The same holds between a voter and a requester, except
+/// that the voter may have granted the requester's roles.
 #[must_use]
 pub fn find_tie(vote: &Vote, asked: &[Person], votes: &[Vote]) -> Option<Tie> {
     let voter = Party::of(vote.people());
@@ -293,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn who_seconds_or_releases_counts_as_who_votes_does() {
+    fn confirmations_and_releases_follow_the_rule_of_votes() {
         let people = [
             person("ada", &[], &[]),
             person("bob", &["ada"], &[]),

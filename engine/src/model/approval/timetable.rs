@@ -1,13 +1,13 @@
 //! The timetable of a ballot: its reminders, its escalations, the extension and the deadline. Pure.
 //!
-//! It follows from the [`Procedure`] and the times of the ballot alone, so it is the same after a restart and however
-//! late an alarm is delivered: [`Ballot::next`] says what comes next, [`Ballot::advance_to`] applies what is due.
+//! It is derived only from the [`Procedure`] and the times of the ballot. A restart or a late alarm changes nothing:
+//! [`Ballot::next`] returns the next event, [`Ballot::advance_to`] applies the due ones.
 
 use crate::{ApprovalChange, ApprovalHistoryEntry, Ballot, PlanDigest, Ruling};
 use std::time::Duration;
 use store::Timestamp;
 
-/// What a timetable holds. Of two at the same moment the earlier here comes first.
+/// The events of a timetable. At the same moment, the earlier in this list is applied first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TimetableEvent {
     Escalation,
@@ -17,7 +17,7 @@ pub(crate) enum TimetableEvent {
 }
 
 impl Ballot {
-    /// Who has been asked in turn, and how often the deadline was moved: counts what makes the question another one.
+    /// Returns the number of escalations and extensions so far. A new stage needs a new notification.
     #[must_use]
     pub fn stage(&self) -> usize {
         self.escalations() + usize::from(self.is_extended())
@@ -34,7 +34,7 @@ impl Ballot {
         self.history.iter().any(|happened| matches!(happened.what, ApprovalChange::Extended { .. }))
     }
 
-    /// What comes next while nothing is decided, and when.
+    /// Returns the next event of the undecided ballot, and its time.
     pub(crate) fn next(&self) -> Option<(Timestamp, TimetableEvent)> {
         if self.ruling.is_some() {
             return None;
@@ -66,8 +66,7 @@ impl Ballot {
         before.chain(every).map(Timestamp).filter(|at| *at > last && *at < deadline).min()
     }
 
-    /// Deals with all that has come due by `at`, but for the deadline itself; answers what it was. Reminders that were missed
-    /// are one.
+    /// Applies all events that are due at `at`, except the deadline, and returns them. Missed reminders count as one.
     pub(crate) fn advance_to(&mut self, at: Timestamp) -> Vec<TimetableEvent> {
         let mut passed = Vec::new();
         while let Some((due, moment)) = self.next().filter(|(due, _)| *due <= at) {
@@ -95,7 +94,7 @@ impl Ballot {
         passed
     }
 
-    /// Asks the next people. What was agreed to before may be enough for them.
+    /// Replaces the seats by the next escalation. Earlier votes may be enough for them.
     fn escalate(&mut self, at: Timestamp) {
         let Some(next) = self.procedure.escalate.get(self.escalations()) else { return };
         let to = next.seats.clone();
@@ -106,7 +105,7 @@ impl Ballot {
         }
     }
 
-    /// Another plan stands: every vote on the one before is void, and people are asked again until the same deadline.
+    /// Replaces the plan and voids every vote on the earlier one. The deadline stays.
     pub(crate) fn void(&mut self, digest: PlanDigest, at: Timestamp) {
         let votes = std::mem::take(&mut self.votes);
         let digest = std::mem::replace(&mut self.digest, digest);

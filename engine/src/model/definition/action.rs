@@ -1,8 +1,8 @@
-//! What a step does: an [`Action`] on the world outside, or a [`LedgerAction`] on our own documents.
+//! Actions of a step: an [`Action`] on an external system, or a [`LedgerAction`] on documents of the store.
 //!
-//! Actuator actions run at least once, with the same idempotency key on every attempt. Ledger actions are decided
-//! purely and their writes are part of the commit that settles the step: exactly once. Both are plain structs, so
-//! that their arguments can be audited, shown in a plan, and stored with the trail.
+//! An [`Action`] runs at least once, with the same idempotency key on every attempt. A [`LedgerAction`] decides
+//! purely, and its writes are part of the commit that settles the step: exactly once. Both are plain structs, so that
+//! their arguments can be audited, shown in a plan, and stored with the trail.
 
 use crate::{ActionError, Undecided, View};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,19 +13,19 @@ use tokio::sync::watch;
 /// A boxed future, as erased actions return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What may be done about an attempt whose outcome is unknown.
+/// The handling of an attempt with an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Running it again does no harm.
+    /// Run it again; a repetition does no harm.
     Safe,
-    /// It must not be sent again before a probe has said that it did not happen.
+    /// Run it again only after a probe found that it did not take effect.
     AfterProbe,
 }
 
 /// Where the result of an action can come from. Decides whether an operator can mark the action as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultSource {
-    /// Only the action can learn it, by looking. An operator cannot state it.
+    /// Only the action can observe it. An operator cannot state it.
     Observation,
     /// Work that can also be done by other means. An operator can state that it is done, and with which result.
     Deed,
@@ -41,15 +41,15 @@ pub enum Probe<O> {
     Done(O),
     /// It did not take effect; send it again.
     NotDone,
-    /// It is still at work; look again.
+    /// It is still running; check again.
     Running,
-    /// What it was done to no longer exists.
+    /// The object that it acted on no longer exists.
     Gone,
     /// The target cannot say.
     CannotTell,
 }
 
-/// One thing done to the world outside.
+/// One change of an external system.
 ///
 /// The doc of an implementor answers two questions: why is it safe to run twice, and what does its undo tolerate?
 pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -58,33 +58,34 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// It is persisted, and the engine finds the undo of a running execution by it: never change it, not even when the type is
     /// renamed. Unique within a workflow. An imperative in `PascalCase`, such as `CreateQueue`.
     const NAME: &'static str;
-    /// What it acts on.
+    /// The external system that it acts on.
     type Platform: Send + Sync + 'static;
-    /// What it learns.
+    /// Its result.
     type Output: Serialize + DeserializeOwned + Send + 'static;
-    /// What may be done when an attempt's outcome is unknown.
+    /// The handling of an attempt with an unknown outcome.
     const REPEAT: Repeat = Repeat::Safe;
     /// Where its result can come from. An action that does not say otherwise is an observation, which no operator can
     /// [mark as done](crate::Repair::MarkDone): a new verification cannot be stated by mistake.
     const RESULT: ResultSource = ResultSource::Observation;
-    /// True if what follows relies on it to protect something, as on a hold or a freeze.
+    /// True if later steps rely on its protection, such as a hold or a freeze.
     ///
-    /// A step with such an action never goes on without it: a final failure parks the execution, and the static check
-    /// refuses a way out of the step that leads past the failure.
+    /// A step with such an action never continues without it: a permanent failure parks the execution, and the static
+    /// check refuses an edge that leads past the failure.
     const PROTECTS: bool = false;
 
-    /// Does it. Called at least once; `call.key()` is the same on every attempt.
+    /// Runs the action. Called at least once; `call.key()` is the same on every attempt.
     ///
     /// # Errors
-    /// By class: see [`Class`](crate::Class).
+    /// The class of the error decides how the engine reacts: see [`Class`](crate::Class).
     fn run(
         &self,
         on: &Self::Platform,
         call: &Call,
     ) -> impl Future<Output = Result<Self::Output, ActionError>> + Send;
 
-    /// The keys under which operators may limit it beside its tenant's and its own name, each `kind/name`: what it depends
-    /// on, such as `cluster/eu-1`. A breaker watches over each. Must not change between attempts.
+    /// Returns additional keys, each `kind/name`, by which operators may limit the action: the systems it depends on,
+    /// such as `cluster/eu-1`. The tenant and the action's name are always keys. Each key has a circuit breaker. Must not
+    /// change between attempts.
     fn limited_by(&self) -> Vec<String> {
         Vec::new()
     }
@@ -92,7 +93,7 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Finds out whether an earlier attempt took effect. Changes nothing.
     ///
     /// # Errors
-    /// A failure to ask is not an answer: it is retried like the action.
+    /// A failed probe leaves the outcome unknown. It is retried like the action.
     fn probe(
         &self,
         on: &Self::Platform,
@@ -103,48 +104,49 @@ pub trait Action: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// One thing done to our own documents, decided on what they say.
+/// One change of documents of the store, decided on their current content.
 pub trait LedgerAction: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Names the action. It is persisted: never change it. The rules of [`Action::NAME`] apply.
     const NAME: &'static str;
-    /// What it learns.
+    /// Its result.
     type Output: Serialize + DeserializeOwned + Send + 'static;
-    /// True if what follows relies on it to protect something, as on a hold or a freeze.
+    /// True if later steps rely on its protection, such as a hold or a freeze.
     ///
-    /// A step with such an action never goes on without it: a final failure parks the execution, and the static check
-    /// refuses a way out of the step that leads past the failure.
+    /// A step with such an action never continues without it: a permanent failure parks the execution, and the static
+    /// check refuses an edge that leads past the failure.
     const PROTECTS: bool = false;
 
-    /// Decides. Pure: it may be called many times, and only the writes of the call that commits remain.
+    /// Decides. Pure: it may be called many times, and only the writes of the committed call take effect.
     ///
     /// # Errors
-    /// [`Undecided::Failed`] with a class as for actions; [`Undecided::Needs`] comes from the view, pass it on by `?`.
+    /// Returns [`Undecided::Failed`] with a class as for actions. [`Undecided::Needs`] comes from the view; return it
+    /// with `?`.
     fn decide(&self, view: &mut View, call: &Call) -> Result<Self::Output, Undecided>;
 }
 
 /// The circumstances of one attempt.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// On whose behalf.
+    /// The execution that the attempt belongs to.
     pub execution: ExecutionId,
-    /// The state that does it (or whose work is undone), by name.
+    /// The name of the state whose action runs or is undone.
     pub state: String,
-    /// Counts the states entered before, so that a state entered twice acts twice.
+    /// Counts the states entered before, so that a state that is entered twice runs its actions twice.
     pub states_entered: u32,
-    /// Which of the state's slots.
+    /// The slot of the state.
     pub slot: u32,
-    /// Counts the times that an operator has changed what the slot does.
+    /// Counts the repairs that changed the slot's action.
     pub slot_revision: u32,
-    /// True when a compensation is run.
+    /// True for a compensation.
     pub undo: bool,
-    /// Counts the times that an operator has said how else to undo it.
+    /// Counts the repairs that chose another undo.
     pub undo_revision: u32,
-    /// Counts attempts from 1, those before a crash included.
+    /// Counts attempts from 1, including those before a crash.
     pub attempt: u32,
-    /// The fencing token: a target that can compare refuses a smaller one than it has seen.
+    /// The fencing token. A target that can compare tokens rejects one smaller than it has seen.
     pub epoch: Epoch,
-    /// The last thing that an earlier attempt said with [`Call::heartbeat`] and that was kept: how far it came. What was said by
-    /// an attempt that ended with its process is lost.
+    /// The last stored note that an earlier attempt passed to [`Call::heartbeat`], usually its progress. Notes of an
+    /// attempt whose process crashed are lost.
     pub last_heartbeat: Option<String>,
     pub(crate) beats: Option<Arc<watch::Sender<Heartbeat>>>,
 }
@@ -154,7 +156,7 @@ pub struct Call {
 pub(crate) struct Heartbeat {
     /// Counts the reports.
     pub(crate) count: u64,
-    /// What is being done, for people.
+    /// The current progress, for people.
     pub(crate) note: String,
 }
 
@@ -173,8 +175,8 @@ impl Call {
         )
     }
 
-    /// Says that the action is alive; an action whose step has a heartbeat time-out must call it more often than that. If the
-    /// attempt fails, the next one finds the last note in [`Call::last_heartbeat`].
+    /// Reports that the action is alive. If the step has a heartbeat limit, the action must call this more often.
+    /// After a failure, the next attempt finds the last note in [`Call::last_heartbeat`].
     pub fn heartbeat(&self, note: &str) {
         if let Some(beats) = &self.beats {
             beats.send_modify(|beat| {
@@ -185,7 +187,7 @@ impl Call {
     }
 }
 
-/// Shorthand for tests and steps: `SECOND * 30`.
+/// One second; `30 * SECOND` is a span for steps and tests.
 pub const SECOND: Duration = Duration::from_secs(1);
 /// Sixty seconds.
 pub const MINUTE: Duration = Duration::from_secs(60);
@@ -194,18 +196,18 @@ pub const HOUR: Duration = Duration::from_secs(3_600);
 /// Twenty-four hours.
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// What becomes of the places of an action that answers that it is not done yet.
+/// The handling of an action's permits while it is pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhilePending {
-    /// They are given back, and taken anew when it is looked at again: what is waited for needs nothing of the key.
+    /// They are released until the next check, because the pending work does not load the system behind the key.
     #[default]
     ReleasePermits,
-    /// They stay taken until it has ended: what is waited for is work that the key has to bear.
+    /// They are held until the action ends, because the pending work loads the system behind the key.
     KeepPermits,
 }
 
 impl Call {
-    /// Tells the calls of a state entered twice apart in logs.
+    /// Describes the call in logs. Differs for each time that a state is entered.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("{} (attempt {}, epoch {})", self.key(), self.attempt, self.epoch.0)

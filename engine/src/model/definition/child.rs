@@ -1,8 +1,8 @@
 //! Executions that another execution starts and waits for.
 //!
-//! A child is an execution like any other; what makes it a child is a link, a document that is written with its start
-//! and with its end. The parent's slot waits until the link says how it ended, and is woken by the commit that says so.
-//! The builder for authors is `children/build.rs`; `children/run.rs` starts, awaits and cancels a child.
+//! A child is an ordinary execution. A link connects it to its parent: a document that is written when the child
+//! starts and when it ends. The parent's slot waits until the link contains the outcome; the same commit wakes the
+//! slot. `children/build.rs` has the builder for authors; `children/run.rs` starts, awaits and cancels a child.
 
 use crate::{
     ActionError, Authorisation, Authoriser, Call, Outcome, Plan, PlanDigest, model::documents::collection,
@@ -18,27 +18,27 @@ pub(crate) const CANCEL: &str = "cancel child";
 /// The slot that started an execution, and that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// Whose slot it is.
+    /// The parent execution.
     pub execution: ExecutionId,
-    /// In which state.
+    /// The state of the parent.
     pub state: String,
     /// [`Execution::states_entered`](crate::Execution::states_entered) at the time.
     #[serde(rename = "entered")]
     pub states_entered: u32,
-    /// Which of the state's slots.
+    /// The slot of that state.
     pub slot: u32,
-    /// Counts the children of this slot, from 1: one that failed is followed by another when an operator asks for a retry.
+    /// Counts the children of this slot, from 1: after a failure, a retry by an operator starts another child.
     pub attempt: u32,
 }
 
 impl Parent {
-    /// The slot of `call`, about to start its child number `attempt`.
+    /// Returns the slot of `call`, for its child number `attempt`.
     pub(crate) fn for_slot(call: &Call, attempt: u32) -> Self {
         let (execution, state) = (call.execution, call.state.clone());
         Self { execution, state, states_entered: call.states_entered, slot: call.slot, attempt }
     }
 
-    /// Names the child: a slot starts one at a time, however often it is asked to.
+    /// Returns the key of the link. A slot starts one child at a time, even if the start is repeated.
     pub(crate) fn key(&self) -> Key {
         let id = CompositeKey::of(&[
             &self.execution,
@@ -49,7 +49,7 @@ impl Parent {
         Key::new(collection::CHILDREN, id)
     }
 
-    /// What the names of all children of the slot of `call` begin with.
+    /// Returns the common prefix of the links of all children of the slot of `call`.
     pub(crate) fn prefix(call: &Call) -> String {
         CompositeKey::of(&[
             &call.execution,
@@ -60,20 +60,20 @@ impl Parent {
         .into()
     }
 
-    /// Rewritten whenever an execution starts a child, so that a list of its children can be relied on.
+    /// Returns a key that is written whenever an execution starts a child. It guards reads of the list of children.
     pub(crate) fn head(parent: ExecutionId) -> Key {
         Key::new(collection::CHILDREN, parent.to_string())
     }
 }
 
-/// The link between an execution and one that it started.
+/// The link between an execution and its child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Child {
     /// The child.
     pub execution: ExecutionId,
-    /// What it runs.
+    /// The workflow of the child.
     pub workflow: String,
-    /// What it is about.
+    /// The subject of the child.
     pub subject: String,
     /// The slot that started it.
     pub parent: Parent,
@@ -85,7 +85,7 @@ pub struct Child {
     /// The task of the parent that waits for its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) waiter: Option<TaskId>,
-    /// Its slot has failed for the way it ended.
+    /// True if the outcome of the child has failed its slot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) failed: bool,
 }
@@ -96,7 +96,7 @@ impl Child {
     }
 }
 
-/// How a child ended, as its parent learns it.
+/// The end of a child, as its parent receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildEnd<T> {
     /// The child.
@@ -105,20 +105,21 @@ pub struct ChildEnd<T> {
     pub outcome: Outcome,
     /// Where it ended, by the state's name.
     pub state: String,
-    /// What it had learnt by then: its data, or what [`Children::map_result`](crate::Children::map_result) takes of them.
+    /// The data of the child at its end, or the part that [`Children::map_result`](crate::Children::map_result)
+    /// selects.
     pub data: T,
 }
 
-/// Whose child an execution is, and on whose authority it may pass its point of no return.
+/// The parent of an execution, and the authority that it passes to the child.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentLink {
     pub(crate) parent: Parent,
-    /// What authorised the parent, and which plan of it: given to children that go by it.
+    /// The parent's authorised plan and its authoriser, for children that use the authority of the parent.
     pub(crate) authority: Option<(PlanDigest, Authoriser)>,
 }
 
 impl ParentLink {
-    /// What a child with the plan of `digest` may rest on.
+    /// Returns the authorisation for a child with the plan of `digest`.
     pub(crate) fn authorisation(&self, digest: PlanDigest) -> Option<Authorisation> {
         let (plan, by) = self.authority.clone()?;
         let by = Authoriser::Parent { execution: self.parent.execution, plan, by: Box::new(by) };
@@ -126,34 +127,34 @@ impl ParentLink {
     }
 }
 
-/// A finished execution, as its parent looks at it.
+/// A finished child, as its parent sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct FinishedChild {
     pub(crate) outcome: Outcome,
     pub(crate) cause: Option<ActionError>,
-    /// Something of it stands, and cannot be taken back by cancelling it.
+    /// True if effects of the child remain that a cancel does not undo.
     pub(crate) leaves_effects: bool,
     pub(crate) data: Value,
 }
 
-/// A child to be started, with its types forgotten.
+/// A child to be started, with its types erased.
 pub(crate) trait ErasedChild: Debug + Send + Sync {
     fn workflow(&self) -> &'static str;
     fn schema(&self) -> u32;
-    /// It goes by the authority of its parent.
+    /// Returns true if the child uses the authority of its parent.
     fn uses_parent_authority(&self) -> bool;
     fn data(&self) -> Value;
     fn plan(&self) -> Plan;
-    /// What becomes of the slot when the child has ended.
+    /// Returns the result of the slot for a child that has ended.
     fn slot_result(&self, id: ExecutionId, state: &str, ended: FinishedChild) -> Result<Value, ActionError>;
 }
 
-/// What the undo of a child that was started answers.
+/// Returns the output of the undo of a started child.
 pub(crate) fn cancel_result(child: &Child, ended: &FinishedChild) -> Value {
     json!({ "child": child.execution, "outcome": ended.outcome, "kept": ended.leaves_effects })
 }
 
-/// Whether the undo answered that its child could not be taken back.
+/// Returns true if the output of the undo says that effects of the child remain.
 pub(crate) fn is_kept_after_cancel(answer: &Value) -> bool {
     answer.get("kept").and_then(Value::as_bool).unwrap_or_default()
 }

@@ -6,10 +6,10 @@ use super::step::Authority;
 use crate::{Flaw, model::erased_workflow::ErasedWorkflow};
 use std::sync::Arc;
 
-/// A workflow that another one starts, with its type forgotten.
+/// A child workflow, with its type erased.
 pub(crate) struct ChildType<P> {
     pub(crate) workflow: &'static str,
-    /// The weakest authority on which it may be started; those named have been asked before.
+    /// Returns the weakest authority that allows its start. The argument lists the workflows already visited.
     pub(crate) needs: fn(&mut Vec<&'static str>) -> Authority,
     pub(crate) check: fn() -> Vec<Flaw>,
     pub(crate) machine: fn() -> Arc<dyn ErasedWorkflow<P>>,
@@ -17,12 +17,12 @@ pub(crate) struct ChildType<P> {
 }
 
 impl<P> ChildType<P> {
-    /// What a step that starts it does, as diagrams say it.
+    /// Returns the label of a step that starts it, for diagrams.
     pub(crate) fn title(&self) -> String {
         format!("start {}", self.workflow)
     }
 
-    /// The weakest authority on which it may be started.
+    /// Returns the weakest authority that allows its start.
     pub(crate) fn authority(&self) -> Authority {
         (self.needs)(&mut Vec::new())
     }

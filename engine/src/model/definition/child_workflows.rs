@@ -6,7 +6,7 @@ use super::child_type::ChildType;
 use crate::{Step, Workflow};
 use strum::VariantArray as _;
 
-/// The workflows that `W` starts, each once.
+/// Returns the workflows that `W` starts, each once.
 pub(crate) fn children_of<W: Workflow>() -> Vec<ChildType<W::Platform>> {
     let mut found: Vec<ChildType<W::Platform>> = Vec::new();
     for example in W::examples() {
@@ -20,7 +20,7 @@ pub(crate) fn children_of<W: Workflow>() -> Vec<ChildType<W::Platform>> {
     found
 }
 
-/// The workflows that `W` starts, those that they start, and so on, each once.
+/// Returns the workflows that `W` starts, directly or through its children, each once.
 pub(crate) fn descendants_of<W: Workflow>() -> Vec<ChildType<W::Platform>> {
     let mut found = children_of::<W>();
     let mut next = 0;

@@ -10,22 +10,22 @@ pub struct Diagram {
     pub workflow: String,
     /// Its schema.
     pub schema: u32,
-    /// Where it begins.
+    /// The initial state.
     pub initial: String,
     /// Its states.
     pub states: Vec<DiagramState>,
-    /// The ways between them, ends included.
+    /// The edges, including those to an end.
     pub edges: Vec<DiagramEdge>,
 }
 
-/// One way of a [`Diagram`].
+/// One edge of a [`Diagram`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiagramEdge {
     /// The state it leaves.
     pub from: String,
-    /// What makes it be taken, as [`Edge::label`](crate::Edge::label).
+    /// The label, as in [`Edge::label`](crate::Edge::label).
     pub label: String,
-    /// The same for people, with actions, roles and limits.
+    /// The label for people, with actions, roles and limits.
     pub text: String,
     /// The state it leads to, or `[*]` at an end.
     pub to: String,
@@ -38,16 +38,16 @@ pub struct DiagramState {
     pub name: String,
     /// `act`, `approval`, `wait`, `choose` or `end`.
     pub kind: &'static str,
-    /// What it does.
+    /// The names of its actions.
     pub actions: Vec<String>,
-    /// How that is undone.
+    /// The names of their undos.
     pub undos: Vec<String>,
-    /// Nothing after it can be undone.
+    /// True if nothing from here on can be undone.
     pub forward_only: bool,
 }
 
 impl Diagram {
-    /// The picture as Mermaid's `stateDiagram-v2`; `current` is drawn filled.
+    /// Renders the diagram as a Mermaid `stateDiagram-v2`. The state `current` is filled.
     #[must_use]
     pub fn mermaid(&self, current: Option<&str>) -> String {
         let mut out = format!("stateDiagram-v2\n    [*] --> {}\n", self.initial);

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{any::TypeId, fmt::Debug, sync::Arc};
 
-/// An [`Action`] with its types forgotten.
+/// An [`Action`] with its types erased.
 pub(crate) trait DynAction<P>: Debug + Send + Sync {
     fn run<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Value, ActionError>>;
     fn probe<'a>(&'a self, on: &'a P, call: &'a Call) -> BoxFuture<'a, Result<Probe<Value>, ActionError>>;
@@ -39,7 +39,7 @@ impl<A: Action> DynAction<A::Platform> for A {
     }
 }
 
-/// A [`LedgerAction`] with its types forgotten.
+/// A [`LedgerAction`] with its types erased.
 pub(crate) trait DynLedgerAction: Debug + Send + Sync {
     fn decide(&self, view: &mut View, call: &Call) -> Result<Value, Undecided>;
 }
@@ -67,7 +67,7 @@ pub struct ErasedAction<P> {
     pub(crate) result: ResultSource,
     /// [`Action::PROTECTS`] or [`LedgerAction::PROTECTS`].
     pub(crate) protects: bool,
-    /// What it is limited by, beside its tenant and its name.
+    /// Limit keys in addition to its tenant and its name.
     pub(crate) keys: Vec<String>,
     pub(crate) kind: ErasedActionKind<P>,
 }
@@ -99,7 +99,7 @@ impl<P> Clone for ErasedAction<P> {
 }
 
 impl<P> ErasedAction<P> {
-    /// The cluster that it depends on, by its keys; empty for what depends on none.
+    /// Returns the cluster among its keys, or an empty string.
     pub(crate) fn cluster(&self) -> &str {
         self.keys.iter().find_map(|key| key.strip_prefix("cluster/")).unwrap_or_default()
     }
@@ -123,7 +123,7 @@ pub struct LedgerMarker;
 
 /// Either kind of action, so that `act(..)` and `.undo(..)` take both.
 pub trait StepAction<Kind>: Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// What it learns.
+    /// Its result.
     type Output: Serialize + DeserializeOwned + 'static;
 }
 
@@ -135,9 +135,9 @@ impl<A: LedgerAction> StepAction<LedgerMarker> for A {
     type Output = A::Output;
 }
 
-/// An action that can be done to a platform `P`.
+/// An action that runs on a platform `P`.
 pub trait IntoErasedAction<P, Kind>: StepAction<Kind> {
-    /// Forgets the action's type.
+    /// Erases the action's type.
     fn into_erased(self) -> ErasedAction<P>;
 }
 

@@ -1,43 +1,45 @@
-//! What the static check finds wrong with a workflow.
+//! The flaws that the static check finds in a workflow.
 
 use std::fmt;
 
-/// What is wrong with which state.
+/// A flaw of a workflow, with the state or action that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// No way leads there.
+    /// No edge leads to the state.
     Unreachable(String),
-    /// No end can be reached from there.
+    /// No end can be reached from the state.
     DeadEnd(String),
-    /// It waits, and does not say until when at the latest.
+    /// A wait has no deadline.
     NoDeadline(String),
-    /// An approval that nobody has to give.
+    /// An approval has no seats.
     NoSeats(String),
-    /// It pushes a compensation although the point of no return lies behind.
+    /// A step after the pivot has an undo.
     UndoAfterPivot(String),
-    /// It is past the point of no return on a path on which nobody authorised the plan.
+    /// The pivot can be reached on a path without an authorisation.
     Unauthorised(String),
-    /// It destroys data on a path where only a waiver, and no person, authorised it.
+    /// A destruction can be reached on a path with only a waiver, without an approval.
     DestroysWithoutPeople(String),
-    /// A step that protects something has a way out that leads on without the protection.
+    /// A step with a protecting action has an edge that continues without the protection.
     LeavesUnprotected(String),
-    /// Two states, or the same state in two examples, disagree about what the state does.
+    /// The kind of the state's step differs between examples.
     Inconsistent(String),
     /// Two action types, or an action and a child workflow, share this name; or the engine reserves it.
     AmbiguousAction(String),
-    /// The workflow shows no example, so nothing can be checked.
+    /// The workflow has no examples, so nothing can be checked.
     NoExamples,
 }
 
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(s) => write!(f, "{s}: no way leads to this state; remove it, or lead to it"),
-            Self::DeadEnd(s) => write!(f, "{s}: no end can be reached from here; add a way out"),
-            Self::NoDeadline(s) => write!(f, "{s}: a wait without a deadline; say .within(..)"),
+            Self::Unreachable(s) => {
+                write!(f, "{s}: no edge leads to this state; remove it or add an edge to it")
+            }
+            Self::DeadEnd(s) => write!(f, "{s}: no end can be reached from here; add an edge towards an end"),
+            Self::NoDeadline(s) => write!(f, "{s}: a wait without a deadline; add .within(..)"),
             Self::NoSeats(s) => write!(f, "{s}: an approval without seats; name who must agree"),
             Self::UndoAfterPivot(s) => {
-                write!(f, "{s}: an undo after the point of no return would never run; say .forward_only()")
+                write!(f, "{s}: an undo after the point of no return never runs; use .forward_only()")
             }
             Self::Unauthorised(s) => {
                 write!(
@@ -48,22 +50,22 @@ impl fmt::Display for Flaw {
             Self::DestroysWithoutPeople(s) => {
                 write!(
                     f,
-                    "{s}: destroys data, and can be reached on a waiver alone; lead through an approval"
+                    "{s}: destroys data, and can be reached with only a waiver; add an approval before it"
                 )
             }
             Self::LeavesUnprotected(s) => {
                 write!(
                     f,
-                    "{s}: an action with PROTECTS, and a way past its failure; remove .on_failure(..), .or_else(..) and .optional()"
+                    "{s}: an action with PROTECTS, and an edge past its failure; remove .on_failure(..), .or_else(..) and .optional()"
                 )
             }
             Self::Inconsistent(s) => {
-                write!(f, "{s}: what kind of step it is depends on the data; use two states")
+                write!(f, "{s}: the kind of its step depends on the data; use two states")
             }
             Self::AmbiguousAction(action) => {
                 write!(
                     f,
-                    "{action}: more than one action type has this NAME, or the engine uses it; give each its own"
+                    "{action}: more than one action type has this NAME, or the engine uses it; give each a unique name"
                 )
             }
             Self::NoExamples => write!(f, "examples() is empty; show values that reach every action"),

@@ -1,4 +1,4 @@
-//! The states of a workflow as a graph: every step of every state, as each example shows it. Pure.
+//! The states of a workflow as a graph: every step of every state, for each example. Pure.
 //!
 //! Used by the static check, the diagram, and the core before a break-glass vote.
 
@@ -15,7 +15,7 @@ pub(crate) enum StepKind {
     End,
 }
 
-/// Every step of every state, as each example shows it.
+/// Every step of every state, for each example.
 pub(crate) struct StateGraph<W: Workflow> {
     pub(crate) states: Vec<(W::State, Vec<Step<W>>)>,
 }
@@ -64,7 +64,7 @@ impl<W: Workflow> StateGraph<W> {
     }
 }
 
-/// The first state that destroys data on the way from `from`, up to the next approval, as `data` stands.
+/// Returns the first state after `from` that destroys data, up to the next approval, for the current `data`.
 pub(crate) fn destruction_after<W: Workflow>(data: &W, from: W::State) -> Option<String> {
     let graph = StateGraph::<W>::from_examples(std::slice::from_ref(data));
     let mut seen = vec![from];

@@ -1,4 +1,4 @@
-//! What authors define: workflows, steps, actions, and what can be derived from them without running them.
+//! Definitions of workflows, steps and actions, and the facts that follow from them without an execution.
 //!
 //! Used by the builders, the check, the diagram and the core. Invariant: a step is a pure function of the data and the
 //! state.

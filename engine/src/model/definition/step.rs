@@ -1,4 +1,4 @@
-//! What a state does: act, ask people, wait, choose, or end.
+//! Steps: act, approval, wait, choose, end.
 //!
 //! Built by [`act`](crate::act), [`approval`](crate::approval), [`wait`](crate::wait), [`when`](crate::when) and
 //! [`end`](crate::end) in `authoring`; read by the core, the check and the diagram.
@@ -8,9 +8,9 @@ use crate::{ActionError, ErasedAction, Outcome, Procedure, RetryPolicy, Rule, Se
 use serde_json::Value;
 use std::time::Duration;
 
-/// What is done in one state.
+/// The step of one state.
 pub enum Step<W: Workflow> {
-    /// Actions, one or many.
+    /// One or more actions.
     Act(Act<W>),
     /// A decision by people.
     Approval(Approval<W::State>),
@@ -18,25 +18,25 @@ pub enum Step<W: Workflow> {
     Wait(Wait<W::State>),
     /// A decision by the data.
     Choose(Choose<W::State>),
-    /// Nothing more. Any outcome but [`Outcome::Completed`] first unwinds the trail.
+    /// The end. Any outcome except [`Outcome::Completed`] first undoes the trail.
     End(Outcome),
 }
 
-/// How a step stands to being taken back.
+/// The ways in which a step can be undone or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commitment {
-    /// Its compensations lie on the trail.
+    /// The trail has its compensations.
     Undone,
-    /// It leaves nothing to undo.
+    /// It needs no undo.
     NothingToUndo,
-    /// It cannot be undone: the pivot, or past it.
+    /// It cannot be undone: the pivot or a later step.
     ForwardOnly {
-        /// It destroys data: only people can authorise it, no waiver.
+        /// True if it destroys data: only an approval can authorise it, not a waiver.
         destroys: bool,
     },
 }
 
-/// Actions that run side by side, and what follows.
+/// Actions that run concurrently, and the states that follow.
 pub struct Act<W: Workflow> {
     pub(crate) branches: Vec<Branch<W>>,
     pub(crate) commitment: Commitment,
@@ -45,24 +45,24 @@ pub struct Act<W: Workflow> {
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) within: Duration,
     pub(crate) at_once: usize,
-    /// What every slot is limited by, beside what its action names.
+    /// Limit keys of every slot, in addition to those of its action.
     pub(crate) keys: Vec<String>,
     pub(crate) while_pending: WhilePending,
     pub(crate) next: W::State,
     pub(crate) on_failure: Vec<(&'static str, W::State)>,
     pub(crate) or_else: Option<W::State>,
-    /// An operator may leave the step out.
+    /// True if an operator may skip the step.
     pub(crate) optional: bool,
-    /// Where leaving it out leads, if not to where success leads.
+    /// The state after a skip, if it differs from the state after success.
     pub(crate) skip_to: Option<W::State>,
-    /// The workflow that each slot starts, if that is what the step does.
+    /// The workflow that each slot starts, in a step of children.
     pub(crate) child_type: Option<ChildType<W::Platform>>,
 }
 
 pub(crate) type Recorder<W> = Box<dyn Fn(&mut W, Value) -> Result<(), ActionError> + Send + Sync>;
 pub(crate) type Decoder<P> = fn(&Value) -> Result<ErasedAction<P>, serde_json::Error>;
 
-/// One slot of a step: an action, how it is undone, and where its result goes.
+/// One slot of a step: an action, its undo, and the recorder of its result.
 pub struct Branch<W: Workflow> {
     pub(crate) action: ErasedAction<W::Platform>,
     pub(crate) undo: Option<Undo<W::Platform>>,
@@ -74,7 +74,7 @@ pub(crate) struct Undo<P> {
     pub(crate) decode: Decoder<P>,
 }
 
-/// A question to people.
+/// An approval by people.
 pub struct Approval<S> {
     pub(crate) seats: Vec<Seat>,
     pub(crate) within: Option<Duration>,
@@ -84,19 +84,19 @@ pub struct Approval<S> {
     pub(crate) expired: S,
 }
 
-/// A wait: for time to pass, or for a signal.
+/// A wait for a span of time or for a signal.
 pub struct Wait<S> {
     pub(crate) signal: Option<&'static str>,
-    /// Whether a signal that came before the state was entered counts.
+    /// True if a signal that arrived before the state counts.
     pub(crate) earlier: bool,
     pub(crate) within: Option<Duration>,
-    /// Where the signal leads.
+    /// The state after the signal.
     pub(crate) then: S,
-    /// Where the deadline leads; the same as `then` in a plain wait.
+    /// The state after the deadline; equal to `then` in a plain wait.
     pub(crate) expired: S,
 }
 
-/// Ways out of a state, of which the data picks one.
+/// Edges out of a state, of which the data selects one.
 pub struct Choose<S> {
     pub(crate) options: Vec<Choice<S>>,
     pub(crate) chosen: usize,
@@ -108,10 +108,10 @@ pub(crate) struct Choice<S> {
     pub(crate) waiver: Option<Rule>,
 }
 
-/// An [`Edge`] with what the check and the diagram must know of it.
+/// An [`Edge`] with the facts that the check and the diagram need.
 pub(crate) struct Exit<S> {
     pub(crate) label: String,
-    /// The label as people read it, with what the data adds.
+    /// The label for people, with details from the data.
     pub(crate) text: String,
     pub(crate) to: S,
     pub(crate) authorises: Authority,
@@ -141,15 +141,15 @@ impl<S> Exit<S> {
 
 /// The label of a step's success.
 pub(crate) const DONE: &str = "done";
-/// The label of the way past a step that an operator has left out.
+/// The label of the edge past a skipped step.
 pub(crate) const SKIPPED: &str = "skipped";
-/// The label of an approval's way to itself, with other people asked.
+/// The label of an approval's edge to itself after an escalation.
 pub(crate) const ESCALATED: &str = "escalated";
-/// The label of an approval's way to itself, with a later deadline.
+/// The label of an approval's edge to itself after an extension.
 pub(crate) const EXTENDED: &str = "extended";
 
 impl<W: Workflow> Step<W> {
-    /// Every way out of this step, that of the state `here`, whatever the data picks.
+    /// Returns every edge out of this step, which belongs to the state `here`, for any data.
     pub(crate) fn exits(&self, here: W::State) -> Vec<Exit<W::State>> {
         match self {
             Self::Act(act) => act.exits(),
@@ -160,7 +160,7 @@ impl<W: Workflow> Step<W> {
         }
     }
 
-    /// As [`Act::authority_needed`], of a step that acts.
+    /// Returns [`Act::authority_needed`] for a step that acts.
     pub(crate) fn authority_needed(&self) -> Option<(bool, bool)> {
         match self {
             Self::Act(act) => Some(act.authority_needed()),
@@ -177,7 +177,7 @@ impl<S: Copy> Choice<S> {
 }
 
 impl<W: Workflow> Act<W> {
-    /// Whether the step needs an authorisation of the plan, and whether a waiver is not enough.
+    /// Returns whether the step needs an authorisation of the plan, and whether a waiver is not enough.
     pub(crate) fn authority_needed(&self) -> (bool, bool) {
         let child_type = self.child_type.as_ref().map_or(Authority::None, ChildType::authority);
         let own = match self.commitment {
@@ -194,13 +194,13 @@ impl<W: Workflow> Act<W> {
         self.branches.iter().any(|branch| branch.action.protects)
     }
 
-    /// Returns true if the step has a protecting action and a way past its failure.
+    /// Returns true if the step has a protecting action and an edge past its failure.
     pub(crate) fn leaves_unprotected(&self) -> bool {
         let past_failure = !self.on_failure.is_empty() || self.or_else.is_some() || self.optional;
         self.protects() && past_failure
     }
 
-    /// The names of the actions, each once, in order.
+    /// Returns the names of the actions, each once, in order.
     fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Vec::new();
         for branch in &self.branches {
@@ -237,7 +237,7 @@ impl<S: Copy> Approval<S> {
         }
     }
 
-    /// Some of those who are asked in turn are nobody.
+    /// Returns true if the approval or one of its escalations has no seats.
     pub(crate) fn asks_nobody(&self) -> bool {
         let later = self.procedure.escalate.iter().map(|next| &next.seats);
         std::iter::once(&self.seats).chain(later).any(|seats| seats.iter().all(|seat| seat.count == 0))
@@ -288,7 +288,7 @@ impl<S: Copy> Wait<S> {
     }
 }
 
-/// A duration in the largest unit that divides it: `5 d`, `90 s`.
+/// Formats a duration in the largest unit that divides it: `5 d`, `90 s`.
 pub(crate) fn span(duration: Option<Duration>) -> String {
     let Some(duration) = duration else { return "an unstated time".into() };
     let seconds = duration.as_secs();
@@ -300,5 +300,5 @@ pub(crate) fn span(duration: Option<Duration>) -> String {
     format!("{seconds} s")
 }
 
-/// The label of the way back to an approval whose plan has changed since.
+/// The label of the edge back to an approval after the plan has changed.
 pub(crate) const PLAN_CHANGED: &str = "plan has changed";

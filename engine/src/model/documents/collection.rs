@@ -1,4 +1,4 @@
-//! The collections that the engine keeps beside its records.
+//! The collections of the engine's documents.
 
 pub(crate) const OPEN: &str = "approvals";
 pub(crate) const CLOSED: &str = "approvals-closed";

@@ -1,8 +1,7 @@
-//! Documents as values, kept so that the large ones are not parsed again for every decision.
+//! A cache of parsed documents, so that large ones are not parsed again for every decision.
 //!
-//! A document's version is never given twice by one store, so what was parsed of a version stays true. What is about to
-//! be written is kept beside its bytes, and stands for a document only if that has the very same: whether it was
-//! committed, and by whom, is no matter.
+//! A store never assigns a version twice, so the parsed value of a version stays valid. Values of pending writes are
+//! stored with their bytes, and are used for a document only if its bytes are equal.
 
 use std::{
     any::Any,
@@ -12,16 +11,16 @@ use std::{
 };
 use store::{Document, Key, Sequence};
 
-/// Smaller documents are parsed as fast as they are looked up, in bytes.
+/// Smaller documents, in bytes, are parsed as fast as they are looked up.
 const MIN_DOCUMENT_SIZE: usize = 1 << 10;
-/// When so many are kept, all are forgotten: the heads that matter come back with the next decision.
+/// The most values cached by version. At this size the cache is cleared.
 const MAX_READ: usize = 256;
-/// The same of what is about to be written, whose bytes are kept too.
+/// The most values cached by pending write, with their bytes.
 const MAX_WRITTEN: usize = 32;
 
 type Value = Arc<dyn Any + Send + Sync>;
 
-/// What was parsed lately, by document. Belongs to one store.
+/// The values parsed lately, by document. Belongs to one store.
 #[derive(Clone, Default)]
 pub(crate) struct DocumentCache(Arc<Mutex<CachedValues>>);
 
@@ -32,7 +31,7 @@ struct CachedValues {
 }
 
 impl DocumentCache {
-    /// The value of a document, if this very version of it was parsed as a `T`.
+    /// Returns the cached value of this version of a document, if it was parsed as a `T`.
     pub(crate) fn get<T: Send + Sync + 'static>(&self, document: &Document) -> Option<Arc<T>> {
         if document.body.len() < MIN_DOCUMENT_SIZE {
             return None;
@@ -56,7 +55,7 @@ impl DocumentCache {
         value.downcast::<T>().ok()
     }
 
-    /// Keeps the value of a document.
+    /// Caches the value of a document.
     pub(crate) fn insert<T: Send + Sync + 'static>(&self, document: &Document, value: &Arc<T>) {
         if document.body.len() < MIN_DOCUMENT_SIZE {
             return;
@@ -65,7 +64,7 @@ impl DocumentCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(document, value);
     }
 
-    /// Keeps the value that `body` was made of, which may come to be the document `key`.
+    /// Caches the value that was encoded as `body`, which may be committed as the document `key`.
     pub(crate) fn keep_written<T: Send + Sync + 'static>(&self, key: &Key, body: &[u8], value: &Arc<T>) {
         if body.len() < MIN_DOCUMENT_SIZE {
             return;
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_version_is_another_document() {
+    fn another_version_is_not_cached() {
         let parsed = DocumentCache::default();
         let body = vec![b' '; MIN_DOCUMENT_SIZE];
         let document = |version| Document {
@@ -111,11 +110,11 @@ mod tests {
 
         assert_eq!(parsed.get::<String>(&document(1)).as_deref().map(String::as_str), Some("one"));
         assert_eq!(parsed.get::<String>(&document(2)), None);
-        assert_eq!(parsed.get::<u64>(&document(1)), None, "as another kind it is parsed anew");
+        assert_eq!(parsed.get::<u64>(&document(1)), None, "another type is parsed again");
     }
 
     #[test]
-    fn what_was_to_be_written_stands_for_a_document_with_the_same_bytes_alone() {
+    fn a_pending_write_is_used_only_for_a_document_with_equal_bytes() {
         let parsed = DocumentCache::default();
         let key = Key::new("things", "a");
         let document = |version, byte| Document {
@@ -125,8 +124,12 @@ mod tests {
         };
         parsed.keep_written(&key, &document(0, b'a').body, &Arc::new("mine".to_owned()));
 
-        assert_eq!(parsed.get::<String>(&document(7, b'b')), None, "somebody else wrote something else");
+        assert_eq!(parsed.get::<String>(&document(7, b'b')), None, "another writer wrote other bytes");
         assert_eq!(parsed.get::<String>(&document(8, b'a')).as_deref().map(String::as_str), Some("mine"));
-        assert_eq!(parsed.get::<String>(&document(9, b'a')), None, "from then on it goes by the version");
+        assert_eq!(
+            parsed.get::<String>(&document(9, b'a')),
+            None,
+            "after the first use, the version decides"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! Documents as a decision sees them, and the documents that the engine itself writes.
+//! Documents as a decision reads them, and the documents that the engine writes.
 //!
-//! Used by ledger actions and by the shell. Invariant: a view knows no store; it names the documents that it lacks.
+//! Used by ledger actions and by the worker. Invariant: a view has no access to the store; it reports the documents
+//! that it lacks.
 
 pub(crate) mod collection;
 pub(crate) mod document_cache;

@@ -6,22 +6,22 @@ use crate::{Entity, model::documents::collection};
 use serde::{Deserialize, Serialize};
 use store::{Key, Put, Record, Timestamp};
 
-/// Something to be told, written by the commit that it tells of, so once and never without it.
+/// A notification, written by the commit of the event that it describes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
-    /// Follows from what it tells of, so that telling twice is telling once.
+    /// Derived from the event, so that a repeated notification replaces the first.
     pub id: String,
-    /// What happened, such as `approval.opened` or `execution.parked`; `docs/notifications.md` lists them all.
+    /// The kind of event, such as `approval.opened` or `execution.parked`; `docs/notifications.md` lists them all.
     pub kind: String,
-    /// Of an execution that is parked its reason, of an approval the state that asks.
+    /// The reason of a parked execution, or the state of an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it is about: the id of the approval or the execution, or another name.
+    /// The subject: the id of the approval or the execution, or another name.
     pub about: String,
-    /// Whose it is; empty for what is nobody's.
+    /// The tenant; empty for the platform.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tenant: String,
-    /// The roles and groups that should know.
+    /// The roles and groups to notify.
     pub to: Vec<String>,
     /// One or two sentences.
     pub text: String,
@@ -39,7 +39,7 @@ impl Entity for Notification {
 }
 
 impl Notification {
-    /// It as a document.
+    /// Encodes it as a document.
     pub(crate) fn to_put(&self) -> Put {
         let body = serde_json::to_vec(self).unwrap_or_default();
         Put { key: Key::new(collection::NOTIFICATIONS, &self.id), body: Some(body) }
@@ -59,5 +59,5 @@ impl Notification {
     }
 }
 
-/// Who looks after executions.
+/// The role that receives notifications about executions.
 pub(crate) const OPERATORS: &str = "platform_ops";

@@ -1,8 +1,8 @@
-//! What a ledger action sees: documents, each remembered with its version.
+//! The documents that a ledger action reads, each with its version.
 //!
-//! A view holds what has been fetched so far. Asked for a document it lacks, it says so ([`Undecided::Needs`]), the
-//! shell fetches it and decides again from the start; so `decide` stays pure and knows no store. Every key read,
-//! present or absent, becomes a condition of the commit.
+//! A view holds the documents fetched so far. For a missing document it returns [`Undecided::Needs`]; the worker
+//! fetches it and decides again from the start. So `decide` stays pure and has no access to the store. Every key
+//! read, present or absent, becomes a condition of the commit.
 
 use super::document_cache::DocumentCache;
 use crate::ActionError;
@@ -14,21 +14,23 @@ use std::{
 };
 use store::{Document, Key, Put, Read, Task, Timestamp};
 
-/// How long documents of a kind are kept. Whoever removes them leaves those of a tenant under a legal hold, and those that are in use.
+/// How long documents of a kind are retained. Their removal skips documents in use and those of a tenant under a
+/// legal hold.
 #[derive(Debug)]
 pub enum Retention<T> {
-    /// As long as the tenant, node, user or the like that it describes: there are only as many as things that they describe.
+    /// As long as the object that it describes, such as a tenant, a node or a user. The number of these objects bounds the number of documents.
     WithSubject,
-    /// For ever: it is evidence.
+    /// Forever, because it is evidence.
     Forever,
-    /// Until this moment; `None` while that is not known.
+    /// Until this moment; `None` while the moment is unknown.
     Until(fn(&T) -> Option<Timestamp>),
-    /// The same. It only saves work or opens a door, so one that cannot be read is removed too.
+    /// Until this moment. Unreadable documents are removed too, because nothing depends on them except speed or
+    /// access.
     Scratch(fn(&T) -> Option<Timestamp>),
 }
 
 impl<T> Retention<T> {
-    /// Returns true if a document is kept no longer at `now`.
+    /// Returns true if the retention of a document is over at `now`.
     #[must_use]
     pub fn is_over(&self, of: &T, now: Timestamp) -> bool {
         match self {
@@ -37,7 +39,7 @@ impl<T> Retention<T> {
         }
     }
 
-    /// Returns true if documents of the kind are removed by age at all.
+    /// Returns true if documents of the kind are removed by age.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         match self {
@@ -49,24 +51,24 @@ impl<T> Retention<T> {
 
 /// A kind of document.
 pub trait Entity: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// Where its documents lie.
+    /// The collection of its documents.
     const COLLECTION: &'static str;
-    /// How long its documents are kept.
+    /// How long its documents are retained.
     const RETENTION: Retention<Self>;
-    /// Whether most decisions that read such a document also write it. Decisions on it then queue in the order of arrival, and several
-    /// are committed together, instead of one and the others again.
+    /// True if most decisions that read such a document also write it. Those decisions then queue in order of arrival
+    /// and are committed together, instead of conflicting with each other.
     const QUEUED: bool = false;
 
-    /// Names this one within the collection.
+    /// Returns the id within the collection.
     fn id(&self) -> String;
 }
 
-/// Why a decision was not reached.
+/// Why there is no decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undecided {
-    /// These documents must be fetched first; decide again when they have been.
+    /// These documents must be fetched before the next try.
     Needs(Vec<Key>),
-    /// The decision is no, or not now.
+    /// The decision failed, permanently or for now.
     Failed(ActionError),
 }
 
@@ -76,25 +78,25 @@ impl From<ActionError> for Undecided {
     }
 }
 
-/// What a decision writes in place of a document.
+/// A decision's write of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     /// The new body; `None` deletes the document.
     pub(crate) body: Option<Vec<u8>>,
-    /// The value that the body was made of, where it is shared.
+    /// The value that the body encodes, if it is shared.
     value: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// The writes of decisions, by document.
 pub(crate) type Writes = BTreeMap<Key, Written>;
 
-/// Documents as they stand, with the writes decided so far on top.
+/// Documents, with the writes of the decision applied to them.
 #[derive(Debug, Default)]
 pub struct View {
     now: Timestamp,
     fetched: BTreeMap<Key, Option<Document>>,
     reads: BTreeMap<Key, Option<store::Sequence>>,
-    /// What earlier decisions of the same commit write.
+    /// The writes of earlier decisions in the same commit.
     earlier: Writes,
     writes: Writes,
     tasks: Vec<Task>,
@@ -102,7 +104,7 @@ pub struct View {
     queue: OnceLock<Key>,
 }
 
-/// What a decision made of its view.
+/// The reads and writes of a decision.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) known: BTreeMap<Key, Option<Document>>,
@@ -113,13 +115,13 @@ pub(crate) struct Changes {
 }
 
 impl View {
-    /// A view at `now` of the documents `known`, absence included.
+    /// Creates a view at `now` of the documents `known`, which include absent ones.
     #[must_use]
     pub fn new(now: Timestamp, known: BTreeMap<Key, Option<Document>>) -> Self {
         Self { now, fetched: known, ..Self::default() }
     }
 
-    /// The same, with the values that were `cached` of this store before.
+    /// Creates a view that uses the parsed values of this store in `cached`.
     pub(crate) fn with_cache(
         now: Timestamp,
         known: BTreeMap<Key, Option<Document>>,
@@ -128,24 +130,24 @@ impl View {
         Self { parsed: cached.clone(), ..Self::new(now, known) }
     }
 
-    /// The same, on top of what `earlier` decisions of the same commit write.
+    /// Applies the writes of `earlier` decisions in the same commit.
     pub(crate) fn after(mut self, earlier: Writes) -> Self {
         self.earlier = earlier;
         self
     }
 
-    /// The documents that were fetched for it.
+    /// Returns the fetched documents.
     pub(crate) fn into_known(self) -> BTreeMap<Key, Option<Document>> {
         self.fetched
     }
 
-    /// Takes the view apart.
+    /// Returns the parts of the view.
     pub(crate) fn into_parts(self) -> Changes {
         let Self { fetched: known, earlier, reads, writes, tasks, .. } = self;
         Changes { known, earlier, reads, writes, tasks }
     }
 
-    /// The first document that was asked for whose decisions queue, if one was.
+    /// Returns the first requested document whose decisions queue.
     pub(crate) fn queue(&self) -> Option<&Key> {
         self.queue.get()
     }
@@ -166,24 +168,25 @@ impl View {
         std::mem::take(&mut self.tasks)
     }
 
-    /// The moment of the decision.
+    /// Returns the time of the decision.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The document `id`, or `None` if there is none.
+    /// Returns the document `id`, or `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Undecided::Needs`] when it has not been fetched; a permanent `ledger.unreadable` when it is not a `T`.
+    /// Returns [`Undecided::Needs`] if it has not been fetched, and a permanent `ledger.unreadable` if it is not a
+    /// `T`.
     pub fn get<T: Entity>(&mut self, id: &str) -> Result<Option<T>, Undecided> {
         Ok(self.get_shared(id)?.map(Arc::unwrap_or_clone))
     }
 
-    /// The same, not copied: for large documents that most decisions only read.
+    /// Returns the document without copying it: for large documents that most decisions only read.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// Same as [`View::get`].
     pub fn get_shared<T: Entity>(&mut self, id: &str) -> Result<Option<Arc<T>>, Undecided> {
         let key = Key::new(T::COLLECTION, id);
         let parse = |body: &[u8]| -> Result<Arc<T>, ActionError> {
@@ -209,35 +212,36 @@ impl View {
         Ok(Some(value))
     }
 
-    /// The document `id`, which a decision cannot do without.
+    /// Returns the document `id`, and fails if it does not exist.
     ///
     /// # Errors
-    /// As [`View::get`]; a permanent `ledger.missing` when there is none.
+    /// Same as [`View::get`], and a permanent `ledger.missing` if the document does not exist.
     pub fn require<T: Entity>(&mut self, id: &str) -> Result<T, Undecided> {
         let missing =
             || ActionError::permanent("ledger.missing", format!("there is no {}/{id}", T::COLLECTION));
         Ok(self.get(id)?.ok_or_else(missing)?)
     }
 
-    /// The version of the document `id`, which changes whenever it is written; `None` if there is no such document.
+    /// Returns the version of the document `id`, which changes with every write, or `None` if there is no such
+    /// document.
     ///
     /// # Errors
-    /// [`Undecided::Needs`] when it has not been fetched.
+    /// Returns [`Undecided::Needs`] if it has not been fetched.
     pub fn version<T: Entity>(&mut self, id: &str) -> Result<Option<store::Sequence>, Undecided> {
         let key = Key::new(T::COLLECTION, id);
         self.note_queue::<T>(&key);
         self.expect(&key)?;
         Ok(match self.earlier.get(&key) {
-            // A version that no caller can have read yet.
+            // The version is still unknown; no caller can have read it.
             Some(written) => written.body.is_some().then_some(store::Sequence(u64::MAX)),
             None => self.fetched.get(&key).and_then(Option::as_ref).map(|document| document.version),
         })
     }
 
-    /// Makes sure that all of these have been fetched, asking for all that have not at once.
+    /// Checks that all these documents have been fetched, and requests the missing ones together.
     ///
     /// # Errors
-    /// [`Undecided::Needs`] with every key that is not at hand.
+    /// Returns [`Undecided::Needs`] with every missing key.
     pub fn prefetch<T: Entity>(
         &self,
         ids: impl IntoIterator<Item = impl Into<String>>,
@@ -248,10 +252,11 @@ impl View {
         if missing.is_empty() { Ok(()) } else { Err(Undecided::Needs(missing)) }
     }
 
-    /// Writes a document, new or not.
+    /// Creates or replaces a document.
     ///
     /// # Errors
-    /// [`Undecided::Needs`]: a write is conditional on what it replaces, so that must have been fetched.
+    /// Returns [`Undecided::Needs`] if the document has not been fetched: a write is conditional on the version it
+    /// replaces.
     pub fn put<T: Entity>(&mut self, entity: &T) -> Result<(), Undecided> {
         let key = Key::new(T::COLLECTION, entity.id());
         self.note_queue::<T>(&key);
@@ -261,18 +266,18 @@ impl View {
         Ok(())
     }
 
-    /// The same of a large document that most decisions change: the next decision in this process is given this value again in place of
-    /// one that is parsed, so it must be what it is read as, which debug builds prove.
+    /// Writes a large document that most decisions change. The next decision in this process gets this value without
+    /// parsing it again, so it must equal its parsed form; debug builds check that.
     ///
     /// # Errors
-    /// As [`View::put`].
+    /// Same as [`View::put`].
     pub fn put_shared<T: Entity + PartialEq>(&mut self, entity: &Arc<T>) -> Result<(), Undecided> {
         self.put::<T>(entity)?;
         let key = Key::new(T::COLLECTION, entity.id());
         if let Some(Written { body: Some(body), value }) = self.writes.get_mut(&key) {
             debug_assert!(
                 serde_json::from_slice::<T>(body).is_ok_and(|read| read == **entity),
-                "{key} is read as it was"
+                "{key} is read back with the same value"
             );
             self.parsed.keep_written(&key, body, entity);
             let shared: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(entity);
@@ -284,7 +289,7 @@ impl View {
     /// Deletes a document, if there is one.
     ///
     /// # Errors
-    /// As [`View::put`].
+    /// Same as [`View::put`].
     pub fn delete<T: Entity>(&mut self, id: &str) -> Result<(), Undecided> {
         let key = Key::new(T::COLLECTION, id);
         self.note_queue::<T>(&key);
@@ -294,14 +299,14 @@ impl View {
         Ok(())
     }
 
-    /// Whether there is such a document; a write of it rests on that.
+    /// Returns true if the document exists. Makes its version a condition of the commit.
     fn expect(&mut self, key: &Key) -> Result<bool, Undecided> {
         let Some(found) = self.fetched.get(key) else { return Err(Undecided::Needs(vec![key.clone()])) };
         self.reads.insert(key.clone(), found.as_ref().map(|document| document.version));
         Ok(found.is_some())
     }
 
-    /// What the decision rests on, and what it writes.
+    /// Returns the conditions and the writes of the decision.
     #[must_use]
     pub fn into_changes(self) -> (Vec<Read>, Vec<Put>) {
         let reads = self.reads.into_iter().map(|(key, version)| Read { key, version }).collect();
@@ -309,7 +314,7 @@ impl View {
     }
 }
 
-/// The writes as parts of a commit.
+/// Converts the writes to parts of a commit.
 pub(crate) fn puts(writes: Writes) -> Vec<Put> {
     writes.into_iter().map(|(key, written)| Put { key, body: written.body }).collect()
 }

@@ -1,26 +1,26 @@
-//! What the worker has to do with a task that is due.
+//! The work of a due task.
 //!
 //! Returned by the core for a task that was just leased.
 
 use crate::{ActionError, ErasedAction, Event, WhilePending};
 use std::time::Duration;
 
-/// What the shell should do with a task that has fallen due.
+/// The work of a due task.
 #[derive(Debug)]
 pub(crate) enum Directive<P> {
-    /// Perform this.
+    /// Run this action.
     Run(Box<Work<P>>),
-    /// Deliver this failure without performing anything.
+    /// Deliver this failure without running anything.
     GiveUp(ActionError),
-    /// Deliver that a deadline or a promise has passed.
+    /// Deliver the event of a timer or an alarm.
     DeliverTimer(Event),
-    /// Not while the execution is paused.
+    /// Wait until the execution is resumed.
     AwaitResume,
-    /// The task is of no use any more.
+    /// Remove the task.
     Discard,
 }
 
-/// What is to be performed, and what is known of earlier attempts.
+/// The action to run, and the facts about earlier attempts.
 #[derive(Debug)]
 pub(crate) struct Work<P> {
     pub(crate) action: ErasedAction<P>,
@@ -31,9 +31,9 @@ pub(crate) struct Work<P> {
     pub(crate) undo: bool,
     pub(crate) undo_revision: u32,
     pub(crate) failed: u32,
-    /// An earlier attempt may have taken effect.
+    /// True if an earlier attempt may have taken effect.
     pub(crate) doubt: bool,
-    /// What an earlier attempt last said.
+    /// The last note of an earlier attempt.
     pub(crate) beat: Option<String>,
     pub(crate) limits: AttemptLimits,
 }
@@ -43,6 +43,6 @@ pub(crate) struct Work<P> {
 pub(crate) struct AttemptLimits {
     pub(crate) attempt: Duration,
     pub(crate) heartbeat: Option<Duration>,
-    /// What becomes of places at limited keys while the action is pending.
+    /// The handling of permits while the action is pending.
     pub(crate) while_pending: WhilePending,
 }

@@ -1,4 +1,4 @@
-//! What can happen to an execution, and what it asks for in return.
+//! The events of an execution, and the effects that follow from them.
 
 use crate::{ActionError, Call, PlanDigest, Probe, Repair, Vote};
 use serde::{Deserialize, Serialize};
@@ -6,30 +6,30 @@ use serde_json::Value;
 use std::time::Duration;
 use store::Timestamp;
 
-/// Names one slot of one visit to a state: carried by a task and brought back by its result, so that a result of a state
-/// that has been left is recognised.
+/// Names one slot of one visit to a state. A task carries it and its result returns it, so that results of a state
+/// that was left are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRef {
-    /// The execution's visit when the work was asked for.
+    /// The execution's visit when the work was scheduled.
     pub visit: u32,
     /// The slot, or [`TaskRef::TIMER`].
     pub slot: u32,
 }
 
 impl TaskRef {
-    /// The slot of a state's deadline.
+    /// The slot number of a state's deadline.
     pub const TIMER: u32 = u32::MAX;
 
-    /// The alarm of an execution's promise, whatever state it is in.
+    /// The alarm of the promised end, in any state.
     pub const ALARM: Self = Self { visit: 0, slot: u32::MAX - 1 };
 }
 
-/// Who gave a command, and why.
+/// The person who gave a command, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// The person's name.
     pub by: String,
-    /// In the person's words; may be empty where policy allows.
+    /// The reason in the person's words; may be empty if policy allows.
     pub reason: String,
 }
 
@@ -38,99 +38,99 @@ pub struct Attribution {
 pub struct TimetableAlarm {
     /// The execution's visit when it was set.
     pub visit: u32,
-    /// When it was to ring.
+    /// When it was due.
     pub due: Timestamp,
 }
 
-/// One thing that happened.
+/// An event of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Event {
-    /// The execution was asked for.
+    /// The execution was requested.
     Started,
     /// An attempt ended.
     Settled {
-        /// Which slot's.
+        /// The slot.
         ticket: TaskRef,
-        /// How.
+        /// Its result.
         result: Result<Value, ActionError>,
-        /// What was tried; `None` where nothing was begun.
+        /// The attempt; `None` if none was begun.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tried: Option<AttemptRecord>,
     },
-    /// A probe found out about an attempt whose outcome was unknown.
+    /// A probe answered for an attempt with an unknown outcome.
     Probed {
-        /// Which slot's.
+        /// The slot.
         ticket: TaskRef,
-        /// What it found.
+        /// The answer.
         answer: Probe<Value>,
     },
-    /// Work fell due while the execution was paused, and was held back.
+    /// A task became due while the execution was paused, and was held back.
     Held {
-        /// Which slot's.
+        /// The slot.
         ticket: TaskRef,
-        /// An earlier attempt may have taken effect.
+        /// True if an earlier attempt may have taken effect.
         doubt: bool,
     },
-    /// A person decided.
+    /// A person voted.
     Voted {
-        /// Who, what and why.
+        /// The vote.
         vote: Vote,
-        /// The plan that was read.
+        /// The plan that the voter saw.
         digest: PlanDigest,
     },
-    /// A person took their vote back, before anything was decided.
+    /// A person withdrew their vote before the decision.
     VoteWithdrawn(Attribution),
-    /// Those who are asked were reminded.
+    /// The approvers were reminded.
     Reminded(TimetableAlarm),
-    /// Others were asked instead, since nothing had been decided.
+    /// The approval was escalated to other seats.
     Escalated(TimetableAlarm),
-    /// The deadline of an approval was moved.
+    /// The deadline of an approval was extended.
     Extended(TimetableAlarm),
     /// The deadline of a visit passed.
     DeadlinePassed {
-        /// Which visit.
+        /// The visit.
         visit: u32,
     },
-    /// The moment passed by which the execution was promised to be over.
+    /// The promised end passed.
     Overdue,
-    /// The store has refused for good what followed from an event.
+    /// The store refused the commit of an event permanently.
     CommitRefused {
-        /// The task whose event that was.
+        /// The task of that event.
         ticket: TaskRef,
-        /// Why.
+        /// The reason.
         error: ActionError,
     },
-    /// Something outside happened that the execution waits for, or will.
+    /// A signal arrived.
     Signalled {
         /// Its name.
         name: String,
     },
-    /// A person asked to turn back.
+    /// A person requested a cancel.
     CancelRequested(Attribution),
-    /// A person asked to stop between steps.
+    /// A person requested a pause between steps.
     PauseRequested(Attribution),
-    /// A person asked to go on after a pause.
+    /// A person ended a pause.
     ResumeRequested(Attribution),
-    /// A person asked to try now: what is parked, or what waits for its next attempt.
+    /// A person requested a retry of a parked step, or of a waiting one without delay.
     RetryRequested(Attribution),
-    /// A person closed the execution by force.
+    /// A person ended the execution by force.
     TerminateRequested(Attribution),
-    /// A person had what a termination left behind taken back.
+    /// A person released the leftovers of a termination, to undo them.
     LeftoversReleased(Attribution),
-    /// A person mended what could not go on by itself.
+    /// A person repaired the execution.
     Repaired {
-        /// How.
+        /// The repair.
         repair: Repair,
-        /// Who, and why.
+        /// The person and the reason.
         order: Attribution,
     },
-    /// A person's command took effect because another person agreed to it.
+    /// A command took effect because a second person confirmed it.
     Seconded {
         /// The command.
         event: Box<Event>,
-        /// Who agreed.
+        /// The second person.
         by: String,
     },
 }
@@ -145,7 +145,8 @@ impl Event {
         }
     }
 
-    /// Returns true if it stops the execution or only notes something about it. It is taken by an execution that has no room for more.
+    /// Returns true if the event stops the execution or only records a fact. An execution whose record is full
+    /// accepts it.
     #[must_use]
     pub(crate) fn stops(&self) -> bool {
         match self {
@@ -173,7 +174,7 @@ impl Event {
         }
     }
 
-    /// Who caused it: a person, or the engine.
+    /// Returns the person who caused it, or `engine`.
     #[must_use]
     pub fn actor(&self) -> &str {
         match self {
@@ -202,45 +203,45 @@ impl Event {
     }
 }
 
-/// An attempt, as history keeps it.
+/// An attempt, as the history stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// The action's name; of an undo, that of the action that it takes back.
+    /// The action's name. For an undo, the name of the action that is undone.
     pub action: String,
-    /// Whether it takes back.
+    /// True for an undo.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When it was begun, by the engine's clock.
+    /// When it began, by the engine's clock.
     pub began: Timestamp,
 }
 
 impl AttemptRecord {
-    /// The attempt that `call` describes.
+    /// Creates the record of the attempt that `call` describes.
     pub(crate) fn from_call(action: &str, call: &Call, began: Timestamp) -> Self {
         Self { action: action.to_owned(), undo: call.undo, attempt: call.attempt, began }
     }
 }
 
-/// One thing to be done about it.
+/// An effect of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// Work on a slot: its action while going forward, its undo while turning back.
+    /// Run the action of a slot, or its undo during compensation.
     Perform {
-        /// Which slot of the current visit.
+        /// The slot of the current visit.
         slot: u32,
-        /// Not before this long from now.
+        /// The delay from now.
         after: Duration,
     },
-    /// Deliver [`Event::DeadlinePassed`] for the current visit, or what an approval's timetable has come to.
+    /// Deliver [`Event::DeadlinePassed`] for the current visit, or the due event of an approval's timetable.
     Wake {
-        /// This long from now.
+        /// The delay from now.
         after: Duration,
     },
     /// Deliver [`Event::Overdue`].
     Alarm {
-        /// Not before.
+        /// The earliest time.
         at: Timestamp,
     },
 }

@@ -1,8 +1,8 @@
-//! What a commit asks of another execution: a signal, a cancel, or that it be started.
+//! Messages to other executions: a signal, a cancel, or a start.
 //!
-//! A commit changes one execution. What it asks of another is a task of that one, written by the same commit; a worker
-//! delivers it with a commit that removes the task. So it takes effect once, after the commit and not without it.
-//! Asking the same twice before it is delivered is asking once.
+//! A commit changes one execution. A message is a task of another execution, written by the same commit; a worker
+//! delivers it with a commit that removes the task. So it takes effect exactly once, and only if the first commit
+//! succeeds. Equal messages that are not delivered yet are merged.
 
 use crate::{Attribution, Event, Undecided, View, Workflow, model::definition::erased_action::encode};
 use serde::{Deserialize, Serialize};
@@ -10,26 +10,26 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use store::{ExecutionId, Revision, Task, TaskId, Timestamp};
 
-/// Set in the visit of a message's task; a visit of an execution never counts so far.
+/// Set in the visit of a message's task. The visits of an execution never reach it.
 const MESSAGE_BIT: u32 = 1 << 31;
 
-/// One thing asked of another execution. Persisted in its task.
+/// A message to another execution. Persisted in its task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// Tell it that this has happened.
+    /// Deliver a signal.
     Signal(String),
-    /// Ask it to turn back.
+    /// Cancel it.
     Cancel(Attribution),
-    /// Close it by force.
+    /// Terminate it.
     Terminate(Attribution),
     /// Start it.
     Start(Box<Start>),
-    /// Take this event, and answer whoever asked: an engine that cannot read the execution itself.
+    /// Deliver this event and return the answer, for an engine that cannot read the execution itself.
     Relayed(Box<Relayed>),
 }
 
-/// An execution that a decision asks for.
+/// An execution that a decision starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Start {
     pub(crate) workflow: String,
@@ -40,7 +40,7 @@ pub(crate) struct Start {
 }
 
 impl Message {
-    /// The message as a task of the execution `to`, due at `at`.
+    /// Returns the message as a task of the execution `to`, due at `at`.
     pub(crate) fn task(&self, to: ExecutionId, at: Timestamp) -> Task {
         let body = serde_json::to_vec(self).unwrap_or_default();
         let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(&body));
@@ -49,7 +49,7 @@ impl Message {
         Task { id, due: at, body }
     }
 
-    /// To whom a start is addressed: nobody yet, so the key gives the name.
+    /// Returns the addressee of a start, which has no execution yet: an id derived from the key.
     pub(crate) fn nobody(key: &str) -> ExecutionId {
         let [a, b, c, d, e, f, g, h, i, j, ..] = <[u8; 32]>::from(Sha256::digest(key));
         ExecutionId::new(Timestamp(0), [a, b, c, d, e, f, g, h, i, j])
@@ -60,36 +60,36 @@ impl Message {
     }
 }
 
-/// An event on its way to an engine that can read the execution.
+/// An event, passed on to an engine that can read the execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Relayed {
-    /// What is told.
+    /// The event.
     pub(crate) event: Event,
-    /// The version of the record that it is bound to.
+    /// The revision of the record that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revision: Option<Revision>,
-    /// Names the answer.
+    /// The id of the answer.
     pub(crate) answer: ExecutionId,
 }
 
 impl View {
-    /// Tells the execution `to` that something it waits for, or will, has happened: once this decision is committed, and not
-    /// without it. An execution that has finished, or never was, needs no telling.
+    /// Sends a signal to the execution `to` with the commit of this decision. Ignored if that execution has finished
+    /// or does not exist.
     pub fn signal(&mut self, to: ExecutionId, name: impl Into<String>) {
         self.ask(to, Message::Signal(name.into()));
     }
 
-    /// Asks something of the execution `to`, once this decision is committed, and not without it.
+    /// Sends a message to the execution `to` with the commit of this decision.
     pub(crate) fn ask(&mut self, to: ExecutionId, message: Message) {
         let task = message.task(to, self.now());
         self.add_task(task);
     }
 
-    /// Starts an execution of `data`, asked for by `by`, once this decision is committed, and not without it. The same `key`
-    /// starts nothing again; while another execution holds its guard, it waits for that one.
+    /// Starts an execution of `data`, requested by `by`, with the commit of this decision. The same `key` starts
+    /// nothing again. While another execution holds its guard, the start waits.
     ///
     /// # Errors
-    /// A permanent `engine.encode` when `data` cannot be stored.
+    /// Returns a permanent `engine.encode` if `data` cannot be stored.
     pub fn start<W: Workflow>(
         &mut self,
         data: &W,

@@ -1,6 +1,6 @@
-//! One run of a workflow: its state, its trail, the events that it takes, and the messages that it sends.
+//! One execution of a workflow: its state, its trail, its events, and the messages that it sends.
 //!
-//! Changed by the core alone. Invariant: field names are persisted.
+//! Only the core changes it. Invariant: field names are persisted.
 
 pub(crate) mod directive;
 pub(crate) mod event;

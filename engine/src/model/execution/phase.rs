@@ -1,46 +1,46 @@
-//! What an execution is doing: going forward, compensating, parked or finished, and why.
+//! The phase of an execution: forward, compensating, parked or finished.
 
 use crate::{ActionError, Outcome, TrailEntry};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// Something that went wrong, where and when.
+/// A failure, with its place and time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// In which state.
+    /// The state.
     pub state: String,
     /// When.
     pub at: Timestamp,
-    /// Every error, but no more than the first eight.
+    /// At most the first eight errors.
     pub errors: Vec<ActionError>,
 }
 
-/// What an execution is doing.
+/// The phase of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Going on.
+    /// Running its steps.
     Forward,
-    /// Turning back.
+    /// Undoing its steps.
     Compensating(Unwinding),
     /// Waiting for an operator.
     Parked {
-        /// Why, as a code.
+        /// The reason, as a code.
         reason: Reason,
-        /// Why, in full: every error, none hidden by another.
+        /// Every error.
         errors: Vec<ActionError>,
         /// Since when.
         since: Timestamp,
-        /// What was being undone, if it was turning back.
+        /// The compensation in progress, if it was compensating.
         unwinding: Option<Unwinding>,
     },
-    /// Over.
+    /// Finished.
     Finished {
-        /// How.
+        /// The outcome.
         outcome: Outcome,
-        /// What made it turn back, if it did.
+        /// The reason of the compensation, if there was one.
         cause: Option<ActionError>,
-        /// What was done and not undone: all of it when ended by force, else the children that could not be taken back.
+        /// The actions that were not undone: all of them after a termination, otherwise the ones that were kept.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaks: Vec<TrailEntry>,
     },
@@ -59,38 +59,38 @@ impl Phase {
     }
 }
 
-/// A way back.
+/// A compensation in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unwinding {
-    /// What made it turn back; `None` when it ends without a failure.
+    /// The reason; `None` for an end without a failure.
     pub cause: Option<ActionError>,
-    /// How it ends when all is undone.
+    /// The outcome after everything is undone.
     pub outcome: Outcome,
-    /// The trail's places that the current slots undo.
+    /// The indices in the trail that the current slots undo.
     pub places: Vec<usize>,
 }
 
-/// Why an operator has to look at an execution. `docs/operations.md` says what to do about each.
+/// Why an operator must act on an execution. `docs/operations.md` has a remedy for each.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Reason {
-    /// It is not known whether an action that must not be repeated took effect.
+    /// An action that must not be repeated may have taken effect.
     OutcomeUnknown,
-    /// An undo has failed for good.
+    /// An undo failed permanently.
     CompensationBlocked,
-    /// A step past the point of no return has failed for good.
+    /// A step past the pivot failed permanently.
     PastPivotFailure,
-    /// A step that protects something, such as a hold or a freeze, has failed for good, and what follows relies on it.
+    /// A protecting step, such as a hold or a freeze, failed permanently, and later steps rely on it.
     ProtectionFailed,
-    /// A task has brought down its engine again and again.
+    /// A task crashed its engine repeatedly.
     Poisoned,
-    /// What follows from an event cannot be stored, however often it is tried: it is too large, or the store refuses it.
+    /// The result of an event cannot be stored: it is too large, or the store refuses it.
     CommitRefused,
-    /// A bound of the engine was reached.
+    /// A limit of the engine was reached.
     LimitReached,
-    /// It is not parked, and was promised to be over by now.
+    /// It is not parked, but its promised end has passed.
     Overdue,
 }

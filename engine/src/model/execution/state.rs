@@ -1,4 +1,4 @@
-//! One run of a workflow: where it stands, what it has left behind, and what it is allowed to do.
+//! One execution: its state, its trail and its authorisation.
 
 use super::trail::is_zero;
 use crate::{
@@ -10,18 +10,18 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use store::Timestamp;
 
-/// One run of a workflow. Persisted as JSON; field names are the schema of the engine, `data` that of the workflow.
+/// One execution. Persisted as JSON: field names are part of the engine's schema, `data` of the workflow's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Execution<W: Workflow> {
-    /// Where it stands.
+    /// The current state.
     #[serde(with = "by_name")]
     pub state: W::State,
-    /// What it is doing there.
+    /// The current phase.
     pub phase: Phase,
-    /// Counts everything it has begun to wait for; a task or timer of an earlier visit is stale.
+    /// Counts the waits it has begun. Tasks and timers of an earlier visit are stale.
     pub visit: u32,
-    /// Counts the states it has entered; part of every idempotency key, so a retry keeps it.
+    /// Counts the states it has entered. Part of every idempotency key, so a retry keeps it.
     #[serde(rename = "entered")]
     pub states_entered: u32,
     /// When it entered the state.
@@ -32,104 +32,104 @@ pub struct Execution<W: Workflow> {
     /// The state's deadline has passed while work was in flight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overdue: bool,
-    /// What has to be undone to turn back, oldest first; grows before each action starts.
+    /// The undos of a compensation, oldest first. Grows before each action starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trail: Vec<TrailEntry>,
-    /// The state in which it passed the point of no return.
+    /// The state in which it passed the pivot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pivot: Option<String>,
-    /// What allows it to pass.
+    /// The authorisation to pass the pivot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorisation: Option<Authorisation>,
     /// How often the plan has changed after it was authorised.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub asked_again: u32,
-    /// The approval under way.
+    /// The open approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ballot: Option<Ballot>,
-    /// When it was promised to be over, as the alarm is set.
+    /// The promised end, for which the alarm is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<Timestamp>,
-    /// That moment has passed.
+    /// True if the promised end has passed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[serde(rename = "broken")]
     pub promise_missed: bool,
-    /// What last went wrong for good and was led elsewhere by the workflow: a refusal that it waits out, a failure with a way of
-    /// its own. Kept, so that whoever looks sees why it stands where it stands.
+    /// The last permanent failure that the workflow handled by an edge. It explains why the execution is in its
+    /// state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Failure>,
-    /// Signals that came before they were waited for.
+    /// Signals that arrived before the execution waited for them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub signals: BTreeSet<String>,
-    /// Who paused it, if it is paused.
+    /// The person who paused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
-    /// Who asked to cancel it, while work in flight is waited for.
+    /// The person who cancelled it, while running attempts end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<String>,
-    /// Who asked for it: never decides on it.
+    /// The requester, who cannot vote.
     pub requested_by: String,
-    /// Where the credential came from by which it was asked for, if the server said.
+    /// The origin of the requester's credential, if the server recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<Provenance>,
-    /// Who changed its plan since: they do not decide on it either.
+    /// The people who changed its plan, who cannot vote either.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shaped_by: BTreeSet<String>,
-    /// What started it, if another execution did.
+    /// The parent, if another execution started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// The schema that its plan's digest is made with, if that is an earlier one than the workflow's: the one at which it was
-    /// first read by a later version. So a plan that an upgrade leaves as it was keeps its name, and with it its votes.
+    /// The schema of its plan's digest, if it is older than the workflow's: the schema that a later version first
+    /// read it with. So an upgrade that does not change the plan keeps the digest and the votes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_schema: Option<u32>,
-    /// The workflow's own.
+    /// The workflow's data.
     pub data: W,
 }
 
 /// The work of one slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
-    /// It has been asked for.
+    /// True once the slot has been scheduled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
-    /// When it was first asked for.
+    /// When it was first scheduled.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub first_at: Timestamp,
     /// Attempts that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u32,
-    /// Counts the times that an operator has changed what it does; part of the idempotency key.
+    /// Counts the repairs that changed its action. Part of the idempotency key.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "edition")]
     pub slot_revision: u32,
-    /// The outcome of the last attempt is unknown.
+    /// True if the outcome of the last attempt is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doubt: bool,
-    /// The last thing that an attempt said of how far it had come.
+    /// The last note of an attempt about its progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beat: Option<String>,
-    /// What the last attempt failed with, for people.
+    /// The last error, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<ActionError>,
-    /// How it ended.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Result<Value, ActionError>>,
 }
 
-/// A slot that was not asked for is stored without a moment: thousands of these are a few kilobytes.
+/// An unscheduled slot is stored without a time: thousands of these need only a few kilobytes.
 fn is_unset(at: &Timestamp) -> bool {
     *at == Timestamp(0)
 }
 
 impl<W: Workflow> Execution<W> {
-    /// Returns true if it was closed by force and something that it made is still there.
+    /// Returns true after a termination while some of its effects still exist.
     #[must_use]
     pub fn has_leftovers(&self) -> bool {
         matches!(self.phase, Phase::Finished { outcome: crate::Outcome::Terminated, .. })
             && self.trail.iter().any(crate::TrailEntry::needs_undo)
     }
 
-    /// An execution of `data` that has not started.
+    /// Creates an execution of `data` that has not started.
     #[must_use]
     pub fn new(data: W, requested_by: impl Into<String>, at: Timestamp) -> Self {
         Self {
@@ -166,18 +166,18 @@ impl<W: Workflow> Execution<W> {
         self.state.into()
     }
 
-    /// The digest of the plan as the data stands.
+    /// Returns the digest of the plan for the current data.
     #[must_use]
     pub fn digest(&self) -> PlanDigest {
         self.digest_of(&self.data)
     }
 
-    /// The digest of the plan if its data were `data`.
+    /// Returns the digest of the plan for `data`.
     pub(crate) fn digest_of(&self, data: &W) -> PlanDigest {
         data.plan().digest(W::NAME, self.plan_schema.unwrap_or(W::SCHEMA))
     }
 
-    /// The phase as lists show it: `paused` hides what it was doing.
+    /// Returns the phase as lists show it. `paused` replaces the phase of a paused execution.
     #[must_use]
     pub fn phase_name(&self) -> &'static str {
         match (&self.phase, &self.paused) {
@@ -186,7 +186,7 @@ impl<W: Workflow> Execution<W> {
         }
     }
 
-    /// Why an operator should look: why it is parked, or that it is late; or how it finished.
+    /// Returns why an operator must act (why it is parked, or that it is overdue), or how it finished.
     #[must_use]
     pub fn reason_name(&self) -> Option<&'static str> {
         match &self.phase {
@@ -197,7 +197,7 @@ impl<W: Workflow> Execution<W> {
     }
 }
 
-/// The state of `W` with this name.
+/// Returns the state with this name.
 pub(crate) fn state_named<S: StateSet>(name: &str) -> Option<S> {
     S::VARIANTS.iter().copied().find(|state| name == Into::<&str>::into(*state))
 }

@@ -1,25 +1,25 @@
-//! The trail: what was begun and would have to be undone.
+//! The trail: the actions that were begun, with their undos.
 //!
-//! An entry is written before its action starts. Invariant: what may have taken effect is on the trail.
+//! An entry is written before its action starts. Invariant: every action that may have taken effect is on the trail.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Something that has been begun and would have to be undone.
+/// An action that was begun, with its undo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrailEntry {
-    /// In which state.
+    /// The state.
     pub state: String,
     /// `Execution::states_entered` at the time.
     #[serde(rename = "entered")]
     pub states_entered: u32,
-    /// In which slot.
+    /// The slot.
     pub slot: u32,
     /// `Slot::slot_revision` at the time.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "edition")]
     pub slot_revision: u32,
-    /// How often an operator has said how else to undo it.
+    /// Counts the repairs that chose another undo.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "ways")]
     pub undo_revision: u32,
@@ -29,31 +29,31 @@ pub struct TrailEntry {
     pub undo: String,
     /// The undo's arguments, as they were before the action started.
     pub arguments: Value,
-    /// What became of it.
+    /// The state of the entry.
     pub fate: UndoState,
-    /// What the action returned, if it did.
+    /// The output of the action, if it returned one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
 }
 
-/// What became of an action that has an undo.
+/// The states of a trail entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoState {
-    /// It may have run, wholly, partly or not at all.
+    /// The action may have run, completely, partly or not at all.
     Begun,
-    /// It ran.
+    /// The action succeeded.
     Done,
-    /// It failed, perhaps half way.
+    /// The action failed, perhaps half way.
     Failed,
-    /// It is undone.
+    /// The action is undone.
     Undone,
-    /// It stays: a child that went to its end, or work whose undo an operator has left out.
+    /// It is not undone: a child that went to its end, or an action whose undo an operator skipped.
     Kept,
 }
 
 impl TrailEntry {
-    /// Its undo has still to be run.
+    /// Returns true if the undo must still run.
     #[must_use]
     pub fn needs_undo(&self) -> bool {
         match self.fate {

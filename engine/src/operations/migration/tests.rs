@@ -79,7 +79,7 @@ impl Workflow for First {
     }
 }
 
-/// The third: nothing is weighed, and people have a region. The second had renamed `to`.
+/// The third version: parcels are not weighed, and recipients have a region. The second version had renamed `to`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Third {
     recipient: Recipient,
@@ -152,7 +152,7 @@ impl Bench {
         Engine::new(self.store.clone(), self.clock.clone(), ()).with_workflow::<W>().unwrap()
     }
 
-    /// An execution that rests as a file of `golden/` says.
+    /// Stores an execution with the body of a file in `golden/`.
     async fn resting(&self, number: u8, schema: u32, state: &str, body: &str) -> ExecutionId {
         let id = ExecutionId::new(NOW, [number; 10]);
         let record = Record {
@@ -188,7 +188,7 @@ impl Bench {
     }
 }
 
-/// S58. Every body that a release has written is read by today's engine, beside the others, and goes on to its end.
+/// S58. The current engine reads every body that a release has written, and runs the execution to its end.
 #[tokio::test]
 async fn every_schema_that_was_ever_released_is_read_at_rest_beside_the_others() {
     let bench = Bench::new();
@@ -203,9 +203,9 @@ async fn every_schema_that_was_ever_released_is_read_at_rest_beside_the_others()
     }
 }
 
-/// The newest file is what today's engine writes: whoever changes the shape has to add one, and count the schema up.
+/// The newest golden file is what the current engine writes: a change of its form needs a new file and a new schema.
 #[tokio::test]
-async fn what_is_written_today_is_the_newest_golden_body() {
+async fn the_current_engine_writes_the_newest_golden_body() {
     let bench = Bench::new();
     let engine = bench.engine::<Third>();
     let data = Third { recipient: Recipient { name: "ada".into(), region: None } };
@@ -230,17 +230,18 @@ async fn a_dry_run_says_which_would_be_migrated_and_which_cannot_and_changes_not
     let found = engine.outdated(None).await.unwrap();
 
     let ids: Vec<_> = found.iter().map(|one| one.record.id).collect();
-    assert_eq!(ids, [one, weighing, two], "what is up to date is not named");
+    assert_eq!(ids, [one, weighing, two], "current executions are not listed");
     assert_eq!([&found[0].answer, &found[2].answer], [&Answer::Planned(3), &Answer::Planned(3)]);
     let Answer::Refused(why) = &found[1].answer else { panic!("{:?}", found[1]) };
-    assert!(why.contains("it stands in Weighing, which schema 3 does not have"), "{why}");
+    assert!(why.contains("it is in Weighing, which schema 3 does not have"), "{why}");
     assert_eq!(bench.store.health().await.sequence, before);
     assert_eq!(engine.outdated(Some("letter")).await.unwrap(), []);
 }
 
-/// S58. What cannot be migrated stays as it is, ends on the version that has its state, and can be migrated from there.
+/// S58. An execution that cannot be migrated stays unchanged. It can end, or move on, in the version that has its
+/// state.
 #[tokio::test]
-async fn a_migration_rewrites_what_it_can_with_a_line_in_the_journal_and_leaves_the_rest_alone() {
+async fn a_migration_writes_a_journal_entry_and_does_not_change_unreadable_executions() {
     let bench = Bench::new();
     let [one, weighing, two, _] = bench.all().await;
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
@@ -265,12 +266,12 @@ async fn a_migration_rewrites_what_it_can_with_a_line_in_the_journal_and_leaves_
     old.signal(weighing, "weighed").await.unwrap();
     let rest = new.migrate(None, "olga").await.unwrap();
     assert_eq!((rest.len(), &rest[0].answer), (1, &Answer::Migrated(3)));
-    assert_eq!(new.migrate(None, "olga").await.unwrap(), [], "there is nothing left");
+    assert_eq!(new.migrate(None, "olga").await.unwrap(), [], "no execution is left to migrate");
 }
 
-/// S58. An engine that lacks a schema leaves its executions alone, and says so; the other goes on with them.
+/// S58. An engine without the schema skips its executions and counts them; the other engine continues them.
 #[tokio::test]
-async fn an_engine_leaves_alone_what_is_newer_than_itself_and_counts_it() {
+async fn an_engine_skips_and_counts_executions_of_a_newer_schema() {
     let bench = Bench::new();
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let person = Person::new("ada", ["staff"]);
@@ -280,7 +281,7 @@ async fn an_engine_leaves_alone_what_is_newer_than_itself_and_counts_it() {
 
     old.run_until_idle().await.unwrap();
 
-    assert_eq!(old.record(first).await.unwrap().state, "Weighing", "its own goes on");
+    assert_eq!(old.record(first).await.unwrap().state, "Weighing", "its own execution continues");
     assert_eq!(old.record(third).await.unwrap().state, "Packing", "the newer one is left");
     let counted = old.schema_usage().await.unwrap();
     let told: Vec<_> = counted.iter().map(|row| (row.schema, row.open, row.status())).collect();
@@ -299,12 +300,12 @@ async fn an_engine_leaves_alone_what_is_newer_than_itself_and_counts_it() {
     assert_eq!(new.list(&open, None, 10).await.unwrap().items.len(), 2);
     new.signal(third, "taken").await.unwrap();
     let told: Vec<_> = new.schema_usage().await.unwrap().iter().map(|row| (row.schema, row.open)).collect();
-    assert_eq!(told, [(1, 1), (3, 0)], "what has finished is not counted");
+    assert_eq!(told, [(1, 1), (3, 0)], "finished executions are not counted");
 }
 
-/// What was begun under a state that is gone could not be taken back.
+/// An action that was begun in a removed state could not be undone.
 #[tokio::test]
-async fn an_execution_whose_way_back_leads_through_a_state_that_is_gone_is_not_migrated() {
+async fn an_execution_with_an_undo_in_a_removed_state_is_not_migrated() {
     let bench = Bench::new();
     let body = include_str!("golden/parcel.v1.json").replace(r#""state":"Packing""#, r#""state":"Wrapping""#);
     bench.resting(1, 1, "AtDoor", &body).await;

@@ -1,4 +1,4 @@
-//! What is due goes, nothing else does, and an interruption between any two commits changes neither.
+//! Exactly the due executions are erased, also after an interruption between any two commits.
 
 use super::*;
 use crate::{
@@ -74,7 +74,7 @@ async fn write(store: &dyn Store, made: Made) {
     store.commit(commit).await.unwrap();
 }
 
-/// Some that are due, among them one with a long history, and for every reason one that is not.
+/// Stores due executions, one of them with a long history, and for each reason one execution that is not due.
 async fn stage(store: &dyn Store) -> BTreeSet<ExecutionId> {
     let parent = |of: u64| json!({ "parent": { "execution": id(of), "state": "A", "entered": 1, "slot": 0, "attempt": 0 } });
     let old = NOW - 401 * DAY;
@@ -106,7 +106,7 @@ fn engine(store: Arc<dyn Store>) -> Engine<()> {
     Engine::new(store, Arc::new(ManualClock::starting_at(Timestamp(NOW))), ())
 }
 
-/// Until nothing more is found, in batches of two.
+/// Runs until nothing more is found, in batches of two.
 async fn run(engine: &Engine<()>, erase: bool) -> Result<Vec<ExpiredExecution>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
@@ -124,7 +124,7 @@ async fn remaining(store: &dyn Store) -> BTreeSet<ExecutionId> {
     all.items.into_iter().map(|record| record.id).collect()
 }
 
-/// How many documents tell of the children of an execution.
+/// Returns the number of documents about the children of an execution.
 async fn links(store: &dyn Store, of: ExecutionId) -> usize {
     store.documents(collection::CHILDREN, &of.to_string(), None, 10).await.unwrap().items.len()
 }
@@ -135,7 +135,7 @@ async fn evidence(store: &dyn Store) -> Vec<Document> {
 
 /// S59.
 #[tokio::test]
-async fn what_is_due_goes_with_its_history_and_links_and_nothing_else_does() {
+async fn due_executions_are_erased_with_history_and_links_and_nothing_else() {
     let store = Arc::new(Memory::new());
     let due = stage(&*store).await;
     let (before, proofs) = (remaining(&*store).await, evidence(&*store).await);
@@ -159,13 +159,16 @@ async fn what_is_due_goes_with_its_history_and_links_and_nothing_else_does() {
         told.iter().filter_map(|one| one.kept_reason.map(|why| (one.record.id, why))).collect();
     assert_eq!(stays, [(id(4), why::PARENT), (id(9), why::WORK)]);
     let noted = store.journal(crate::AuditContext::no_execution(), None, 10).await.unwrap().items;
-    assert_eq!(noted.len(), due.len(), "the history of all says what was forgotten");
-    assert!(store.journal(id(3), None, 10).await.unwrap().items.len() == 3, "an open one keeps all of it");
+    assert_eq!(noted.len(), due.len(), "the global history records the erased executions");
+    assert!(
+        store.journal(id(3), None, 10).await.unwrap().items.len() == 3,
+        "an open execution keeps its history"
+    );
 }
 
 /// S59.
 #[tokio::test]
-async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
+async fn the_next_run_completes_an_erasure_that_was_interrupted_after_any_commit() {
     let mut nth = 1;
     loop {
         let inner = Arc::new(Memory::new());
@@ -177,7 +180,10 @@ async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
             assert_eq!(run(&engine(store.clone()), true).await.is_err(), store.is_dead());
             cut_once |= store.is_dead();
             let half = remaining(&*inner).await;
-            assert!(before.difference(&half).all(|gone| due.contains(gone)), "only what is due goes");
+            assert!(
+                before.difference(&half).all(|gone| due.contains(gone)),
+                "only due executions are erased"
+            );
         }
         run(&engine(inner.clone()), true).await.unwrap();
         assert_eq!(remaining(&*inner).await, before.difference(&due).copied().collect());
@@ -190,7 +196,7 @@ async fn an_interruption_after_any_commit_is_made_good_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_go_and_changes_nothing() {
+async fn a_dry_run_lists_due_executions_and_changes_nothing() {
     let store = Arc::new(Memory::new());
     stage(&*store).await;
     let (before, sequence) = (remaining(&*store).await, store.health().await.sequence);
@@ -204,7 +210,7 @@ async fn a_dry_run_says_what_would_go_and_changes_nothing() {
 
 /// S59, S60.
 #[tokio::test]
-async fn nothing_that_is_not_sealed_is_ever_erased() {
+async fn an_execution_with_unsealed_history_is_never_erased() {
     let store = Arc::new(Memory::new());
     let due = stage(&*store).await;
     let engine = engine(store.clone());
@@ -228,7 +234,7 @@ async fn nothing_that_is_not_sealed_is_ever_erased() {
 }
 
 #[tokio::test]
-async fn nothing_goes_where_everything_is_kept() {
+async fn nothing_is_erased_if_everything_is_retained() {
     let store = Arc::new(Memory::new());
     stage(&*store).await;
     let found =

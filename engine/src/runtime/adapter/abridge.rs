@@ -1,18 +1,19 @@
-//! Keeps what a history entry says within a row: of long lists the beginning, of long texts too.
+//! Shortens the detail of history entries: keeps the beginning of long lists and long texts.
 //!
-//! The record has the whole. An abridged value says how long it was and its SHA-256, so that it can be compared.
+//! The record has the full value. An abridged value contains its full length and its SHA-256, so that it can be
+//! compared.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 /// The longest value of a history entry, in bytes as JSON. An entry has three at most, and stays below 64 KiB.
 const LIMIT: usize = 16 << 10;
-/// How many entries of a list are kept, and bytes of a text: the first pair that makes the value short enough.
+/// The numbers of list entries and of text bytes to keep: the first pair that makes the value short enough is used.
 const KEPT: [(usize, usize); 4] = [(256, 4_096), (64, 1_024), (16, 256), (4, 128)];
-/// What the note in an abridged value is called.
+/// The name of the note in an abridged value.
 const NOTE: &str = "abridged";
 
-/// `value` as it is, or abridged.
+/// Returns `value`, abridged if it is too long.
 pub(super) fn abridged(value: Value) -> Value {
     if estimate(&value) <= LIMIT / 8 {
         return value;
@@ -34,7 +35,7 @@ pub(super) fn abridged(value: Value) -> Value {
     json!({ NOTE: note })
 }
 
-/// About how long a value is as JSON; an eighth of it at the least, if all has to be escaped.
+/// Estimates the length of a value as JSON. At worst, if every character is escaped, it is an eighth of the length.
 fn estimate(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

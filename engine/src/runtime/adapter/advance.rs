@@ -1,4 +1,4 @@
-//! Takes one event and turns what follows into one commit: record, tasks, documents and journal.
+//! Applies one event and converts the result into one commit: record, tasks, documents and journal.
 
 use super::{
     execution_cache::Known,
@@ -14,12 +14,13 @@ use crate::{
 use serde_json::json;
 use store::{ExecutionId, Record, Task, TaskId, Timestamp};
 
-/// The largest execution that goes forward, in bytes. The store takes twice as much ([`store::paged::PAGED_LIMIT`]), so that one at this
-/// limit can be parked, cancelled and terminated, which lists its trail a second time.
+/// The largest execution that goes forward, in bytes. The store accepts twice as much
+/// ([`store::paged::PAGED_LIMIT`]), so that one at this limit can be parked, cancelled and terminated, which lists
+/// its trail a second time.
 pub(crate) const EXECUTION_LIMIT: usize = store::paged::PAGED_LIMIT / 2;
 
-/// Takes one event, and turns what follows into what is to be committed. Also answers with the next execution if it is large and goes on
-/// in this visit: its next event comes soon.
+/// Applies one event and returns the commit. Also returns the next execution if it is large and stays in this visit,
+/// because its next event comes soon.
 pub(super) fn take_event<W: Workflow>(
     record: &Record,
     (before, mut known): Known<W>,
@@ -82,7 +83,7 @@ pub(super) fn take_event<W: Workflow>(
     Ok((commit, stays.then_some((execution, known))))
 }
 
-/// The record of `execution` as it is stored after an event; `closed` is a ballot that the event ended.
+/// Returns the record of `execution` after an event. `closed` is a ballot that the event ended.
 fn next_record<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
@@ -113,7 +114,7 @@ fn next_record<W: Workflow>(
     })
 }
 
-/// The execution as it is stored. Of a large one only what has changed is encoded.
+/// Encodes the execution for the store. For a large one, only the changed parts are encoded.
 fn encoded<W: Workflow>(
     record: &Record,
     execution: &Execution<W>,
@@ -123,17 +124,17 @@ fn encoded<W: Workflow>(
         return serde_json::to_vec(execution);
     }
     let body = known.encoded.encode(execution)?;
-    // Up to this length the tests compare.
+    // Debug builds compare bodies up to this length.
     debug_assert!(body.len() > 256 << 10 || serde_json::to_vec(execution)? == body);
     Ok(body)
 }
 
-/// Returns true if the execution may grow further: it goes forward, and was not asked to turn back.
+/// Returns true if the execution may still grow: it goes forward and is not being cancelled.
 fn is_under_way<W: Workflow>(execution: &Execution<W>) -> bool {
     matches!(execution.phase, Phase::Forward) && execution.cancelled.is_none()
 }
 
-/// Refuses a record that leaves no room for the entries by which the execution is parked, taken back or ended.
+/// Refuses a record without room for the entries that park, undo or end the execution.
 fn check_room(next: &Record) -> Result<(), Error> {
     let size = next.body.len();
     if size <= EXECUTION_LIMIT {

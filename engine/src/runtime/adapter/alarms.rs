@@ -1,4 +1,6 @@
-//! Notifications about an execution that an operator has to see: parked, no longer parked, overdue, ended late.
+//! Notifications for operators about an execution: parked, no longer parked, overdue, ended late.
+//!
+//! Called when an event becomes a commit.
 //!
 //! Called when an event is turned into a commit.
 
@@ -8,8 +10,7 @@ use crate::{
 use store::Record;
 
 impl Notification {
-    /// What an operator is told at once: that an execution was parked by this event or is so no longer, broke its promise, or
-    /// is over after it did.
+    /// Returns the notifications for this event: the execution was parked or unparked, became overdue, or ended late.
     pub(crate) fn alarms<W: Workflow>(
         record: &Record,
         execution: &Execution<W>,
@@ -37,7 +38,7 @@ impl Notification {
         notifications
     }
 
-    /// That an execution waits for an operator.
+    /// The execution is parked.
     pub(crate) fn parked(record: &Record, visit: u32, reason: &str, errors: &[ActionError]) -> Self {
         let first = errors.first().map(|error| format!(": {error}")).unwrap_or_default();
         let id = record.id;
@@ -49,16 +50,16 @@ impl Notification {
             tenant: record.tenant.clone(),
             to: vec![OPERATORS.into()],
             text: format!(
-                "{} {} waits for an operator in {}: {reason}{first}; `tenure executions show {id}`",
+                "{} {} needs an operator in {}: {reason}{first}; `tenure executions show {id}`",
                 record.workflow, record.subject, record.state
             ),
             at: record.updated_at,
         }
     }
 
-    /// That an execution waits for no operator any more.
+    /// The execution is no longer parked.
     pub(crate) fn unparked(record: &Record, visit: u32) -> Self {
-        let text = format!("{} {} goes on; it is in {}", record.workflow, record.subject, record.state);
+        let text = format!("{} {} continues; it is in {}", record.workflow, record.subject, record.state);
         Self::for_record(
             record,
             &format!("unparked.{visit}.{}", record.updated_at.0),
@@ -67,16 +68,16 @@ impl Notification {
         )
     }
 
-    /// That an execution is over, later than was promised.
+    /// The execution ended after its promised end.
     pub(crate) fn ended_late(record: &Record) -> Self {
-        let text = format!("{} {} is over, later than promised", record.workflow, record.subject);
+        let text = format!("{} {} ended later than promised", record.workflow, record.subject);
         Self::for_record(record, "ended_late", "execution.ended_late", text)
     }
 
-    /// That an execution is not over though it was promised to be.
+    /// The execution is still open after its promised end.
     pub(crate) fn overdue(record: &Record) -> Self {
         let text = format!(
-            "{} {} was promised to be over by now, and is in {}; `tenure executions show {}`",
+            "{} {} has passed its promised end and is in {}; `tenure executions show {}`",
             record.workflow, record.subject, record.state, record.id
         );
         Self::for_record(record, &format!("overdue.{}", record.updated_at.0), "execution.overdue", text)

@@ -1,6 +1,6 @@
-//! Reads the body of a stored record as an execution, and brings older schemas up to date.
+//! Decodes the body of a stored record, and upgrades older schemas.
 //!
-//! Invariant: a body that cannot be decoded is an error of its execution alone.
+//! Invariant: a body that cannot be decoded affects only its own execution.
 
 use crate::{
     Error, Execution, ExecutionView, Plan, PlanDigest, Workflow,
@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{ExecutionId, Record, Timestamp, encrypted::Undecryptable};
 
 impl ExecutionView {
-    /// What is stored, of an execution that this engine has no code for.
+    /// Returns the stored data of an execution whose workflow this engine does not have.
     pub(crate) fn as_stored(record: &Record, plan: Plan, digest: PlanDigest) -> Result<Self, Error> {
         check_readable(record)?;
         let unreadable = |e: serde_json::Error| Error::Unreadable { id: record.id, why: e.to_string() };
@@ -38,7 +38,7 @@ pub(super) fn decode<W: Workflow>(record: &Record) -> Result<Execution<W>, Error
     serde_json::from_value(body).map_err(|e| unreadable(e.to_string()))
 }
 
-/// Fails when a body is sealed and cannot be opened.
+/// Returns an error if the body is encrypted and its key is gone.
 fn check_readable(record: &Record) -> Result<(), Error> {
     let id = record.id;
     match Undecryptable::from_body(&record.body) {
@@ -48,27 +48,23 @@ fn check_readable(record: &Record) -> Result<(), Error> {
     }
 }
 
-/// The record as this version writes it: nothing but its shape is changed.
+/// Upgrades a record to the current schema. Only its form changes.
 pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Record, Error> {
     let unreadable = |why: String| Error::Unreadable { id: record.id, why };
     check_readable(record)?;
-    // Asked for before the whole is read, so that what is in the way is named.
+    // Checked before the whole body is decoded, so that the error names the obstacle.
     let body: Value = serde_json::from_slice(&record.body).map_err(|e| unreadable(e.to_string()))?;
     let has = |name: &str| state_named::<W::State>(name).is_some();
     let lacks = |name: &str| format!("{name}, which schema {} does not have", W::SCHEMA);
     let state = body.get("state").and_then(Value::as_str).unwrap_or_default();
     if record.schema < W::SCHEMA && !has(state) {
         let why = lacks(state);
-        return Err(unreadable(format!(
-            "it stands in {why}: let it leave that state on a version that has it"
-        )));
+        return Err(unreadable(format!("it is in {why}: let it leave that state on a version that has it")));
     }
     let execution = decode::<W>(record)?;
     if let Some(mark) = execution.trail.iter().find(|mark| mark.needs_undo() && !has(&mark.state)) {
         let why = lacks(&mark.state);
-        return Err(unreadable(format!(
-            "its way back leads through {why}: let it end on a version that has it"
-        )));
+        return Err(unreadable(format!("its compensation needs {why}: let it end on a version that has it")));
     }
     let subject = execution.data.subject();
     Ok(Record {
@@ -83,7 +79,7 @@ pub(super) fn upgraded<W: Workflow>(record: &Record, at: Timestamp) -> Result<Re
 }
 
 impl VersionedInput {
-    /// The data as `W` has them, for the execution `id`.
+    /// Returns the data as `W`, for the execution `id`.
     pub(crate) fn read<W: Workflow>(self, id: ExecutionId) -> Result<W, Error> {
         let unreadable = |why: String| Error::Unreadable { id, why };
         if self.schema > W::SCHEMA {

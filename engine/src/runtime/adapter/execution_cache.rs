@@ -1,9 +1,9 @@
-//! Executions as they were decoded or written last, for the next event: a step looks at one record twice and decodes it once, and a large
-//! execution is not decoded again for each result of its slots.
+//! A cache of decoded or written executions for their next event: a step reads one record twice and decodes it once,
+//! and a large execution is not decoded again for each result of its slots.
 //!
-//! A record's body decodes to the same execution always, so what was decoded of these bytes stays true for them. What is about to be
-//! written stands for a record only if that has the very same bytes: whether it was committed, and by whom, does not matter. Bytes are
-//! compared by their hash, with a seed that is drawn when the process starts.
+//! The same body always decodes to the same execution, so an entry stays valid for its bytes. A pending write is used
+//! for a record only if the record has the same bytes. Bytes are compared by their hash, with a random seed for each
+//! process.
 
 use crate::{Execution, Workflow, core::known_step::KnownStep};
 use std::{
@@ -14,22 +14,22 @@ use std::{
 use store::{ExecutionId, Record};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// When so many are kept, all are forgotten: work that takes long decodes its record again.
+/// The most executions cached. At this size the cache is cleared, and long tasks decode their record again.
 const MAX_EXECUTIONS: usize = 4_096;
-/// The same of those about to be written, which are large.
+/// The most pending writes cached. They are large.
 const MAX_WRITTEN: usize = 8;
 
-/// An execution, with what is known of its step.
-pub(super) type Known<W> = (Execution<W>, KnownStep<W>);
+/// An execution with its cached values.
+pub(crate) type Known<W> = (Execution<W>, KnownStep<W>);
 
 struct CachedExecutions<W: Workflow> {
-    /// Decoded from the body with this hash.
+    /// Executions decoded from the body with this hash.
     read: HashMap<ExecutionId, (u128, Known<W>)>,
-    /// About to be written as the body with this hash.
+    /// Pending writes of the body with this hash.
     written: HashMap<ExecutionId, (u128, Known<W>)>,
 }
 
-/// What was decoded or written and not asked for again yet.
+/// Decoded or written executions that have not been used again yet.
 pub(crate) struct ExecutionCache<W: Workflow> {
     cached: Mutex<CachedExecutions<W>>,
     seed: u64,
@@ -51,8 +51,8 @@ impl<W: Workflow> ExecutionCache<W> {
         xxh3_128_with_seed(&record.body, self.seed)
     }
 
-    /// Keeps what `record` was decoded to.
-    pub(super) fn insert(&self, record: &Record, known: Known<W>) {
+    /// Caches the execution that was decoded from `record`.
+    pub(crate) fn insert(&self, record: &Record, known: Known<W>) {
         if record.schema != W::SCHEMA {
             return;
         }
@@ -64,7 +64,7 @@ impl<W: Workflow> ExecutionCache<W> {
         cached.read.insert(record.id, (hash, known));
     }
 
-    /// Keeps what is about to be written as the body of `next`.
+    /// Caches a pending write of the body of `next`.
     pub(super) fn insert_written(&self, next: &Record, known: Known<W>) {
         let hash = self.hash(next);
         let mut cached = self.lock();
@@ -74,8 +74,8 @@ impl<W: Workflow> ExecutionCache<W> {
         cached.written.insert(next.id, (hash, known));
     }
 
-    /// The execution of this very record, if it is known; it is not kept any longer.
-    pub(super) fn take(&self, record: &Record) -> Option<Known<W>> {
+    /// Removes and returns the execution with the body of this record.
+    pub(crate) fn take(&self, record: &Record) -> Option<Known<W>> {
         if record.schema != W::SCHEMA {
             return None;
         }

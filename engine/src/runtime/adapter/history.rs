@@ -1,13 +1,13 @@
 //! The journal entries of one event.
 //!
-//! Invariant: every edge that an event takes is an entry; the first entry describes the event.
+//! Invariant: every edge that an event takes has an entry; the first entry describes the event.
 
 use super::abridge::abridged;
 use crate::{Edge, Event, Execution, Phase, TrailEntry, Workflow};
 use serde_json::{Value, json};
 use store::{Entry, Record, Sequence, Timestamp};
 
-/// The event as the journal keeps it; that of a child's start names its parent.
+/// Returns the event as the journal stores it. The start of a child names its parent.
 pub(super) fn event_detail<W: Workflow>(before: &Execution<W>, event: &Event) -> Value {
     match (event, &before.parent) {
         (Event::Started, Some(parent)) => json!({ "started": { "parent": parent } }),
@@ -15,7 +15,7 @@ pub(super) fn event_detail<W: Workflow>(before: &Execution<W>, event: &Event) ->
     }
 }
 
-/// Whether the event is a repair, whose history says how things stood before and after.
+/// Returns true for a repair. Its history contains the execution before and after.
 pub(super) fn is_repair(event: &Event) -> bool {
     match event {
         Event::Seconded { event, .. } => is_repair(event),
@@ -23,7 +23,7 @@ pub(super) fn is_repair(event: &Event) -> bool {
     }
 }
 
-/// Where an execution stands, as the history of a repair keeps it.
+/// Returns the execution as the history of a repair stores it.
 pub(super) fn repair_snapshot<W: Workflow>(execution: &Execution<W>) -> Value {
     abridged(json!({
         "state": execution.state_name(),
@@ -33,14 +33,14 @@ pub(super) fn repair_snapshot<W: Workflow>(execution: &Execution<W>) -> Value {
     }))
 }
 
-/// What an execution that has finished could not take back.
+/// Returns the effects of a finished execution that were not undone.
 pub(super) fn leaks_detail<W: Workflow>(execution: &Execution<W>) -> Option<Value> {
     let Phase::Finished { leaks, .. } = &execution.phase else { return None };
     let leak = |mark: &TrailEntry| json!({ "state": mark.state, "slot": mark.slot, "action": mark.action, "arguments": mark.arguments, "output": mark.output });
     (!leaks.is_empty()).then(|| abridged(leaks.iter().map(leak).collect()))
 }
 
-/// One entry a way taken, so that every change of state is a line; the first tells the event.
+/// Returns one entry for each edge, so that every change of state has a line. The first describes the event.
 pub(super) fn journal_entries(
     next: &Record,
     at: Timestamp,

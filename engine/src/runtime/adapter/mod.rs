@@ -1,7 +1,7 @@
-//! Adapts a typed workflow to stored records: decodes a record, calls the core, and encodes what is to be committed.
+//! Adapts a typed workflow to stored records: decodes a record, calls the core, and encodes the commit.
 //!
-//! Called by the engine through the erased workflow. Invariant: a panic in the code of a workflow makes that execution
-//! unreadable, and no other.
+//! Called by the engine through the erased workflow. Invariant: a panic in the code of a workflow makes only that
+//! execution unreadable.
 
 pub(crate) mod abridge;
 pub(crate) mod advance;

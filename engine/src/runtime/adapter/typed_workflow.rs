@@ -31,7 +31,7 @@ impl<W: Workflow> TypedWorkflow<W> {
         Self(ExecutionCache::default())
     }
 
-    /// The execution of `record`, which is remembered no longer.
+    /// Returns the execution of `record`, and removes it from the cache.
     fn decoded(&self, record: &Record) -> Result<Known<W>, Error> {
         let decode = || decode::<W>(record).map(|execution| (execution, KnownStep::default()));
         self.0.take(record).map_or_else(decode, Ok)
@@ -129,7 +129,7 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
         let plan = known.plan(&execution);
         let authoriser = execution.authorisation.as_ref().map(|given| given.by.clone());
         let requester = execution.requester.clone();
-        // The event that comes of the child's start is decided on the same record.
+        // The event of the child's start is decided on the same record.
         self.0.insert(record, (execution, known));
         Ok(ParentAuthority { plan, authoriser, requester })
     }
@@ -171,7 +171,7 @@ impl<W: Workflow> ErasedWorkflow<W::Platform> for TypedWorkflow<W> {
     }
 }
 
-/// A panic in a workflow's own code makes that execution unreadable, and no other.
+/// Turns a panic in a workflow's code into an unreadable execution.
 fn catch_panics<T>(id: ExecutionId, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said =

@@ -1,4 +1,4 @@
-//! Passing the keys of an attempt: all or none, by one commit that is conditional on what stands there.
+//! Acquires the limits of an attempt: all keys or none, in one commit that is conditional on their current state.
 
 use super::limiter_update::LimiterUpdate;
 use crate::{
@@ -15,25 +15,25 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::{Lease, TaskId, Timestamp};
 use tokio::sync::Notify;
 
-/// How long the first in a line sleeps if nobody wakes it; those behind it longer, up to [`MAX_RETRY_INTERVAL`]. Only places that
-/// other processes give back are found so late.
+/// How long the first waiting task sleeps if it is not woken. Later ones sleep longer, up to [`MAX_RETRY_INTERVAL`].
+/// This is how permits that other processes release are found.
 const RETRY_INTERVAL: Duration = SECOND.saturating_mul(5);
 const MAX_RETRY_INTERVAL: Duration = MINUTE.saturating_mul(2);
-/// What is closed may be opened by another process before its time.
+/// A closed key is checked again, because another process may open it early.
 const MAX_CLOSED_INTERVAL: Duration = MINUTE.saturating_mul(5);
 
-/// The keys that an attempt has passed.
+/// The keys that an attempt has acquired.
 #[derive(Debug)]
 pub(crate) struct AcquiredLimits {
     pub(crate) task: TaskId,
     pub(crate) action: &'static str,
     pub(crate) declared: Vec<String>,
     pub(crate) keys: Vec<LimitedKey>,
-    /// Told when the task is not wanted any more.
+    /// Signals that the task is no longer needed.
     pub(crate) revoked: Arc<Notify>,
 }
 
-/// A key and what holds there.
+/// A key and its rules.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitedKey {
     pub(crate) name: String,
@@ -51,15 +51,15 @@ impl LimitedKey {
     }
 }
 
-/// An attempt before its keys.
+/// An attempt that is acquiring its keys.
 struct Attempt<'a> {
     lease: &'a Lease,
     tenant: &'a str,
     keys: Vec<LimitedKey>,
 }
 
-/// The keys of an attempt: its tenant's, its action's, and those that step and action name. A rate is meant for new work and does not
-/// hold up an `undo`.
+/// Returns the keys of an attempt: its tenant, its action, and the keys of the step and the action. A rate limits only
+/// new work, so it does not delay an `undo`.
 fn limited_keys(
     rules: &LimitRules,
     tenant: &str,
@@ -77,7 +77,7 @@ fn limited_keys(
             Some(limit) if undo => Some(Arc::new(Limit { rate: None, ..Limit::clone(&limit) })),
             limit => limit,
         };
-        // By default only what an action names as what it depends on: a tenant or an action is not down.
+        // Only the systems that an action depends on have a breaker by default: a tenant or an action cannot be down.
         let named = limit.as_ref().and_then(|limit| limit.breaker);
         let breaker = named.or_else(|| declared.then(BreakerRule::default));
         LimitedKey { name, limit, breaker: breaker.filter(|rule| rule.after > 0) }
@@ -90,7 +90,8 @@ pub(crate) fn action_key(action: &str) -> String {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Lets an attempt pass all its keys; `None` if one bars it, and its task has been put off and stands in the line there.
+    /// Acquires all keys of an attempt. Returns `None` if one is not available; the task is then deferred and waits
+    /// for that key.
     pub(crate) async fn acquire(
         &self,
         lease: &Lease,
@@ -103,13 +104,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
             tenant,
             keys: limited_keys(&*self.rules().await?, tenant, (deed.name, &deed.keys), undo),
         };
-        // Most find nothing in their way and leave nothing behind. They need not wait for each other.
+        // Most attempts find no obstacle and write nothing. They do not wait for each other.
         let found = self.try_keys(&at).await?;
         if found.is_ok_and(|gates| gates.iter().all(LimiterUpdate::stays)) {
             return Ok(Some(self.enter(at, deed)));
         }
         for _ in 0..MAX_TRIES {
-            // Whoever gives a place back waits for this too, so that nobody is looked for in a line before standing there.
+            // A release waits for this lock too, so that it does not miss a task that is about to wait.
             let _turn = self.inner.limits.lock_keys(at.keys.iter().map(|key| key.name.as_str())).await;
             match self.try_keys(&at).await? {
                 Err((key, hold)) => {
@@ -126,7 +127,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(lease.task.id.execution))
     }
 
-    /// What stands at the keys of an attempt, and what would if it passed; or the key that bars it.
+    /// Returns the limiters of an attempt as they are and as they would be after it acquired them, or the key that is
+    /// not available.
     async fn try_keys<'a>(
         &self,
         at: &'a Attempt<'_>,
@@ -144,13 +146,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Ok(gates))
     }
 
-    /// Since when a task waits.
+    /// Returns since when a task waits.
     fn waiting_since(&self, lease: &Lease, now: Timestamp) -> Timestamp {
         let line = self.inner.limits.queues().waiting_since(lease.task.id);
         line.unwrap_or(lease.task.due.min(now))
     }
 
-    /// Notes that an attempt has passed.
+    /// Returns the acquired keys of an attempt.
     fn enter(&self, at: Attempt<'_>, deed: &ErasedAction<P>) -> AcquiredLimits {
         let (limits, task) = (&self.inner.limits, at.lease.task.id);
         let mut lines = limits.queues();
@@ -166,7 +168,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         AcquiredLimits { task, action: deed.name, declared: deed.keys.clone(), keys: at.keys, revoked }
     }
 
-    /// Hands a task back as if it had not been handed out.
+    /// Returns a task to the store as if it had not been leased.
     async fn defer(&self, key: &str, at: &Attempt<'_>, hold: Denied) -> Result<(), Error> {
         let (lease, task) = (at.lease, at.lease.task.id);
         let now = self.inner.clock.now();
@@ -184,7 +186,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         let due = due.max(now.after(Duration::from_millis(1)));
         self.inner.metrics.put_off(key_kind(key));
-        tracing::debug!(%task, key, why = %hold.why, "put off");
+        tracing::debug!(%task, key, why = %hold.why, "deferred");
         let waiter = Waiter { tenant: at.tenant.into(), since, due, why: hold.why };
         {
             let mut lines = self.inner.limits.queues();
@@ -196,7 +198,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// The part of a key that metrics may name.
+/// Returns the part of a key that metrics may name.
 pub(crate) fn key_kind(key: &str) -> &str {
     key.split_once('/').map_or(key, |(kind, _)| kind)
 }

@@ -1,9 +1,9 @@
-//! Reading what stands at keys, and changing it in one commit that holds only if nothing has changed meanwhile.
+//! Reads limiters, and updates them in one commit that is conditional on their versions.
 
 use crate::{Engine, Entity as _, Error, Limiter, model::documents::parse::parse};
 use store::{Commit, Document, Key, Put, Read};
 
-/// A gate as it was read, and what it is to become.
+/// A limiter as it was read, and its new state.
 pub(crate) struct LimiterUpdate {
     key: Key,
     read: Read,
@@ -12,7 +12,7 @@ pub(crate) struct LimiterUpdate {
 }
 
 impl LimiterUpdate {
-    /// Whether nothing has to be written.
+    /// Returns true if the state has not changed.
     pub(crate) fn stays(&self) -> bool {
         self.before == self.after || (self.read.version.is_none() && self.after.is_plain())
     }
@@ -27,7 +27,7 @@ impl LimiterUpdate {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// What stands at `keys`.
+    /// Returns the limiters of `keys`.
     pub(crate) async fn gates<'a>(
         &self,
         keys: impl Iterator<Item = &'a str>,
@@ -43,7 +43,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(gates)
     }
 
-    /// Commits what has changed, if all is still as it was read; false when it is not.
+    /// Commits the changed limiters. Returns false on a conflict.
     pub(crate) async fn change_gates(&self, gates: Vec<LimiterUpdate>) -> Result<bool, Error> {
         let documents: Vec<Put> = gates.iter().filter_map(LimiterUpdate::to_put).collect();
         if documents.is_empty() {
@@ -61,8 +61,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// What stands at a key. What cannot be read is written anew, rather than be in everybody's way for ever.
+/// Parses a limiter. An unreadable one is replaced, because it would block its key permanently.
 fn parse_limiter(found: &Document) -> Option<Limiter> {
     let gate = parse::<Limiter>(found);
-    gate.inspect_err(|error| tracing::error!(%error, "what stands at a key is forgotten")).ok()
+    gate.inspect_err(|error| tracing::error!(%error, "the limiter of a key is unreadable and is reset")).ok()
 }

@@ -1,4 +1,4 @@
-//! One attempt of an action on the world: it acquires its limits, runs under its lease, and releases them.
+//! One attempt of an action: it acquires its limits, runs under its lease, and releases them.
 //!
 //! Called by the worker. Invariant: a permit is released by its attempt, or lapses with the lease of the attempt.
 

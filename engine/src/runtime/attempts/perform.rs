@@ -1,4 +1,4 @@
-//! One attempt of one action: on a task of its own, within its limits, while its lease is renewed.
+//! One attempt of one action: in its own task, within its limits, while its lease is renewed.
 
 use super::acquire::AcquiredLimits;
 use crate::{
@@ -23,16 +23,16 @@ use store::{ExecutionId, Lease};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
-/// Why an attempt has no result that could be delivered.
+/// Why an attempt has no result to deliver.
 pub(crate) enum AttemptLost {
-    /// The lease passed to another worker.
+    /// Another worker has the lease.
     Lease,
-    /// The lease could not be prolonged: whether it has passed to another is not known.
+    /// The lease could not be renewed; another worker may have it.
     Unheard,
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Performs an attempt, after asking what became of an earlier one when that is in doubt.
+    /// Runs an attempt. If the outcome of an earlier one is in doubt, probes first.
     pub(crate) async fn perform(
         &self,
         deed: ErasedAction<P>,
@@ -57,15 +57,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
             let answer = match probed {
                 Ok(Answer::Probed(answer)) => answer,
                 Ok(Answer::Ran(output)) => Probe::Done(output),
-                // That the question found no answer says nothing about the action: its outcome stays unknown, and what is
-                // told must say so, or the next attempt would not ask.
+                // A failed probe leaves the outcome unknown. The result must say so, or the next attempt would not
+                // probe.
                 Err(ActionError { class: Class::Pending { .. }, .. }) => Probe::Running,
                 Err(error) => {
                     let error = ActionError { class: Class::Unknown, ..error };
                     return Ok(Event::Settled { ticket, result: Err(error), tried: Some(tried) });
                 }
             };
-            tracing::info!(action = name, ?answer, "asked what became of an earlier attempt");
+            tracing::info!(action = name, ?answer, "probed for the outcome of an earlier attempt");
             match (&answer, repeat) {
                 (Probe::NotDone, _) | (Probe::CannotTell, Repeat::Safe) => {}
                 (Probe::Done(_) | Probe::Running | Probe::Gone, _)
@@ -79,7 +79,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Answer::Ran(output) => output,
             Answer::Probed(_) => Value::Null,
         });
-        // What was said last is read again by the attempt that comes after a failure.
+        // The next attempt after a failure reads the last note.
         let said = Some(seen.borrow().note.clone()).filter(|note| !note.is_empty());
         let result = result.map_err(|error| ActionError { beat: said.or(error.beat.clone()), ..error });
         self.count(call.execution, (name, &cluster), &result, watch.elapsed());
@@ -89,7 +89,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(Event::Settled { ticket, result, tried: Some(tried) })
     }
 
-    /// Runs or probes so that a panic is that action's error.
+    /// Runs or probes. A panic becomes an error of the action.
     async fn attempt(
         &self,
         deed: Arc<ErasedAction<P>>,
@@ -105,12 +105,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let work = async move { run_action(&deed, &platform, &call, probe, bend).await };
         match poll_once(Box::pin(work.in_current_span())).await {
             Ok(done) => Ok(done),
-            // On the heap: an answer that is there at once needs no room for clocks.
+            // On the heap: an immediate answer needs no room for timers.
             Err(work) => Box::pin(self.run_in_background(work, number, limits, held, beats)).await,
         }
     }
 
-    /// An attempt that takes its time, on a task of its own while the lease is renewed.
+    /// Runs an attempt that takes time, in its own task while the lease is renewed.
     async fn run_in_background(
         &self,
         work: Attempted,
@@ -123,17 +123,17 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let deadline = tokio::time::sleep(limits.attempt);
         tokio::pin!(deadline);
         let mut renew = self.renewals();
-        // Whoever cannot prolong a lease stops before another may have it.
+        // An attempt whose lease cannot be renewed stops before another worker can get the lease.
         let left = held.lease.until.since(self.inner.clock.now());
         let lapse = tokio::time::sleep(usable_lease(left));
         tokio::pin!(lapse);
         let silence = limits.heartbeat.unwrap_or(limits.attempt);
-        // Begins anew with every beat, and with nothing else.
+        // Restarts with every heartbeat, and only then.
         let silent = tokio::time::sleep(silence);
         tokio::pin!(silent);
         loop {
             tokio::select! {
-                // An answer counts, however late; then that it was heard of; then what has run out.
+                // Priority: an answer, even a late one; then a heartbeat; then an expired limit.
                 biased;
                 done = &mut work.0 => return Ok(done.unwrap_or_else(|panic| Err(join_error(panic)))),
                 Ok(()) = beats.changed(), if limits.heartbeat.is_some() => {
@@ -144,7 +144,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                     return Ok(Err(no_answer(TimeLimit::Heartbeat, silence, number)));
                 }
                 () = &mut lapse => {
-                    tracing::warn!("the lease could not be prolonged; the attempt is given up before it lapses");
+                    tracing::warn!("the lease could not be renewed; the attempt is given up before the lease expires");
                     return Err(AttemptLost::Unheard);
                 }
                 () = held.pass.revoked.notified() => {
@@ -157,18 +157,19 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// When a lease is to be prolonged. Not from `interval`, whose first moment, "at once", comes up to a millisecond later.
+    /// Ticks when a lease must be renewed. `interval` is not used: its immediate first tick comes up to a millisecond
+    /// late.
     fn renewals(&self) -> tokio::time::Interval {
         let every = self.inner.options.lease / 3;
         tokio::time::interval_at(tokio::time::Instant::now() + every, every)
     }
 
-    /// Prolongs the lease of an attempt, and with it what it holds at its keys. Says whether the store has heard of it.
+    /// Renews the lease of an attempt, and with it its permits. Returns true if the store answered.
     async fn stay_leased(&self, held: &AttemptLease<'_>) -> Result<bool, AttemptLost> {
         let lease = self.inner.options.lease;
         let until = self.inner.clock.now().after(lease);
         let renewed = self.inner.store.renew(held.lease.task.id, held.lease.epoch, until);
-        // A store that is away may keep its callers waiting.
+        // A store that is unavailable may block its callers.
         let renewed = tokio::time::timeout(lease / 4, renewed).await;
         if let Ok(Err(store::Error::Fenced { .. })) = renewed {
             return Err(AttemptLost::Lease);
@@ -180,8 +181,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(heard)
     }
 
-    /// Does `work` while a lease is prolonged: a result that waits to be committed must not be worked on by another meanwhile. The
-    /// commit says whether the lease was lost.
+    /// Runs `work` while a lease is renewed: no other worker may repeat a result that waits for its commit. The
+    /// commit finds out whether the lease was lost.
     pub(crate) async fn while_leased<T>(
         &self,
         held: &AttemptLease<'_>,
@@ -228,18 +229,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// How much of a lease is used: the rest is for clocks that go differently, and for stopping.
+/// Returns the usable part of a lease. The rest allows for clock differences and for stopping.
 fn usable_lease(lease: Duration) -> Duration {
     lease / 10 * 9
 }
 
-/// What an attempt has to keep while it runs.
+/// The leases of a running attempt.
 pub(crate) struct AttemptLease<'a> {
     pub(crate) lease: &'a Lease,
     pub(crate) pass: &'a AcquiredLimits,
 }
 
-/// An attempt under way.
+/// A running attempt.
 type Attempted = Pin<Box<dyn Future<Output = Result<Answer, ActionError>> + Send>>;
 
 #[derive(Debug)]
@@ -256,10 +257,7 @@ async fn run_action<P>(
     bend: InjectedFault,
 ) -> Result<Answer, ActionError> {
     let ErasedActionKind::Actuator(action) = &deed.kind else {
-        return Err(ActionError::permanent(
-            "engine.kind",
-            "a ledger action is not performed on the platform",
-        ));
+        return Err(ActionError::permanent("engine.kind", "a ledger action does not run on the platform"));
     };
     if probe {
         return action.probe(on, call).await.map(Answer::Probed);
@@ -275,7 +273,8 @@ async fn run_action<P>(
     }
 }
 
-/// Begins an attempt where it is called: what need not wait is over with that, and costs no task of its own. What does wait is handed back.
+/// Polls an attempt once, in place: work that completes at once needs no task. Returns the attempt if it is not
+/// complete.
 async fn poll_once(mut work: Attempted) -> Result<Result<Answer, ActionError>, Attempted> {
     let polled = poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
@@ -296,13 +295,13 @@ fn panicked(panic: &(dyn Any + Send)) -> ActionError {
 fn join_error(error: tokio::task::JoinError) -> ActionError {
     match error.try_into_panic() {
         Ok(panic) => panicked(&*panic),
-        Err(error) => ActionError::unknown("action.panicked", format!("the attempt was cut off: {error}")),
+        Err(error) => ActionError::unknown("action.panicked", format!("the attempt was aborted: {error}")),
     }
 }
 
 fn no_answer(limit: TimeLimit, after: Duration, attempt: u32) -> ActionError {
     let (code, what) = match limit {
-        TimeLimit::Heartbeat => ("attempt.silent", "no sign of life"),
+        TimeLimit::Heartbeat => ("attempt.silent", "no heartbeat"),
         TimeLimit::Attempt | TimeLimit::Budget | TimeLimit::State => ("attempt.timeout", "no answer"),
     };
     let timed_out = Some(TimedOut { limit, attempt });

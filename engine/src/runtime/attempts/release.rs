@@ -1,4 +1,4 @@
-//! Leaving the keys of an attempt, and whoever is woken by that.
+//! Releases the keys of an attempt, and wakes waiting tasks.
 
 use super::{
     acquire::{AcquiredLimits, LimitedKey, action_key, key_kind},
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use store::{TaskId, Timestamp};
 
-/// What an attempt's result says about its keys.
+/// Returns the verdict of an attempt's result about its keys.
 pub(crate) fn key_verdict(result: &Result<Value, ActionError>) -> KeyVerdict {
     match result.as_ref().map_err(|error| error.class) {
         Ok(_) | Err(Class::Pending { .. } | Class::Permanent) => KeyVerdict::Answered,
@@ -20,25 +20,25 @@ pub(crate) fn key_verdict(result: &Result<Value, ActionError>) -> KeyVerdict {
     }
 }
 
-/// What an attempt leaves behind at its keys.
+/// The effects of an attempt on its keys.
 pub(crate) struct AttemptEnd {
     pub(crate) verdict: KeyVerdict,
-    /// What it was addressed to asks to be left alone for so long, and under which code.
+    /// How long the target asks the engine to wait, and the error code.
     pub(crate) alone: Option<(Duration, String)>,
-    /// Until when its places are kept all the same, for an action that is pending.
+    /// Until when the permits of a pending action are kept.
     pub(crate) keep_until: Option<Timestamp>,
 }
 
 impl AttemptEnd {
-    /// Nothing was learnt.
+    /// The effects of an attempt without a result.
     pub(crate) fn unheard() -> Self {
         Self { verdict: KeyVerdict::Unheard, alone: None, keep_until: None }
     }
 }
 
 impl AcquiredLimits {
-    /// The keys that are to be left alone. What an action is told holds for all that it depends on; for itself where it says
-    /// nothing of that.
+    /// Returns the keys to close. A `retry_after` applies to all systems that an action depends on, or to the action
+    /// itself if it names none.
     fn closed_by(&self, left: &AttemptEnd) -> Vec<String> {
         match (&left.alone, self.declared.is_empty()) {
             (None, _) => Vec::new(),
@@ -47,7 +47,7 @@ impl AcquiredLimits {
         }
     }
 
-    /// Leaves one key; says whether that tripped its breaker.
+    /// Releases one key. Returns true if that tripped its breaker.
     fn release_key(&self, key: &LimitedKey, gate: &mut Limiter, left: &AttemptEnd, now: Timestamp) -> bool {
         let place = gate.permit(self.task).cloned();
         let tripped = gate.release(self.task, now, left.verdict, key.breaker);
@@ -60,7 +60,8 @@ impl AcquiredLimits {
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Gives back what an attempt took, and tells its keys how it ended. What fails to be given back lapses with the lease.
+    /// Releases the permits of an attempt and reports its result to its keys. Permits that cannot be released lapse
+    /// with the lease.
     pub(crate) async fn release(&self, pass: &AcquiredLimits, left: AttemptEnd) {
         {
             let mut inside = self.inner.limits.active_tasks();
@@ -71,7 +72,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         }
         if let Err(error) = self.try_release(pass, &left).await {
-            tracing::warn!(task = %pass.task, %error, "a place could not be given back; it lapses by itself");
+            tracing::warn!(task = %pass.task, %error, "a permit could not be released; it expires with its lease");
         }
     }
 
@@ -110,7 +111,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 tracing::warn!(
                     key,
                     action = pass.action,
-                    "its breaker has tripped: it is left alone for a while"
+                    "the circuit breaker of a key has tripped: attempts are paused"
                 );
             }
             for (key, gate) in keys.iter().zip(&after) {
@@ -121,7 +122,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(pass.task.execution))
     }
 
-    /// Whether an attempt had no place at its keys and changes nothing there: then there is nobody to wake, and no turn to wait for.
+    /// Returns true if an attempt has no permits and changes nothing at its keys: then there is no task to wake.
     async fn changes_nothing(
         &self,
         pass: &AcquiredLimits,
@@ -139,7 +140,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(gates.iter().all(LimiterUpdate::stays))
     }
 
-    /// Prolongs the places of an attempt with its lease.
+    /// Renews the permits of an attempt with its lease.
     pub(crate) async fn renew_permits(&self, pass: &AcquiredLimits, until: Timestamp) {
         let keys: Vec<&str> = pass
             .keys
@@ -157,11 +158,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.change_gates(gates).await
         };
         if let Err(error) = prolonged.await {
-            tracing::warn!(task = %pass.task, %error, "a place could not be prolonged; trying again with the lease");
+            tracing::warn!(task = %pass.task, %error, "a permit could not be renewed; trying again with the lease");
         }
     }
 
-    /// Tasks that are no longer wanted wait in no line and keep no place; an attempt at work on one looks to its lease.
+    /// Removes tasks that are no longer needed from the waiting lists, with their permits. A running attempt handles
+    /// its own lease.
     pub(crate) async fn withdraw(&self, tasks: &[TaskId]) {
         let mut kept: Vec<(TaskId, Vec<String>)> = Vec::new();
         {
@@ -179,7 +181,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         for (task, keys) in kept {
             if let Err(error) = self.vacate(task, &keys).await {
-                tracing::warn!(%task, %error, "a place could not be given back; it lapses by itself");
+                tracing::warn!(%task, %error, "a permit could not be released; it expires with its lease");
             }
         }
     }
@@ -204,7 +206,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(task.execution))
     }
 
-    /// Brings forward as many of those that wait at a key as could be let in.
+    /// Wakes as many tasks that wait for a key as the key has room for.
     pub(crate) async fn wake_waiters(
         &self,
         gate: &Limiter,
@@ -222,7 +224,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 if there {
                     lines.hastened(task, now);
                 } else {
-                    // It has ended, or another process is at it: in either case it is not waiting here.
+                    // The task has ended or another process is running it: in both cases it does not wait here.
                     lines.remove(task);
                 }
                 woken |= there;

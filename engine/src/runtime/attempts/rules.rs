@@ -9,7 +9,7 @@ use std::{
 use store::Document;
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// The limits in force, as of no more than two seconds ago.
+    /// Returns the limits in force, at most two seconds old.
     pub(crate) async fn rules(&self) -> Result<Arc<LimitRules>, Error> {
         let now = self.inner.clock.now();
         let limits = &self.inner.limits;
@@ -28,13 +28,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(rules)
     }
 
-    /// All documents of a collection. One that cannot be read is passed over, and said to be so.
+    /// Returns all documents of a collection. Skips and logs unreadable ones.
     pub(crate) async fn all_documents<T: DeserializeOwned>(&self, collection: &str) -> Result<Vec<T>, Error> {
         let (mut all, mut after): (Vec<T>, Option<String>) = (Vec::new(), None);
         let parse = |found: &Document| match serde_json::from_slice(&found.body) {
             Ok(item) => Some(item),
             Err(error) => {
-                tracing::error!(document = %found.key, %error, "what cannot be read limits nothing");
+                tracing::error!(document = %found.key, %error, "skipping an unreadable limit document");
                 None
             }
         };
@@ -49,5 +49,5 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// How long the rules are used as they were read. An operator's change through this process is seen at once.
+/// How long rules are cached. A change through this process applies at once.
 const REFRESH_INTERVAL: Duration = SECOND.saturating_mul(2);

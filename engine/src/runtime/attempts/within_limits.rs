@@ -1,4 +1,4 @@
-//! An attempt of an action on the world, from the keys that it has to pass to those that it leaves.
+//! One attempt of an action, from the acquisition of its limits to their release.
 
 use super::{
     perform::{AttemptLease, AttemptLost},
@@ -12,8 +12,8 @@ use std::pin::pin;
 use store::{Lease, Settle, Timestamp};
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Performs an attempt and commits its result if its keys let it pass; if they do not, it has been put off, and nothing has
-    /// been begun.
+    /// Runs an attempt and commits its result if its keys are available. If not, the task has been deferred and
+    /// nothing was begun.
     pub(crate) async fn act_within_limits(
         &self,
         lease: &Lease,
@@ -28,7 +28,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(Some(pass)) => pass,
             Ok(None) => return Ok(()),
             Err(error) => {
-                tracing::warn!(%error, "an attempt could not pass its keys; it is handed back untried");
+                tracing::warn!(%error, "the limits of an attempt could not be acquired; the task is returned untried");
                 let (due, untried) =
                     (self.inner.clock.now().after(SECOND), lease.deliveries.saturating_sub(1));
                 return Ok(self.hand_back(task, epoch, due, untried).await?);
@@ -42,11 +42,11 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Err(AttemptLost::Unheard) => {
                 self.release(&pass, AttemptEnd::unheard()).await;
-                // Whoever stood still finds that another has it, and that is for the history. Where the store alone was away
-                // nobody has, nothing was refused, and it is handed back.
+                // The attempt was given up. If another worker has the lease, the history records it. If only the
+                // store was unavailable, the task is returned.
                 let until = self.inner.clock.now().after(self.inner.options.lease);
                 self.inner.store.renew(task, epoch, until).await?;
-                let why = "a lease could not be prolonged in time, and the attempt was given up".to_owned();
+                let why = "a lease could not be renewed in time, so the attempt was given up".to_owned();
                 return Err(store::Error::Unavailable { why }.into());
             }
         };
@@ -60,7 +60,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         settled.map(|_| ())
     }
 
-    /// Until when the places of a pending action are kept: until it should have been looked at again, and two leases more.
+    /// Returns until when the permits of a pending action are kept: its next check plus two leases.
     async fn pending_until(&self, lease: &Lease) -> Option<Timestamp> {
         let tasks = self.inner.store.tasks(lease.task.id.execution).await.ok()?;
         let again = tasks.into_iter().find(|task| task.id == lease.task.id)?;
@@ -68,10 +68,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// What an attempt leaves behind, and whether it is not done yet.
+/// Returns the effects of an attempt on its keys, and whether the action is pending.
 fn attempt_end(event: &Event) -> (AttemptEnd, bool) {
     let Event::Settled { result, .. } = event else {
-        // It was asked about, and that was answered.
+        // A probe that was answered.
         return (AttemptEnd { verdict: KeyVerdict::Answered, alone: None, keep_until: None }, false);
     };
     let error = result.as_ref().err();

@@ -1,6 +1,6 @@
-//! Decisions that are committed together: each is taken on the documents as the ones before it leave them.
+//! Decisions that are committed together: each one sees the documents as the earlier ones leave them.
 //!
-//! Invariant: whatever any of them read is a condition of the one commit, so either all of them hold or none does.
+//! Invariant: all their reads are conditions of the one commit, so either all decisions take effect or none.
 
 use super::turn::{Promise, Turn};
 use crate::model::documents::view::{Changes, Writes, puts};
@@ -8,20 +8,20 @@ use std::{collections::BTreeMap, time::Duration};
 use store::{Commit, Document, Entry, Error, Key, Read, Sequence, Task, TaskId};
 use tokio::sync::oneshot;
 
-/// How many decisions one commit holds, at the most: enough that their commits cost little, and few enough that the first does
-/// not wait long for the last.
+/// The most decisions in one commit: enough to share its cost, and few enough that the first does not wait long for
+/// the last.
 const MOST: usize = 64;
-/// No decision joins a commit of so many bytes; one of [`store::COMMIT_LIMIT`] is refused.
+/// No decision joins a commit of this many bytes; one of [`store::COMMIT_LIMIT`] is refused.
 const MOST_BYTES: usize = 4 << 20;
-/// The pause after the second conflict in a row; each further one doubles it, up to the longest.
+/// The pause after the second conflict in a row. Each further conflict doubles it, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// What became of a decision.
+/// The result of a decision's commit.
 pub(crate) enum Verdict {
-    /// It holds.
+    /// The decision is committed.
     Committed,
-    /// What it rests on has changed: it is taken again, with this turn.
+    /// A read has changed: decide again, with this turn.
     Again(Promise<Batch>),
     /// The store failed.
     Failed(Error),
@@ -35,7 +35,7 @@ pub(crate) struct Member {
 
 /// The decisions that the next commit holds.
 pub(crate) struct Batch {
-    /// Tells this one from those before it.
+    /// The number of this batch.
     number: u64,
     known: BTreeMap<Key, Option<Document>>,
     writes: Writes,
@@ -43,9 +43,10 @@ pub(crate) struct Batch {
     tasks: BTreeMap<TaskId, Task>,
     journal: Vec<Entry>,
     members: Vec<Member>,
-    /// The documents are with a decision. If they still are at the next turn, that decision broke off, and they are lost.
+    /// True while a decision uses the documents. If still true at the next turn, that decision failed and the
+    /// documents are lost.
     lent: bool,
-    /// How many decisions it takes now: fewer while other servers commit on the same documents.
+    /// How many decisions the batch accepts now: fewer while other servers commit on the same documents.
     most: usize,
     /// Conflicts in a row.
     conflicts: u32,
@@ -69,22 +70,22 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Which batch it is.
+    /// Returns the number of the batch.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns true if no decision is in it.
+    /// Returns true if it has no decisions.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Returns true if one decision is in it.
+    /// Returns true if it has one decision.
     pub(crate) fn has_one(&self) -> bool {
         self.members.len() == 1
     }
 
-    /// Returns true if the commit takes no further decision.
+    /// Returns true if it accepts no further decision.
     pub(crate) fn is_full(&self) -> bool {
         let written: usize =
             self.writes.values().filter_map(|written| written.body.as_ref()).map(Vec::len).sum();
@@ -94,39 +95,39 @@ impl Batch {
         self.members.len() >= self.most || bytes >= MOST_BYTES
     }
 
-    /// Adds documents that were read from the store. One that is there already stays: the decisions rest on it.
+    /// Adds documents read from the store. Documents that are already present stay, because decisions depend on them.
     pub(crate) fn learn(&mut self, documents: impl IntoIterator<Item = (Key, Option<Document>)>) {
         for (key, found) in documents {
             self.known.entry(key).or_insert(found);
         }
     }
 
-    /// Forgets what was read for a batch that no decision has joined: it may be old by now.
+    /// Removes the documents of a batch without decisions, because they may be old.
     pub(crate) fn refresh(&mut self) {
         if self.is_empty() {
             self.known.clear();
         }
     }
 
-    /// Lends the documents to a view. [`Batch::restore`] or [`Batch::join`] brings them back.
+    /// Moves the documents into a view. [`Batch::restore`] or [`Batch::join`] returns them.
     pub(crate) fn lend(&mut self) -> (BTreeMap<Key, Option<Document>>, Writes) {
         self.lent = true;
         (std::mem::take(&mut self.known), std::mem::take(&mut self.writes))
     }
 
-    /// Returns true if a decision broke off with the documents: the batch must not be committed.
+    /// Returns true if a decision lost the documents: the batch must not be committed.
     pub(crate) fn is_broken(&self) -> bool {
         self.lent
     }
 
-    /// Takes the documents back from a decision that was not reached.
+    /// Returns the documents of a decision that did not finish.
     pub(crate) fn restore(&mut self, changes: Changes) {
         self.lent = false;
         self.known = changes.known;
         self.writes = changes.earlier;
     }
 
-    /// Adds a decision: what it rests on, and, if it is `kept`, what it writes.
+    /// Adds a decision: its reads, and its writes if it is `kept`.
     pub(crate) fn join(&mut self, member: Member, changes: Changes, kept: bool, entry: Option<Entry>) {
         let Changes { known, earlier, reads, writes, tasks } = changes;
         self.lent = false;
@@ -141,7 +142,7 @@ impl Batch {
         self.members.push(member);
     }
 
-    /// Takes what is to be committed, and who waits for it. The next decision joins another batch.
+    /// Returns the commit and the waiting decisions. The next decision joins another batch.
     pub(crate) fn close(&mut self) -> (Commit, Vec<Member>) {
         self.number = self.number.saturating_add(1);
         self.lent = false;
@@ -157,13 +158,14 @@ impl Batch {
         (commit, std::mem::take(&mut self.members))
     }
 
-    /// Takes more decisions again after a commit that held.
+    /// Increases the number of decisions after a successful commit.
     pub(crate) fn succeeded(&mut self) {
         self.conflicts = 0;
         self.most = self.most.saturating_mul(2).min(MOST);
     }
 
-    /// Takes fewer decisions, so that the next commit comes sooner after its reads; returns the longest pause before it.
+    /// Decreases the number of decisions, so that a commit comes sooner after its reads. Returns the longest pause
+    /// before it.
     pub(crate) fn conflicted(&mut self, held: usize) -> Duration {
         self.most = (held / 2).max(1);
         self.conflicts = self.conflicts.saturating_add(1);
@@ -172,16 +174,16 @@ impl Batch {
         if self.conflicts < 2 { Duration::ZERO } else { pause.min(LONGEST_PAUSE) }
     }
 
-    /// Takes one decision at a time, to find the one that the store does not accept.
+    /// Accepts one decision at a time, to find the decision that the store refuses.
     pub(crate) fn separate(&mut self) {
         self.most = 1;
     }
 }
 
-/// Tells every member that its decision is taken again, in the order in which they came.
+/// Makes every member decide again, in their order of arrival.
 pub(crate) fn send_back(turn: &Turn<Batch>, members: Vec<Member>) {
     for Member { ticket, verdict } in members {
-        // A caller that has gone is passed over by the line.
+        // The line skips a caller that has gone.
         drop(verdict.send(Verdict::Again(turn.line().wait(ticket))));
     }
 }

@@ -1,4 +1,4 @@
-//! A decision in its turn: on the documents as the decisions before it leave them, committed with those.
+//! A decision in its turn: it sees the documents as the earlier decisions leave them, and is committed with them.
 
 use super::{
     batch::{Batch, Member, Verdict, send_back},
@@ -14,14 +14,14 @@ use std::time::Duration;
 use store::{Commit, Entry, Fault, Key, Put};
 use tokio::sync::oneshot;
 
-/// What came of one look at the documents at hand.
+/// The result of one try with the available documents.
 enum Tried<T> {
     Needs(Vec<Key>),
     Decided(Box<(Result<T, ActionError>, Changes, Option<Entry>)>),
 }
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Decides in the turn of `place` and waits for the commit; `None` when the decision has to be taken again.
+    /// Decides in the turn of `place` and waits for the commit. Returns `None` if the decision must be repeated.
     pub(crate) async fn decide_in_turn<T>(
         &self,
         place: &mut Place,
@@ -57,18 +57,18 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// A turn of `place` before which everything that was decided in the queue is committed.
+    /// Returns a turn of `place` before which all earlier decisions of the queue are committed.
     pub(crate) async fn turn_alone(&self, place: &mut Place, left: Duration) -> Option<Turn<Batch>> {
         let turn = self.turn(place, left).await.ok()?;
         if turn.value().is_empty() {
             return Some(turn);
         }
-        // On its own: callers wait for it, whatever becomes of this one.
+        // In its own task: other callers depend on it, even if this one goes away.
         let engine = self.clone();
         tokio::spawn(async move { engine.commit_batch(turn).await }).await.ok()
     }
 
-    /// Waits for the turn of `place`, for `left` at the most.
+    /// Waits for the turn of `place`, at most for `left`.
     async fn turn(&self, place: &mut Place, left: Duration) -> Result<Turn<Batch>, Error> {
         let promise = place.next.take().unwrap_or_else(|| place.line.wait(place.ticket));
         let turn = tokio::time::timeout(left, promise).await.ok().and_then(Result::ok);
@@ -77,7 +77,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(turn)
     }
 
-    /// Sends the decisions of a batch back whose documents were lost with a decision that panicked.
+    /// Repeats the decisions of a batch whose documents were lost in a panic.
     fn repair(turn: &Turn<Batch>) {
         if turn.value().is_broken() {
             let (_, members) = turn.value().close();
@@ -85,7 +85,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Decides on the documents at hand. Nothing is waited for, so the batch is whole whenever this caller may be dropped.
+    /// Decides on the available documents. Never waits, so the batch is complete at every point where the caller can
+    /// be dropped.
     fn try_in<T>(
         &self,
         turn: &Turn<Batch>,
@@ -105,7 +106,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         let changes = view.into_parts();
         let put = |(key, written): (&Key, &crate::model::documents::view::Written)| Put {
             key: key.clone(),
-            // Only whether there is one is told.
+            // Only whether an entry exists matters here.
             body: written.body.as_ref().map(|_| Vec::new()),
         };
         let puts: Vec<Put> = changes.writes.iter().map(put).collect();
@@ -114,8 +115,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Tried::Decided(Box::new((result, changes, entry)))
     }
 
-    /// Passes the turn on. The first decision of a batch sees to its commit, behind all that wait now; a full batch is
-    /// committed at once.
+    /// Passes the turn on. The first decision of a batch schedules the commit behind all waiting decisions; a full
+    /// batch is committed at once.
     fn end_turn(&self, turn: Turn<Batch>) {
         let engine = self.clone();
         if turn.value().is_full() {
@@ -143,7 +144,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             Ok(()) => {
                 turn.value().succeeded();
                 for member in members {
-                    // Its caller may have gone.
+                    // The caller may have gone.
                     drop(member.verdict.send(Verdict::Committed));
                 }
             }
@@ -153,7 +154,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 send_back(&turn, members);
                 self.pause(longest).await;
             }
-            // It is the fault of one of them, and stops no other.
+            // One of the decisions causes the error, and must not stop the others.
             Err(error) if members.len() > 1 && error.fault() == Fault::Caller => {
                 turn.value().separate();
                 send_back(&turn, members);
@@ -167,7 +168,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         turn
     }
 
-    /// Commits decisions, or makes sure that what they read still stands if they write nothing.
+    /// Commits decisions. If they write nothing, checks that their reads are unchanged.
     async fn commit_decisions(&self, commit: Commit) -> Result<(), store::Error> {
         let store = &*self.inner.store;
         if commit.documents.is_empty() && commit.schedule.is_empty() {
@@ -181,7 +182,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(())
     }
 
-    /// Pauses for a random part of `longest`, so that servers which conflict do not meet again.
+    /// Pauses for a random part of `longest`, so that conflicting servers do not collide again.
     async fn pause(&self, longest: Duration) {
         if longest.is_zero() {
             return;

@@ -1,7 +1,8 @@
-//! Decisions on the same document queue in the order of arrival and are committed together.
+//! Queues for decisions on the same document: in order of arrival, committed together.
 //!
-//! [`Engine::transact`](crate::Engine::transact) is the one caller that decides here; the worker takes a turn for its own commits.
-//! Invariant: decisions of one queue never send each other back; only a commit from outside of the queue does.
+//! [`Engine::transact`](crate::Engine::transact) is the only caller that decides here; the worker takes a turn for
+//! its own commits. Invariant: decisions of one queue never conflict with each other, only with commits from outside
+//! the queue.
 
 pub(crate) mod batch;
 mod in_turn;

@@ -1,4 +1,4 @@
-//! The queues of a process, by the document that their decisions change.
+//! The decision queues of a process, one for each contended document.
 //!
 //! Invariant: a queue lives as long as a caller has a place in it.
 
@@ -12,10 +12,10 @@ use std::{
 };
 use store::Key;
 
-/// When so many queues are named, those that no caller uses are forgotten.
+/// At this number of queues, the unused ones are removed.
 const MOST_NAMED: usize = 256;
 
-/// The queues of this process, by the name of what they are before, such as `document cohorts/acme`.
+/// The queues of this process, by the name of their document, such as `document cohorts/acme`.
 #[derive(Clone, Default)]
 pub(crate) struct Queues(Arc<Mutex<HashMap<String, Weak<Line<Batch>>>>>);
 
@@ -24,17 +24,17 @@ pub(crate) struct Place {
     pub(crate) what: String,
     pub(crate) line: Arc<Line<Batch>>,
     pub(crate) ticket: u64,
-    /// The turn that a decision which has to be taken again already waits for.
+    /// The turn that a repeated decision already waits for.
     pub(crate) next: Option<Promise<Batch>>,
 }
 
-/// The name of the queue before a document; stores name what has changed the same way.
+/// Returns the name of a document's queue. Conflict errors of stores use the same name.
 pub(crate) fn name_of(key: &Key) -> String {
     format!("document {key}")
 }
 
 impl Queues {
-    /// A place at the end of the queue before `what`.
+    /// Returns a place at the end of the queue for `what`.
     pub(crate) fn join(&self, what: String) -> Place {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = match queues.get(&what).and_then(Weak::upgrade) {
@@ -53,7 +53,7 @@ impl Queues {
         Place { what, line, ticket, next: None }
     }
 
-    /// The first of `keys` that callers queue for.
+    /// Returns the first of `keys` that has waiting callers.
     pub(crate) fn busy<'a>(&self, mut keys: impl Iterator<Item = &'a Key>) -> Option<String> {
         let queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if queues.is_empty() {

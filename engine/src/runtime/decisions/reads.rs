@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use store::{Document, Key, Read, Store};
 
-/// The documents of `keys`, absent ones included.
+/// Returns the documents of `keys`, including absent ones.
 ///
 /// # Errors
-/// The store's.
+/// Returns the store's error.
 pub(crate) async fn fetch(
     store: &dyn Store,
     keys: Vec<Key>,
@@ -15,10 +15,10 @@ pub(crate) async fn fetch(
     Ok(keys.into_iter().zip(found).collect())
 }
 
-/// Whether every one of `reads` is still so.
+/// Returns true if every one of `reads` is unchanged.
 ///
 /// # Errors
-/// The store's.
+/// Returns the store's error.
 pub(crate) async fn are_unchanged(store: &dyn Store, reads: &[Read]) -> Result<bool, store::Error> {
     let keys: Vec<Key> = reads.iter().map(|read| read.key.clone()).collect();
     let found = store.documents_of(&keys).await?;

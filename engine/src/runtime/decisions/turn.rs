@@ -1,6 +1,6 @@
-//! A fair lock: the caller with the lowest ticket goes next, and a caller that has to try again keeps its ticket.
+//! A fair lock: the caller with the lowest ticket goes next, and a caller that tries again keeps its ticket.
 //!
-//! Invariant: at most one [`Turn`] exists per line, and a turn that its caller no longer wants passes to the next caller.
+//! Invariant: each line has at most one [`Turn`], and a turn whose caller has gone passes to the next caller.
 
 use std::{
     collections::BTreeMap,
@@ -8,14 +8,14 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Callers that take turns at a value.
+/// A line of callers that use a value one after the other.
 pub(crate) struct Line<T> {
     state: Mutex<State<T>>,
     value: Mutex<T>,
 }
 
 struct State<T> {
-    /// Whether a caller has the turn.
+    /// True if a caller has the turn.
     taken: bool,
     waiting: BTreeMap<u64, oneshot::Sender<Turn<T>>>,
     tickets: u64,
@@ -24,15 +24,15 @@ struct State<T> {
 /// The right to use the value of a line. Dropping it passes it to the next caller.
 pub(crate) struct Turn<T> {
     line: Arc<Line<T>>,
-    /// The turn is another's by now.
+    /// True if the turn has passed to another caller.
     passed: bool,
 }
 
-/// A place in a line, on its way to a turn.
+/// A waiting place in a line.
 pub(crate) type Promise<T> = oneshot::Receiver<Turn<T>>;
 
 impl<T> Line<T> {
-    /// A line before a value that no caller uses yet.
+    /// Creates a line for an unused value.
     pub(crate) fn new(value: T) -> Arc<Self> {
         let state = State { taken: false, waiting: BTreeMap::new(), tickets: 0 };
         Arc::new(Self { state: Mutex::new(state), value: Mutex::new(value) })
@@ -42,14 +42,14 @@ impl<T> Line<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ticket behind all that were given out before.
+    /// Returns a ticket behind all earlier ones.
     pub(crate) fn ticket(&self) -> u64 {
         let mut state = self.state();
         state.tickets = state.tickets.saturating_add(1);
         state.tickets
     }
 
-    /// Waits in the line with `ticket`, which no other caller may wait with at the same time.
+    /// Waits in the line with `ticket`. No other caller may use the same ticket at the same time.
     pub(crate) fn wait(self: &Arc<Self>, ticket: u64) -> Promise<T> {
         let (sender, promise) = oneshot::channel();
         let mut state = self.state();
@@ -59,7 +59,7 @@ impl<T> Line<T> {
         }
         state.taken = true;
         drop(state);
-        // The receiver is at hand, so the turn arrives.
+        // The receiver exists, so the turn arrives.
         drop(sender.send(Turn { line: self.clone(), passed: false }));
         promise
     }
@@ -69,7 +69,7 @@ impl<T> Line<T> {
         !self.state().taken
     }
 
-    /// How many callers wait. Some of them may have gone.
+    /// Returns the number of waiting callers. Some of them may have gone.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.state().waiting.len()
@@ -77,12 +77,12 @@ impl<T> Line<T> {
 }
 
 impl<T> Turn<T> {
-    /// The line that it is of.
+    /// Returns its line.
     pub(crate) fn line(&self) -> &Arc<Line<T>> {
         &self.line
     }
 
-    /// The value, for as long as nothing is waited for.
+    /// Returns the value. The guard must not be held across an await.
     pub(crate) fn value(&self) -> MutexGuard<'_, T> {
         self.line.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +97,7 @@ impl<T> Drop for Turn<T> {
         while let Some((_, next)) = state.waiting.pop_first() {
             match next.send(Self { line: self.line.clone(), passed: false }) {
                 Ok(()) => return,
-                // That caller has gone. The lock is held here, so this one must not look for the next itself.
+                // The caller has gone. The lock is held here, so its turn must not pass itself on.
                 Err(mut unwanted) => unwanted.passed = true,
             }
         }
@@ -115,7 +115,7 @@ mod tests {
         let first = line.wait(line.ticket()).await.unwrap();
         let again = line.ticket();
         let later: Vec<_> = (0..3).map(|_| line.wait(line.ticket())).collect();
-        // It waits last, and comes first.
+        // It arrives last, but has the lowest ticket.
         let again = line.wait(again);
         assert_eq!(line.waiting(), 4);
 

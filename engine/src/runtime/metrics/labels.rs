@@ -57,7 +57,7 @@ pub(super) struct ByKind {
     pub(super) kind: String,
 }
 
-/// Which execution an example is of: the id of its trace, which is its own without the dashes.
+/// The execution of an exemplar: its trace id, which is its id without the dashes.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct OfTrace {
     pub(super) trace_id: String,

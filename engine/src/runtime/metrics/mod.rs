@@ -1,5 +1,4 @@
-//! What the engine counts, in Prometheus' terms. Labels are bounded: workflows, actions, clusters and codes, never
-//! tenants or ids.
+//! The engine's Prometheus metrics. Labels are bounded: workflows, actions, clusters and codes, never tenants or ids.
 
 mod labels;
 
@@ -26,13 +25,13 @@ use strum::VariantArray as _;
 
 /// The kinds of keys that every attempt may pass; workflows may name further ones.
 const KINDS: [&str; 3] = ["action", "cluster", "tenant"];
-/// The names of [`OccurrenceFate`](crate::OccurrenceFate), which lies above this module.
+/// The names of [`OccurrenceFate`](crate::OccurrenceFate), which is defined in a higher layer.
 const OCCURRENCE_FATES: [&str; 9] =
     ["pending", "buffered", "fired", "missed", "skipped", "merged", "excluded", "paused", "failed"];
-/// The names of [`BatchResult`](crate::BatchResult), which lies above this module.
+/// The names of [`BatchResult`](crate::BatchResult), which is defined in a higher layer.
 const BATCH_RESULTS: [&str; 3] = ["done", "refused", "skipped"];
 
-/// Seconds, with an example of each bucket.
+/// Seconds, with an exemplar for each bucket.
 type Seconds = HistogramWithExemplars<OfTrace>;
 
 /// The engine's counters; cheap to clone.
@@ -96,39 +95,31 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Names the metrics in `registry`.
+    /// Registers the metrics in `registry`.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let me = Self::default();
         registry.register("executions_started", "Executions started", me.started.clone());
         registry.register("executions_finished", "Executions finished", me.ended.clone());
-        registry.register(
-            "executions_erased",
-            "Executions forgotten, their retention being over",
-            me.erased.clone(),
-        );
-        registry.register(
-            "executions_parked",
-            "Times an execution began to wait for an operator",
-            me.parked.clone(),
-        );
+        registry.register("executions_erased", "Executions erased after their retention", me.erased.clone());
+        registry.register("executions_parked", "Times an execution was parked", me.parked.clone());
         registry.register(
             "approvals_glass_broken",
-            "Approvals that one person decided alone, in an emergency",
+            "Approvals decided by break-glass",
             me.break_glass_used.clone(),
         );
         registry.register(
             "promises_ended",
-            "Executions that ended of those that were promised to be over by some moment, kept or broken",
+            "Executions with a promised end that finished, kept or broken",
             me.promises.clone(),
         );
-        registry.register("approvals_ruled", "Approvals that ended, by how", me.rulings.clone());
-        registry.register("batch_items", "Executions of batches that had their turn", me.batched.clone());
+        registry.register("approvals_ruled", "Approvals that ended, by ruling", me.rulings.clone());
+        registry.register("batch_items", "Processed executions of batches", me.batched.clone());
         registry.register("attempts", "Attempts of actions and undos", me.attempts.clone());
         registry.register("attempt_seconds", "How long attempts took", me.seconds.clone());
         registry.register(
             "cluster_attempt_seconds",
-            "How long attempts took by the cluster that they depend on, without one for the others",
+            "How long attempts took, by cluster; empty for attempts without one",
             me.at_clusters.clone(),
         );
         registry.register(
@@ -136,50 +127,46 @@ impl Metrics {
             "How long the store took for commits of executions and decisions",
             me.commits.clone(),
         );
-        registry.register(
-            "commit_conflicts",
-            "Commits decided again because what they read had changed",
-            me.conflicts.clone(),
-        );
-        registry.register("fenced_writes", "Results of late workers that were refused", me.fenced.clone());
+        registry.register("commit_conflicts", "Commits repeated after a conflict", me.conflicts.clone());
+        registry.register("fenced_writes", "Results of fenced workers that were refused", me.fenced.clone());
         registry.register(
             "redeliveries",
-            "Tasks handed out again after a crash or a lapsed lease",
+            "Tasks delivered again after a crash or an expired lease",
             me.redelivered.clone(),
         );
         registry.register(
             "left_alone",
-            "Times a task was met that only another version of the program can do",
+            "Tasks skipped because only another version of the program can run them",
             me.left_alone.clone(),
         );
         registry.register("unreadable", "Times an execution could not be decoded", me.unreadable.clone());
-        registry.register("tasks_in_flight", "Tasks being worked on", me.in_flight.clone());
+        registry.register("tasks_in_flight", "Running tasks", me.in_flight.clone());
         me.register_waits(registry);
         me
     }
 
-    /// Those of schedules and limits.
+    /// Registers the metrics of schedules and limits.
     fn register_waits(&self, registry: &mut Registry) {
         registry.register(
             "schedule_occurrences",
-            "Occurrences of schedules by what became of them",
+            "Occurrences of schedules, by fate",
             self.occurrences.clone(),
         );
         registry.register(
             "schedule_lateness_seconds",
-            "How long after their moment, jitter included, occurrences were started",
+            "Delay between an occurrence, with its jitter, and its start",
             self.lateness.clone(),
         );
         registry.register(
             "limit_put_offs",
-            "Attempts put off because a key was full, paced, closed or left alone, by the key's kind",
+            "Attempts deferred because a limit key was full, paced, closed or paused by its breaker, by the key's kind",
             self.put_off.clone(),
         );
         registry.register("limit_trips", "Times a breaker tripped, by the key's kind", self.tripped.clone());
-        registry.register("limit_waiting", "Attempts that wait at a limited key", self.waiting.clone());
+        registry.register("limit_waiting", "Attempts that wait for a limit", self.waiting.clone());
     }
 
-    /// Shows zeros of whatever may be counted, so that the first of a kind is seen to have been added.
+    /// Initialises all known series with zero, so that the first increment is visible.
     pub(crate) fn expect<'a>(&self, workflows: impl IntoIterator<Item = &'a str>) {
         for workflow in workflows {
             let by = ByWorkflow { workflow: workflow.into() };
@@ -227,7 +214,7 @@ impl Metrics {
         self.erased.get_or_create(&ByWorkflow { workflow: workflow.into() }).inc();
     }
 
-    /// One ended that was promised to be over by some moment, if it was; and whether it is.
+    /// Counts the end of an execution with a promised end, as kept or broken.
     pub(crate) fn promised(&self, workflow: &str, kept: Option<bool>) {
         if let Some(kept) = kept {
             let result = if kept { "kept" } else { "broken" };
@@ -329,7 +316,7 @@ fn histogram() -> Seconds {
     HistogramWithExemplars::new(exponential_buckets(0.001, 2.0, 17))
 }
 
-/// Few buckets where there are many series: one for each cluster and result.
+/// Few buckets for many series: one for each cluster and result.
 fn coarse() -> Seconds {
     HistogramWithExemplars::new([0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0].into_iter())
 }

@@ -1,6 +1,6 @@
-//! The dispatcher: leases due tasks as far as there is room, and waits for the next.
+//! The dispatcher: leases due tasks while it has capacity, and waits for the next.
 //!
-//! Invariant: a worker that is dropped hands its task back.
+//! Invariant: a worker that is dropped returns its task.
 
 use crate::{Engine, Error, MINUTE, SECOND};
 use std::{
@@ -18,11 +18,11 @@ use tokio::{
 };
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Works until `stop` resolves, then drains: leases no more, lets work in flight end within
-    /// [`Options::drain`](crate::Options::drain), and hands back the rest.
+    /// Works until `stop` resolves, then drains: leases no more tasks, lets running work end within
+    /// [`Options::drain`](crate::Options::drain), and returns the rest.
     ///
     /// # Errors
-    /// When the store fails in a way that waiting does not mend.
+    /// Returns an error if the store fails permanently.
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
         let places = Arc::new(Semaphore::new(self.inner.options.concurrency));
         let mut working: JoinSet<()> = JoinSet::new();
@@ -43,14 +43,14 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 Ok(wait) => wait,
                 Err(error @ store::Error::Refused { .. }) => return Err(error.into()),
                 Err(error) => {
-                    tracing::error!(%error, "the store cannot be asked for work; trying again");
+                    tracing::error!(%error, "due tasks could not be leased; trying again");
                     SECOND
                 }
             };
             let until = self.inner.clock.now().after(wait);
             self.inner.wakeup.sleep_until(until);
             tokio::select! {
-                // To stop goes before everything, and what is over is cleared away before more is begun.
+                // Priority: the stop first, then finished tasks, then new ones.
                 biased;
                 () = &mut stop => break,
                 Some(_) = working.join_next(), if !working.is_empty() => {}
@@ -60,15 +60,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
         }
         closing.close();
-        tracing::info!(in_flight = working.len(), "stopping: waiting for work in flight");
+        tracing::info!(in_flight = working.len(), "stopping: waiting for running work");
         let drained = async { while working.join_next().await.is_some() {} };
         if tokio::time::timeout(self.inner.options.drain, drained).await.is_err() {
-            tracing::warn!("work in flight did not end in time; it is handed back");
+            tracing::warn!("running work did not end in time; its tasks are returned");
         }
         Ok(())
     }
 
-    /// Leases what is due, as far as there are places, and says how long there is nothing more to do.
+    /// Leases due tasks up to the capacity. Returns how long to wait for the next.
     async fn dispatch(
         &self,
         places: &Arc<Semaphore>,
@@ -92,14 +92,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
             for lease in leases {
                 let Ok(place) = places.clone().try_acquire_owned() else { break };
                 let (engine, closing) = (self.clone(), closing.clone());
-                // On the heap once: a task of the runtime is moved several times, and this is some kilobytes.
+                // On the heap once: the runtime moves a task several times, and this one has some kilobytes.
                 working.spawn(Box::pin(engine.work_in(place, lease, closing)));
             }
             while working.try_join_next().is_some() {}
         }
     }
 
-    /// Works on a task, and on what is due next for as long as it is at hand: only what has to be fetched goes by way of the dispatcher.
+    /// Works on a task, and then on further due tasks while they are in memory. Only fetched tasks need the
+    /// dispatcher.
     async fn work_in(self, place: OwnedSemaphorePermit, lease: Lease, closing: Shutdown) {
         self.inner.metrics.in_flight(1);
         let mut next = Some(lease);
@@ -109,12 +110,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.work(lease).await;
             give_back.disarm();
             next = self.next_from_memory(&closing).await;
-            // So that one tenant's long row of steps does not keep a thread from all else.
+            // Yields, so that a long series of one tenant does not block a thread.
             tokio::task::consume_budget().await;
         }
         self.inner.metrics.in_flight(-1);
         drop(place);
-        // Whatever was left to this worker to look for.
+        // Tasks that this worker was expected to take.
         self.inner.wakeup.notify();
     }
 
@@ -124,7 +125,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             return None;
         }
         let lease = self.inner.store.lease_from_memory(&options.holder, now, options.lease)?;
-        // What else the last commit asked for is for others.
+        // The other tasks of the last commit are for other workers.
         if let Ok(Some(next)) = self.inner.store.next_due().await
             && next <= now
         {
@@ -133,7 +134,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Some(lease)
     }
 
-    /// Hands a task back, to be looked at again at `due`.
+    /// Returns a task, to be delivered again at `due`.
     pub(crate) async fn hand_back(
         &self,
         task: TaskId,
@@ -146,10 +147,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(())
     }
 
-    /// Performs everything that is due, one task after the other, until nothing is. For tests and examples.
+    /// Runs every due task, one after the other, until none is due. For tests and examples.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn run_until_idle(&self) -> Result<usize, Error> {
         let mut worked = 0;
         while self.work_next().await? {
@@ -158,10 +159,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Ok(worked)
     }
 
-    /// Performs the task that is due first, if one is, and says whether there was one.
+    /// Runs the first due task. Returns true if there was one.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns the store's error.
     pub async fn work_next(&self) -> Result<bool, Error> {
         let options = &self.inner.options;
         let leases =
@@ -172,7 +173,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
     }
 }
 
-/// Told to the workers of one run once it is to end.
+/// Signals the workers of one run to end.
 #[derive(Clone, Default)]
 struct Shutdown(Arc<AtomicBool>);
 
@@ -186,7 +187,7 @@ impl Shutdown {
     }
 }
 
-/// Hands a task back when its worker is dropped half way, as in a stop that could not wait.
+/// Returns a task when its worker is dropped, as in a stop that could not wait.
 struct ReleaseOnDrop<P: Send + Sync + 'static> {
     engine: Engine<P>,
     task: TaskId,

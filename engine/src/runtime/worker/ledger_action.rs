@@ -1,6 +1,6 @@
-//! Decides a ledger action, and commits its writes together with the transition that it leads to.
+//! Decides a ledger action, and commits its writes together with the transition.
 //!
-//! Invariant: the writes and the transition are one commit, conditional on all that was read.
+//! Invariant: the writes and the transition are one commit, conditional on all reads.
 
 use crate::{
     AttemptRecord, Call, Decided, Engine, Error, Event, InjectedFault, Stopwatch, TaskRef,
@@ -15,7 +15,7 @@ use crate::{
 use store::{Lease, Settle, Timestamp};
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// Decides a ledger action and commits its writes with the transition, on what it read; again on conflict.
+    /// Decides a ledger action and commits its writes with the transition, and again on conflict.
     pub(super) async fn settle_ledger(&self, lease: &Lease, call: &Call) -> Result<(), Error> {
         let id = lease.task.id.execution;
         let ticket = TaskRef { visit: lease.task.id.visit, slot: lease.task.id.slot };
@@ -26,8 +26,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
             self.keep_lease(lease, &mut until).await?;
             let record = self.record(id).await?;
             let machine = self.machine(&record.workflow, record.schema)?;
-            // A cancel or a pause may have come since the task was leased: it is handed back, and looked at anew. Removing
-            // it would leave its slot open for good.
+            // A cancel or a pause may have come since the lease: the task is returned and delivered again. If it were
+            // removed, its slot would stay open forever.
             let Directive::Run(work) = machine.directive(&record, ticket)? else {
                 return Err(Error::Contended(id));
             };
@@ -72,14 +72,15 @@ impl<P: Send + Sync + 'static> Engine<P> {
         Err(Error::Contended(id))
     }
 
-    /// A turn in the queue before `what`, so that decisions of this process do not come between; none if that takes long.
+    /// Returns a turn in the queue for `what`, so that decisions of this process do not conflict. `None` if that
+    /// takes too long.
     pub(crate) async fn take_turn(&self, what: String) -> Option<Turn<Batch>> {
         let mut place = self.inner.queues.join(what);
         self.turn_alone(&mut place, self.inner.options.lease / 4).await
     }
 
-    /// Prolongs the lease of what is decided again and again: others who took it over would only join the crowd, until it had
-    /// been delivered too often.
+    /// Renews the lease of a decision that is repeated. Otherwise other workers would take the task and add to the
+    /// contention, until it had been delivered too often.
     pub(crate) async fn keep_lease(&self, lease: &Lease, until: &mut Timestamp) -> Result<(), store::Error> {
         let (now, length) = (self.inner.clock.now(), self.inner.options.lease);
         if until.since(now) < length / 2 {

@@ -19,19 +19,19 @@ use store::{Commit, Epoch, Lease, Settle, TaskId};
 use tracing::Instrument as _;
 
 impl<P: Send + Sync + 'static> Engine<P> {
-    /// One task, from lease to commit. What goes wrong is told by the store or the next delivery, never lost.
+    /// Runs one task, from lease to commit. Errors are handled by the store or by the next delivery.
     pub(crate) async fn work(&self, lease: Lease) {
         let (task, epoch, deliveries) = (lease.task.id, lease.epoch, lease.deliveries);
         let span = tracing::info_span!("task", execution = %task.execution, trace_id = %task.execution.trace_id(), visit = task.visit, slot = task.slot);
         let worked = self.try_work(lease).instrument(span.clone()).await;
         let _in = span.enter();
         let later = |delay| self.inner.clock.now().after(delay);
-        // What counts as delivered: not what was never tried, and what was tried and could not be committed once, so that the
-        // next attempt asks first. Only deliveries that were lost with their worker add up to poison.
+        // Deliveries that were never tried, or whose commit failed once, do not count as lost; the next attempt
+        // probes first. Only deliveries lost with their worker count towards poison.
         let (put_off, delivered) = match worked {
             Ok(()) => return,
             Err(Error::Refused(Refusal::Stale | Refusal::Finished | Refusal::Unexpected { .. })) => {
-                tracing::debug!("the execution has moved on; the result is dropped");
+                tracing::debug!("the execution has left that state; the result is dropped");
                 drop(_in);
                 return self.forget(task, epoch).await;
             }
@@ -43,16 +43,16 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Err(error @ Error::NoWorker { .. }) => {
                 self.inner.metrics.left_alone();
-                // For what a message brings, somebody may be waiting.
+                // A caller may wait for the effect of a message.
                 let longest = if Message::is_one(task) { SECOND / 2 } else { MINUTE };
                 let (pause, first) = self.inner.version_routing.defer(task, self.inner.clock.now(), longest);
                 if first {
-                    tracing::warn!(%error, "left alone");
+                    tracing::warn!(%error, "skipped: another version must run it");
                 }
                 (pause, deliveries.saturating_sub(1))
             }
             Err(error @ Error::NotFound(_)) => {
-                tracing::warn!(%error, "left alone");
+                tracing::warn!(%error, "skipped: another version must run it");
                 (MINUTE, deliveries.saturating_sub(1))
             }
             Err(
@@ -71,25 +71,25 @@ impl<P: Send + Sync + 'static> Engine<P> {
         };
         drop(_in);
         if let Err(error) = self.hand_back(task, epoch, later(put_off), delivered).await {
-            tracing::warn!(%task, %error, "a task could not be handed back; its lease will lapse");
+            tracing::warn!(%task, %error, "a task could not be returned; its lease will expire");
         }
     }
 
-    /// How long the task of an execution waits that cannot be read.
+    /// Returns how long the task of an unreadable execution is deferred.
     fn defer_unreadable(&self, task: TaskId, error: &Error) -> Duration {
         self.inner.metrics.unreadable();
-        // Of a state that this version has no more, an earlier one that runs beside it may be able to make something.
+        // An earlier version that runs in parallel may know a state that this version removed.
         let now = self.inner.clock.now();
         let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
         if first {
-            tracing::error!(%error, "an execution cannot be read; the others go on");
+            tracing::error!(%error, "an execution cannot be read; other executions continue");
         }
         pause
     }
 
-    /// Parks the execution whose commit was refused for good: the task is not tried again before an operator has looked.
+    /// Parks the execution whose commit was refused permanently: the task is not retried until an operator acts.
     async fn park_refused(&self, task: TaskId, epoch: Epoch, error: &store::Error) {
-        tracing::error!(%error, "a result cannot be stored, and waiting does not help");
+        tracing::error!(%error, "a result cannot be stored, and a retry would not help");
         let ticket = TaskRef { visit: task.visit, slot: task.slot };
         let error = commit_error(matches!(error, store::Error::TooLarge { .. }), error);
         let event = Event::CommitRefused { ticket, error };
@@ -101,12 +101,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             }
             Err(Error::Refused(_)) if !Message::is_one(task) => return self.forget(task, epoch).await,
             Err(error) => {
-                tracing::error!(%task, %error, "the execution could not be parked; it is tried again")
+                tracing::error!(%task, %error, "the execution could not be parked; trying again")
             }
         }
         let later = self.inner.clock.now().after(MINUTE);
         if let Err(error) = self.hand_back(task, epoch, later, 1).await {
-            tracing::warn!(%task, %error, "a task could not be handed back; its lease will lapse");
+            tracing::warn!(%task, %error, "a task could not be returned; its lease will expire");
         }
     }
 
@@ -128,7 +128,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let directive = machine.directive(&record, ticket)?;
         if !matches!(directive, Directive::Run(_)) {
-            // It waits at no key any more, and keeps no place.
+            // It no longer waits for a key and holds no permit.
             self.withdraw(&[lease.task.id]).await;
         }
         let event = match directive {
@@ -161,7 +161,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         self.deliver_settling(id, event, settle).await.map(|_| ())
     }
 
-    /// Performs what a task asks for, in the way of its kind.
+    /// Runs the work of a task by its kind.
     async fn run_work(&self, lease: &Lease, tenant: &str, work: Work<P>) -> Result<(), Error> {
         let attempt = work.failed + lease.deliveries;
         tracing::Span::current().record("attempt", attempt);
@@ -179,7 +179,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
             beats: None,
         };
         let doubt = work.doubt || lease.deliveries > 1;
-        // What is not the common way has room of its own, so that the common one needs less.
+        // Rare kinds are boxed, so that the common one needs less memory.
         match work.action.kind {
             ErasedActionKind::Ledger(_) => Box::pin(self.settle_ledger(lease, &call)).await,
             ErasedActionKind::Child(_) | ErasedActionKind::CancelChild => {
@@ -191,7 +191,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// Removes a task that is of no use any more.
+    /// Removes a task that is no longer needed.
     async fn forget(&self, task: TaskId, epoch: Epoch) {
         let commit = Commit { settle: Some(Settle { task, epoch }), ..Commit::default() };
         match self.inner.store.commit(commit).await {
@@ -206,7 +206,7 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
     }
 
-    /// A late worker's result was refused: that is part of the execution's history.
+    /// Records the refusal of a late result in the execution's history.
     async fn note_fenced(&self, task: TaskId, epoch: Epoch) {
         let Ok(Some(record)) = self.inner.store.load(task.execution).await else { return };
         let entry = store::Entry {

@@ -1,4 +1,4 @@
-//! A clock that is wrong, and is set right while the server runs or between two starts.
+//! A clock that is wrong and is corrected, while the server runs or between two starts.
 
 use super::{
     Dice, at,
@@ -15,7 +15,7 @@ use serde_json::json;
 use std::time::Duration;
 use store::Timestamp;
 
-/// The first moment after `now` that the expression names, found by looking at each minute.
+/// Returns the first moment after `now` that the expression names, by checking each minute.
 fn next_real(reference: &Reference, now: Timestamp) -> Timestamp {
     let mut minute = now.0 - now.0 % 60_000;
     loop {
@@ -49,7 +49,7 @@ async fn after_any_jump_of_the_clock_a_schedule_fires_at_each_of_its_next_real_m
                 bench.engine = bench.beside();
             }
             let made_up = bench.look().await;
-            assert!(made_up.len() <= 1, "{cron}, jump {jump}: the latest alone is made up for: {made_up:?}");
+            assert!(made_up.len() <= 1, "{cron}, jump {jump}: only the latest is started: {made_up:?}");
             assert!(to > now || made_up.is_empty(), "{cron}, jump {jump}: nothing is due yet: {made_up:?}");
             end(&bench, made_up).await;
             for _ in 0..3 {
@@ -70,7 +70,8 @@ async fn after_any_jump_of_the_clock_a_schedule_fires_at_each_of_its_next_real_m
     }
 }
 
-/// As cronie has it: an adjustment of less than three hours does not run again what ran a short while ago, unless it is an interval.
+/// As in cronie: after an adjustment of less than three hours, a time of day that ran a short time ago does not run
+/// again, but an interval does.
 #[test]
 fn an_adjustment_repeats_an_interval_and_no_time_of_day_and_loses_neither() {
     for (cron, again) in [("30 2 * * *", false), ("*/10 * * * *", true)] {
@@ -111,9 +112,9 @@ fn a_clock_that_is_seconds_behind_starts_nothing_again() {
     assert_eq!(world.status.ahead_of(at("2026-11-21T02:26:00Z")), None);
 }
 
-/// Neither `catch_up: all` nor the way forward through moments that are on record starts anything twice.
+/// Neither `catch_up: all` nor recorded future moments start an occurrence twice.
 #[test]
-fn a_clock_that_was_behind_and_is_set_forward_makes_up_for_nothing_that_ran() {
+fn a_clock_that_was_behind_and_is_set_forward_starts_nothing_twice() {
     let schedule = Schedule { catch_up: CatchUp::All, overlap: Overlap::Allow, ..nightly() };
     let mut world = World::of(schedule, at("2026-11-01T00:30:00Z"));
     for _ in 0..72 {
@@ -129,11 +130,11 @@ fn a_clock_that_was_behind_and_is_set_forward_makes_up_for_nothing_that_ran() {
     assert_eq!(world.look(), [], "all of them ran");
 
     world.advance(2 * HOUR);
-    assert_eq!(world.look().len(), 2, "those that did not");
+    assert_eq!(world.look().len(), 2, "only missed occurrences");
 }
 
 #[test]
-fn what_waits_does_not_wait_for_a_time_that_the_clock_showed_by_mistake() {
+fn a_waiting_occurrence_does_not_wait_for_a_time_that_the_clock_showed_by_mistake() {
     let schedule = Schedule { overlap: Overlap::BufferAll, jitter: Duration::from_secs(1_200), ..nightly() };
     let mut world = World::of(schedule, at("2027-11-21T00:30:00Z"));
     world.now = world.schedule.due(at("2027-11-21T01:00:00Z"));
@@ -152,7 +153,7 @@ fn what_waits_does_not_wait_for_a_time_that_the_clock_showed_by_mistake() {
     world.end_runs("completed");
     world.now = at("2026-11-21T00:30:00Z");
 
-    assert_eq!(world.look(), [asked.nominal], "what a person asked for starts at once");
+    assert_eq!(world.look(), [asked.nominal], "an occurrence that a person requested starts at once");
 
     world.end_runs("completed");
     world.look();
@@ -162,7 +163,7 @@ fn what_waits_does_not_wait_for_a_time_that_the_clock_showed_by_mistake() {
 }
 
 #[tokio::test]
-async fn a_standing_that_is_ahead_of_the_clock_says_by_how_much_until_time_has_passed_it() {
+async fn a_status_that_is_ahead_of_the_clock_reports_by_how_much_until_the_clock_has_caught_up() {
     let bench = Bench::with(hourly(json!({}))).await;
     bench.clock.set(oclock(9));
     bench.look().await;
@@ -180,16 +181,16 @@ async fn a_standing_that_is_ahead_of_the_clock_says_by_how_much_until_time_has_p
 }
 
 #[test]
-fn where_a_schedule_stood_before_this_version_is_still_read() {
+fn the_status_of_a_schedule_from_an_earlier_version_can_be_read() {
     let standing: ScheduleStatus = serde_json::from_value(json!({ "name": "reclaim", "done": 7 })).unwrap();
     assert!(standing.set_back.is_none() && standing.failing.is_none());
     let told = serde_json::to_value(&standing).unwrap();
     assert!(told.get("set_back").is_none() && told.get("failing").is_none(), "an earlier version reads it");
 }
 
-/// R10 of the public bugs of schedulers: a schedule that fails each time does not look as well as before.
+/// R10 of the public bugs of schedulers: a schedule that fails each time must not look healthy.
 #[test]
-fn the_last_failure_stands_until_an_occurrence_has_gone_well() {
+fn the_last_failure_is_shown_until_an_occurrence_succeeds() {
     use crate::schedules::decide::StartOutcome;
     let mut world = World::of(nightly(), at("2026-11-21T00:30:00Z"));
     let moment = at("2026-11-21T01:00:00Z");

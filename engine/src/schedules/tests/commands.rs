@@ -1,4 +1,4 @@
-//! What people tell a schedule, and from when it holds.
+//! Commands on schedules, and when they take effect.
 
 use crate::schedules::tests::fixture::{Bench, hourly, oclock};
 use crate::{Clock as _, HOUR, MINUTE, OccurrenceFate as Fate, Origin, Overlap, Schedule, Target};
@@ -6,9 +6,9 @@ use serde_json::json;
 use std::time::Duration;
 use store::Timestamp;
 
-/// S52. Between the moment and the end of its jitter, the schedule becomes another in everything.
+/// S52. Between the moment and the end of its jitter, the whole definition changes.
 #[tokio::test]
-async fn a_start_that_is_pending_survives_a_change_and_is_what_was_meant_then() {
+async fn a_pending_start_survives_a_change_with_its_old_definition() {
     let bench = Bench::with(Schedule { jitter: 20 * MINUTE, ..hourly(json!({ "fails": true })) }).await;
     let due = bench.engine.schedule("hourly").await.unwrap().unwrap().due(oclock(1));
     bench.clock.advance_to(oclock(1));
@@ -21,15 +21,15 @@ async fn a_start_that_is_pending_survives_a_change_and_is_what_was_meant_then() 
 
     assert_eq!((fired.len(), fired[0].nominal, fired[0].version), (1, oclock(1), 1));
     let record = bench.record(fired[0].execution).await;
-    assert_eq!(record.requested_by, "ada", "as it was asked for then");
+    assert_eq!(record.requested_by, "ada", "by the old definition");
     assert!(String::from_utf8(record.body).unwrap().contains(r#""fails":true"#));
 }
 
 /// S52.
 #[tokio::test]
-async fn a_change_starts_nothing_for_the_past_and_loses_nothing_of_it() {
+async fn a_change_starts_no_past_occurrence_and_loses_none() {
     let bench = Bench::with(hourly(json!({}))).await;
-    // Nobody looked for a while, and then the schedule is changed to one that would have been due every minute.
+    // No engine ran for a while; then the schedule changes to one that would have been due every minute.
     bench.clock.advance(3 * HOUR);
     bench.set(Schedule { cron: "* * * * *".into(), ..hourly(json!({})) }).await;
     assert_eq!(bench.look().await.iter().map(|one| one.nominal).collect::<Vec<_>>(), [oclock(3)]);
@@ -53,10 +53,10 @@ async fn a_change_made_on_another_version_than_was_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_paused_schedule_records_what_it_leaves_out_and_goes_on_from_its_resume() {
+async fn a_paused_schedule_records_skipped_occurrences_and_continues_on_resume() {
     let bench = Bench::with(Schedule { overlap: Overlap::Allow, ..hourly(json!({})) }).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
-    // What was due before the pause, and was not looked at, is not made paused by it.
+    // Occurrences that were due before the pause are not recorded as paused.
     bench.clock.advance(HOUR - Duration::from_secs(1_810));
     bench.clock.advance(Duration::from_secs(1));
     bench.engine.pause_schedule(&schedule, "olga", "maintenance").await.unwrap();
@@ -66,7 +66,7 @@ async fn a_paused_schedule_records_what_it_leaves_out_and_goes_on_from_its_resum
     assert_eq!(bench.look().await, []);
     bench.clock.advance(2 * HOUR);
     bench.engine.resume_schedule(&schedule).await.unwrap();
-    assert_eq!(bench.look().await, [], "nothing of the pause is made up for");
+    assert_eq!(bench.look().await, [], "no occurrence of the pause is started later");
     let rows = bench.rows().await;
     assert_eq!(rows.len(), 5);
     assert!(
@@ -78,7 +78,7 @@ async fn a_paused_schedule_records_what_it_leaves_out_and_goes_on_from_its_resum
 }
 
 #[tokio::test]
-async fn one_is_started_at_once_when_a_person_asks_also_while_the_schedule_is_paused() {
+async fn a_trigger_starts_an_occurrence_at_once_even_while_the_schedule_is_paused() {
     let bench = Bench::with(hourly(json!({}))).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     bench.engine.pause_schedule(&schedule, "olga", "").await.unwrap();
@@ -88,16 +88,20 @@ async fn one_is_started_at_once_when_a_person_asks_also_while_the_schedule_is_pa
 
     assert_eq!((fired.len(), fired[0].nominal), (1, asked.nominal));
     assert_eq!((fired[0].origin, fired[0].by.as_deref()), (Origin::Trigger, Some("olga")));
-    assert_eq!(bench.record(fired[0].execution).await.requested_by, "ada", "who set it never decides on it");
-    // The overlap policy holds for it, and the same moment is two occurrences.
+    assert_eq!(
+        bench.record(fired[0].execution).await.requested_by,
+        "ada",
+        "the person who set it cannot approve it"
+    );
+    // The overlap policy applies, and the same moment has two occurrences.
     bench.engine.trigger_schedule(&schedule, "olga", None).await.unwrap();
     assert_eq!(bench.look().await, []);
     assert_eq!(bench.fates().await, [Fate::Fired, Fate::Skipped]);
 }
 
-/// The server that was asked first may have been killed before it answered.
+/// The first server may have crashed before it answered.
 #[tokio::test]
-async fn the_same_key_asks_for_one_occurrence_however_often_it_comes() {
+async fn the_same_key_triggers_one_occurrence() {
     let bench = Bench::with(hourly(json!({}))).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     let once = ("key/olga/k-1".to_owned(), "f".to_owned());
@@ -107,16 +111,20 @@ async fn the_same_key_asks_for_one_occurrence_however_often_it_comes() {
     bench.clock.advance(MINUTE);
     let again = bench.engine.trigger_schedule(&schedule, "olga", Some(&once)).await.unwrap();
 
-    assert_eq!((again.nominal, again.fate), (first.nominal, Fate::Fired), "the one that was, as it stands");
+    assert_eq!(
+        (again.nominal, again.fate),
+        (first.nominal, Fate::Fired),
+        "the first occurrence in its current state"
+    );
     assert_eq!((fired.len(), bench.look().await.len()), (1, 0));
     let other = (once.0, "g".to_owned());
     let refused = bench.engine.trigger_schedule(&schedule, "olga", Some(&other)).await.unwrap_err();
     assert!(refused.to_string().contains("key_reused"), "{refused}");
 }
 
-/// Expressions name full seconds, which are left to them.
+/// Expressions name full seconds, which are reserved for them.
 #[tokio::test]
-async fn what_a_person_asks_for_takes_no_moment_that_the_clock_could_name() {
+async fn a_triggered_occurrence_uses_no_moment_of_the_expression() {
     let bench = Bench::with(hourly(json!({}))).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     bench.clock.advance(HOUR - MINUTE * 30 - Duration::from_millis(2));
@@ -130,7 +138,7 @@ async fn what_a_person_asks_for_takes_no_moment_that_the_clock_could_name() {
 
 /// S48.
 #[tokio::test]
-async fn an_occurrence_that_waits_and_is_left_out_never_starts_and_frees_its_place() {
+async fn a_waiting_occurrence_that_is_skipped_never_starts_and_frees_its_place() {
     let bench = Bench::with(Schedule { overlap: Overlap::BufferOne, ..hourly(json!({})) }).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     let first = bench.pass(HOUR).await.remove(0).execution.unwrap();
@@ -167,7 +175,7 @@ async fn a_deleted_schedule_starts_nothing_and_keeps_its_history() {
     let rows = bench.rows().await;
     assert_eq!(rows.iter().map(|row| row.fate).collect::<Vec<_>>(), [Fate::Fired, Fate::Skipped]);
     assert_eq!(rows[1].reason, "the schedule was deleted by olga");
-    assert!(bench.record(first).await.open, "what runs goes on");
+    assert!(bench.record(first).await.open, "running executions continue");
     let gone = bench.engine.delete_schedule("hourly", "olga", None).await.unwrap_err();
     assert!(gone.to_string().contains("schedule.unknown"), "{gone}");
     let again = bench.set(hourly(json!({}))).await;
@@ -180,13 +188,13 @@ async fn a_deleted_schedule_starts_nothing_and_keeps_its_history() {
 
 /// S53, on an engine.
 #[tokio::test]
-async fn what_was_missed_is_made_up_for_by_a_backfill_one_after_the_other() {
+async fn a_backfill_starts_missed_occurrences_one_after_the_other() {
     let bench = Bench::with(hourly(json!({}))).await;
     bench.pass(5 * HOUR).await;
     let schedule = bench.engine.schedule("hourly").await.unwrap().unwrap();
     let wrong =
         bench.engine.backfill_schedule(&schedule, (oclock(1), oclock(9)), 1_000, "olga").await.unwrap_err();
-    assert!(wrong.to_string().contains("to: name a moment that has passed"), "{wrong}");
+    assert!(wrong.to_string().contains("to: use a past moment"), "{wrong}");
     let wrong =
         bench.engine.backfill_schedule(&schedule, (oclock(3), oclock(2)), 1_000, "olga").await.unwrap_err();
     assert!(wrong.to_string().contains("to: the span ends before it begins"), "{wrong}");
@@ -206,9 +214,9 @@ async fn what_was_missed_is_made_up_for_by_a_backfill_one_after_the_other() {
     assert_eq!(bench.executions().await.len(), 4);
 }
 
-/// What the version before this one wrote.
+/// Documents of the previous version.
 #[tokio::test]
-async fn a_cursor_and_an_occurrence_of_the_first_shape_are_read() {
+async fn a_cursor_and_an_occurrence_of_the_first_schema_are_read() {
     use store::Store as _;
     let bench = Bench::new();
     let put = |collection: &str, id: &str, body: &str| store::Put {
@@ -228,14 +236,14 @@ async fn a_cursor_and_an_occurrence_of_the_first_shape_are_read() {
     assert_eq!(bench.rows().await[0].fate, Fate::Missed);
     let drift = Schedule::built_in("sweep drift", "20 0 * * *", "UTC");
     let claimed = bench.engine.claim_occurrence(&drift).await.unwrap().unwrap();
-    assert_eq!(claimed.nominal, oclock(0).after(20 * MINUTE), "it goes on where it stood");
+    assert_eq!(claimed.nominal, oclock(0).after(20 * MINUTE), "it continues where it stopped");
     let row = serde_json::to_string(&claimed).unwrap();
     assert_eq!(row.matches(':').count(), 4, "and a plain row is written as before: {row}");
 }
 
-/// R11 of the public bugs of schedulers: a span of 3.6 million moments was taken without a word.
+/// R11 of the public bugs of schedulers: a span of 3.6 million moments was accepted without a warning.
 #[tokio::test]
-async fn a_backfill_of_more_moments_than_were_allowed_is_refused_and_counted_beforehand() {
+async fn a_backfill_with_too_many_moments_is_counted_and_refused() {
     let schedule = Schedule { cron: "* * * * *".into(), ..hourly(json!({})) };
     let bench = Bench::new();
     let schedule = bench.set(schedule).await;

@@ -1,4 +1,4 @@
-//! A process that dies around any commit of a schedule, and the next one that goes on. S54.
+//! A process that crashes around any commit of a schedule, and the next process. S54.
 
 use crate::schedules::tests::fixture::{Bench, Errand, hourly};
 use crate::{
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 use store::Filter;
 
-/// Does it until it is done, in a new process each time the old one died.
+/// Repeats the work until it is done, in a new process after each crash.
 async fn retry_over_crashes<T>(store: &CrashStore, mut work: impl AsyncFnMut() -> Result<T, Error>) -> T {
     for _ in 0..3 {
         match work().await {
@@ -18,10 +18,10 @@ async fn retry_over_crashes<T>(store: &CrashStore, mut work: impl AsyncFnMut() -
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("it dies and dies");
+    panic!("it crashes again and again");
 }
 
-/// Five hours of an hourly schedule, whose runs are told to end only later, with one cut. How many commits there were.
+/// Runs five hours of an hourly schedule with late ends of runs and one crash. Returns the number of commits.
 async fn five_hours(cut: Option<CrashPoint>) -> usize {
     let schedule = Schedule { overlap: Overlap::BufferAll, ..hourly(json!({})) };
     let bench = Bench::with(schedule).await;

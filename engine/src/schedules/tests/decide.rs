@@ -1,4 +1,4 @@
-//! The decision alone: random schedules, clocks, runs and orders, each step checked.
+//! Decisions with random schedules, clocks, runs and orders. Each step is checked.
 
 use super::{
     Dice, at,
@@ -11,7 +11,7 @@ use crate::{
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
 
-/// A schedule of every policy at random.
+/// Returns a schedule with random policies.
 fn any(dice: &mut Dice) -> Schedule {
     let overlap = dice.one(&[
         Overlap::Skip,
@@ -46,7 +46,7 @@ fn any(dice: &mut Dice) -> Schedule {
     schedule
 }
 
-/// S51, S53, S55. Whatever happens to a schedule, each of its moments becomes exactly one row.
+/// S51, S53, S55. Each moment of a schedule becomes exactly one row.
 #[test]
 fn every_moment_is_exactly_one_row_and_no_policy_is_broken() {
     let mut dice = Dice(51);
@@ -97,7 +97,7 @@ fn check(world: &World, case: u32) {
     }
 }
 
-/// When every run ends well, nothing waits for ever.
+/// When every run ends well, no occurrence waits forever.
 fn finish(world: &mut World) {
     world.status.paused = None;
     for _ in 0..500 {
@@ -109,12 +109,12 @@ fn finish(world: &mut World) {
             return;
         }
     }
-    panic!("something waits for ever: {:?}", world.status);
+    panic!("an occurrence waits forever: {:?}", world.status);
 }
 
 /// S50.
 #[test]
-fn after_six_hours_of_silence_a_window_of_one_hour_makes_up_for_one_and_five_are_missed() {
+fn after_six_hours_of_downtime_a_window_of_one_hour_starts_one_and_five_are_missed() {
     for catch_up in [CatchUp::Latest, CatchUp::All] {
         let hour = Duration::from_secs(3_600);
         let schedule = Schedule { catch_up, window: Some(hour), ..nightly() };
@@ -130,7 +130,7 @@ fn after_six_hours_of_silence_a_window_of_one_hour_makes_up_for_one_and_five_are
     }
 }
 
-/// S53. Longer than any buffer, and with an end that is a moment itself.
+/// S53. The span is longer than any buffer, and ends on a moment.
 #[test]
 fn a_backfill_starts_each_occurrence_of_its_span_once_ends_included_and_leaves_none_out() {
     let from = at("2026-11-01T00:00:00Z");
@@ -138,7 +138,7 @@ fn a_backfill_starts_each_occurrence_of_its_span_once_ends_included_and_leaves_n
         Schedule { buffer: 2, overlap: Overlap::BufferAll, ..nightly() },
         at("2026-11-20T12:30:00Z"),
     );
-    // It fired once by itself within the span, before it was stopped.
+    // It fired once within the span, before the downtime.
     let to = at("2026-11-10T00:00:00Z");
     let fired = at("2026-11-05T07:00:00Z");
     let row = Occurrence {
@@ -156,7 +156,7 @@ fn a_backfill_starts_each_occurrence_of_its_span_once_ends_included_and_leaves_n
     };
     world.rows.insert(fired, row);
     let done = Timestamp(from.0 - 1);
-    // Twice the same, and once more a part: each occurrence all the same once.
+    // The same span twice, and a part of it: each occurrence still starts once.
     for from in [from, from, at("2026-11-04T00:00:00Z")] {
         let done = done.max(Timestamp(from.0 - 1));
         world.status.backfills.push(Backfill { from, to, done, by: "ada".into(), at: world.now });
@@ -181,7 +181,7 @@ fn a_backfill_starts_each_occurrence_of_its_span_once_ends_included_and_leaves_n
 
 /// S55.
 #[test]
-fn a_failure_pauses_and_a_cancel_or_a_close_by_force_does_not() {
+fn a_failure_pauses_and_a_cancel_or_a_termination_does_not() {
     for (outcome, pauses) in [
         ("completed", false),
         ("cancelled", false),
@@ -268,9 +268,9 @@ fn nothing_is_started_on_an_excluded_day_and_each_occurrence_of_it_says_why() {
     assert_eq!(world.times.format_local(next[0].nominal), "2026-12-27T23:30:00-05:00");
 }
 
-/// What comes after it on an excluded day does not stand for it.
+/// A later occurrence on an excluded day does not replace it.
 #[test]
-fn the_latest_before_an_excluded_day_is_made_up_for_on_that_day() {
+fn the_latest_before_an_excluded_day_starts_on_that_day() {
     let exclude = vec![Exclusion { from: "2026-11-22".parse().unwrap(), to: None, why: "freeze".into() }];
     let mut world = World::of(Schedule { exclude, ..nightly() }, at("2026-11-21T21:30:00Z"));
     world.now = at("2026-11-22T03:30:00Z");
@@ -281,9 +281,9 @@ fn the_latest_before_an_excluded_day_is_made_up_for_on_that_day() {
     assert_eq!(world.fates(), [Missed, Fired, Excluded, Excluded, Excluded, Excluded]);
 }
 
-/// One that has been promised its turn has it after the pause; one whose jitter had not ended is left out.
+/// An occurrence that waits for its turn starts after the pause; one in its jitter is skipped.
 #[test]
-fn a_pause_leaves_out_what_was_not_due_and_keeps_what_waits_for_its_turn() {
+fn a_pause_skips_occurrences_in_their_jitter_and_keeps_waiting_ones() {
     let schedule = Schedule { jitter: Duration::from_secs(1_200), overlap: Overlap::BufferOne, ..nightly() };
     let mut world = World::of(schedule, at("2026-11-21T00:30:00Z"));
     for now in ["2026-11-21T01:40:00Z", "2026-11-21T02:40:00Z", "2026-11-21T03:00:00Z"] {
@@ -303,7 +303,7 @@ fn a_pause_leaves_out_what_was_not_due_and_keeps_what_waits_for_its_turn() {
 }
 
 #[test]
-fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() {
+fn an_invalid_definition_is_refused_with_the_field_and_the_remedy() {
     let day = |text: &str| text.parse().unwrap();
     let backwards = Exclusion { from: day("2026-12-24"), to: Some(day("2026-12-23")), why: String::new() };
     let one = Exclusion { from: day("2026-12-24"), to: None, why: String::new() };
@@ -317,12 +317,12 @@ fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() 
         ("2026-12-24 ends before it begins", Schedule { exclude: vec![backwards], ..nightly() }),
         ("exclude: name at most 366", Schedule { exclude: vec![one; 367], ..nightly() }),
         (
-            "window: nothing is made up for",
+            "window: it has no effect",
             Schedule { catch_up: CatchUp::None, window: Some(Duration::from_secs(1)), ..nightly() },
         ),
         ("jitter: an occurrence may not", Schedule { jitter: Duration::from_secs(7_200), ..nightly() }),
         (
-            "cron: it names no moment",
+            "cron: it has no future moment",
             Schedule { cron: "0 0 0 1 1 * 2020".into(), set_at: at("2026-01-01T00:00:00Z"), ..nightly() },
         ),
     ];
@@ -332,9 +332,9 @@ fn a_definition_that_cannot_be_meant_is_refused_with_the_field_and_the_remedy() 
     }
 }
 
-/// Row 36 of the public bugs of schedulers: 60 days of minutes kept the present minute waiting for four minutes.
+/// Row 36 of the public bugs of schedulers: 60 days of minutes delayed the current minute by four minutes.
 #[test]
-fn a_long_catch_up_does_not_keep_the_present_moment_waiting_and_leaves_none_out() {
+fn a_long_catch_up_does_not_delay_the_current_moment_and_skips_none() {
     for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All] {
         let schedule = Schedule { cron: "* * * * *".into(), overlap: Overlap::Allow, catch_up, ..nightly() };
         let mut world = World::of(schedule, at("2026-11-01T00:00:30Z"));
@@ -358,7 +358,7 @@ fn a_long_catch_up_does_not_keep_the_present_moment_waiting_and_leaves_none_out(
 
         let rows: BTreeSet<Timestamp> = world.rows.keys().copied().collect();
         assert_eq!(rows, world.moments(), "{catch_up:?}: each is on record");
-        // As many as may run side by side, of those that are made up for.
+        // Late occurrences, up to the limit of concurrent runs.
         let count = if catch_up == CatchUp::All { 100 } else { 1 };
         assert_eq!(fired.len(), count, "{catch_up:?}");
         assert_eq!(world.status.catching_up, None);

@@ -1,4 +1,4 @@
-//! A workflow to be scheduled, and an engine on a clock that stands still.
+//! A scheduled workflow, and an engine with a manual clock.
 
 use super::at;
 use crate::{
@@ -10,16 +10,16 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use store::{ExecutionId, Memory, Record, Timestamp};
 
-/// Goes on until it is told that it is finished.
+/// Runs until it receives the signal to finish.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Errand {
-    /// It then fails.
+    /// True to fail at the end.
     #[serde(default)]
     pub(super) fails: bool,
-    /// It cannot be taken back, so that a cancel parks it.
+    /// True if it cannot be undone, so that a cancel parks it.
     #[serde(default)]
     pub(super) sticks: bool,
-    /// What it holds while it is open.
+    /// The guard that it holds while it is open.
     #[serde(default)]
     pub(super) guard: Option<String>,
 }
@@ -91,7 +91,7 @@ impl Action for TakeBack {
     type Platform = ();
     type Output = ();
     async fn run(&self, (): &(), _: &Call) -> Result<(), ActionError> {
-        if self.sticks { Err(ActionError::permanent(STICKS, "it cannot be taken back")) } else { Ok(()) }
+        if self.sticks { Err(ActionError::permanent(STICKS, "it cannot be undone")) } else { Ok(()) }
     }
 }
 
@@ -115,14 +115,14 @@ impl Bench {
         Self { engine, ..bench }
     }
 
-    /// Another engine on the same store.
+    /// Returns another engine on the same store.
     pub(super) fn beside(&self) -> Engine<()> {
         let engine =
             Engine::new(self.store.clone(), self.clock.clone(), ()).with_workflow::<Errand>().unwrap();
         engine.with_options(Options { holder: "another".into(), ..Options::default() })
     }
 
-    /// A schedule that is in force from now.
+    /// Sets a schedule from now on.
     pub(super) async fn with(schedule: Schedule) -> Self {
         let bench = Self::new();
         bench.set(schedule).await;
@@ -133,7 +133,7 @@ impl Bench {
         self.engine.set_schedule(schedule, "ada", None).await.unwrap()
     }
 
-    /// Looks, lets everything work that can, and says what was started.
+    /// Runs the schedule and all due tasks. Returns the started executions.
     pub(super) async fn look(&self) -> Vec<Occurrence> {
         let kept = self.engine.run_schedule("hourly", &self.engine).await.unwrap();
         self.engine.run_until_idle().await.unwrap();
@@ -173,7 +173,7 @@ impl Bench {
     }
 }
 
-/// A moment within the day of the bench.
+/// Returns a moment within the day of the bench.
 pub(super) fn oclock(hour: u64) -> Timestamp {
     at("2026-11-21T00:00:00Z").after(Duration::from_secs(hour * 3_600))
 }

@@ -1,4 +1,4 @@
-//! Promises of schedules.
+//! Tests of schedules.
 
 mod clock;
 mod commands;
@@ -14,12 +14,12 @@ mod world;
 use chrono::{DateTime, Utc};
 use store::Timestamp;
 
-/// A moment as people write it.
+/// Parses a moment.
 fn at(text: &str) -> Timestamp {
     Timestamp(u64::try_from(text.parse::<DateTime<Utc>>().unwrap().timestamp_millis()).unwrap())
 }
 
-/// Numbers that look random, and are the same on every run (SplitMix64).
+/// Pseudorandom numbers, the same on every run (SplitMix64).
 struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! The overlap table, one row a policy.
+//! The overlap policies, one row for each.
 
 use crate::schedules::tests::{
     at,
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Three hours pass beside a run that does not end; then it does.
+/// Three hours pass during a run that does not end; then it ends.
 fn three_hours(overlap: Overlap) -> (World, Vec<Fate>) {
     let schedule = Schedule { overlap, buffer: 2, ..nightly() };
     let mut world = World::of(schedule, at("2026-11-21T00:30:00Z"));
@@ -26,7 +26,7 @@ fn three_hours(overlap: Overlap) -> (World, Vec<Fate>) {
 
 /// S51.
 #[test]
-fn beside_a_long_run_each_policy_does_as_its_table_says() {
+fn during_a_long_run_each_policy_follows_its_table() {
     use crate::OccurrenceFate::{Buffered, Fired, Merged, Skipped};
     let table = [
         (Overlap::Skip, [Fired, Skipped, Skipped, Skipped, Skipped], 0),
@@ -44,14 +44,14 @@ fn beside_a_long_run_each_policy_does_as_its_table_says() {
             world.end_runs("completed");
             started += world.look().len();
         }
-        assert_eq!(started, more, "{overlap:?}: what waited starts, and nothing else");
+        assert_eq!(started, more, "{overlap:?}: the waiting occurrence starts, and no other");
         assert!(world.status.waiting.is_empty());
     }
 }
 
 /// S51.
 #[test]
-fn an_earlier_run_is_told_to_end_once() {
+fn an_earlier_run_is_asked_to_end_once() {
     for (overlap, ask) in
         [(Overlap::CancelOther, EndRequest::Cancel), (Overlap::TerminateOther, EndRequest::Terminate)]
     {
@@ -64,9 +64,9 @@ fn an_earlier_run_is_told_to_end_once() {
     }
 }
 
-/// A subject that somebody else is changing is as much in the way as a run of one's own; nobody else's run is ended for it.
+/// A subject that another execution holds blocks like an own run, but that execution is not ended.
 #[test]
-fn where_another_execution_holds_the_subject_the_same_table_holds() {
+fn if_another_execution_holds_the_subject_the_same_table_applies() {
     let hindered = [
         (Overlap::Skip, Fate::Skipped),
         (Overlap::Allow, Fate::Skipped),
@@ -89,7 +89,7 @@ fn where_another_execution_holds_the_subject_the_same_table_holds() {
 }
 
 #[test]
-fn what_cannot_be_started_fails_and_what_cannot_be_started_here_waits() {
+fn an_impossible_start_fails_and_a_start_that_is_impossible_here_waits() {
     let mut world = World::of(Schedule { pause_on_failure: true, ..nightly() }, at("2026-11-21T00:30:00Z"));
     let (one, two) = (at("2026-11-21T01:00:00Z"), at("2026-11-21T02:00:00Z"));
     world.advance(HOUR);

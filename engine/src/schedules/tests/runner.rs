@@ -1,4 +1,4 @@
-//! Schedules on an engine: what is started, by whom, and what if not.
+//! Schedules on an engine: starts, their requesters, and failures.
 
 use crate::schedules::tests::fixture::{Bench, hourly, oclock};
 use crate::{
@@ -12,13 +12,13 @@ fn order() -> Attribution {
     Attribution { by: "olga".into(), reason: "test".into() }
 }
 
-/// S54. The row and the execution are of one commit, so whoever comes second finds both.
+/// S54. The row and the execution are one commit, so the second engine finds both.
 #[cfg(feature = "testing")]
 #[tokio::test]
 async fn of_two_engines_one_starts_an_occurrence_once() {
     let mut bench = Bench::with(Schedule { overlap: Overlap::Allow, ..hourly(json!({})) }).await;
     use store::Store as _;
-    // Each gets on while the other is between what it read and what it commits.
+    // The engines run while the other one is between a read and its commit.
     let store = std::sync::Arc::new(crate::testing::CrashStore::new(bench.store.clone(), None));
     let engine = || {
         Engine::new(store.clone(), bench.clock.clone(), ())
@@ -49,9 +49,9 @@ async fn of_two_engines_one_starts_an_occurrence_once() {
     }
 }
 
-/// S54. Between any two engines and any two commits, at most one execution exists for a moment: the key says so as well.
+/// S54. At most one execution exists for a moment, because its idempotency key also prevents a second one.
 #[tokio::test]
-async fn an_occurrence_that_was_started_under_another_life_of_the_schedule_is_not_started_again() {
+async fn an_occurrence_started_before_the_schedule_was_deleted_is_not_started_again() {
     let bench = Bench::with(hourly(json!({}))).await;
     let first = bench.pass(HOUR).await.remove(0);
     bench.finish(first.execution.unwrap()).await;
@@ -70,9 +70,9 @@ async fn an_occurrence_that_was_started_under_another_life_of_the_schedule_is_no
     assert_eq!(bench.rows().await[0].execution, first.execution);
 }
 
-/// S51. Also one that is paused, and one that is parked, is open.
+/// S51. A paused or parked run is open too.
 #[tokio::test]
-async fn a_paused_run_and_a_parked_run_are_in_the_way_as_one_at_work_is() {
+async fn a_paused_or_parked_run_blocks_like_a_running_one() {
     for overlap in [Overlap::Skip, Overlap::BufferOne] {
         let bench = Bench::with(Schedule { overlap, ..hourly(json!({ "sticks": true })) }).await;
         let first = bench.pass(HOUR).await.remove(0).execution.unwrap();
@@ -97,7 +97,7 @@ async fn a_run_is_cancelled_or_terminated_for_the_next_which_starts_when_it_has_
     for (overlap, outcome) in [(Overlap::CancelOther, "cancelled"), (Overlap::TerminateOther, "terminated")] {
         let bench = Bench::with(Schedule { overlap, pause_on_failure: true, ..hourly(json!({})) }).await;
         let first = bench.pass(HOUR).await.remove(0);
-        assert_eq!(bench.pass(HOUR).await, [], "{overlap:?}: not beside the first");
+        assert_eq!(bench.pass(HOUR).await, [], "{overlap:?}: not during the first run");
         assert_eq!(bench.record(first.execution).await.reason.as_deref(), Some(outcome));
 
         let next = bench.look().await;
@@ -109,7 +109,7 @@ async fn a_run_is_cancelled_or_terminated_for_the_next_which_starts_when_it_has_
     }
 }
 
-/// S51. What cannot be turned back is not pushed aside: the next waits.
+/// S51. A run that cannot be undone is not replaced: the next occurrence waits.
 #[tokio::test]
 async fn an_occurrence_waits_for_a_run_whose_cancel_got_stuck() {
     let schedule = Schedule { overlap: Overlap::CancelOther, ..hourly(json!({ "sticks": true })) };
@@ -127,7 +127,7 @@ async fn an_occurrence_waits_for_a_run_whose_cancel_got_stuck() {
 
 /// S55, on an engine.
 #[tokio::test]
-async fn a_run_that_fails_pauses_its_schedule_until_somebody_resumes_it() {
+async fn a_failed_run_pauses_its_schedule_until_it_is_resumed() {
     let bench = Bench::with(Schedule { pause_on_failure: true, ..hourly(json!({ "fails": true })) }).await;
     let first = bench.pass(HOUR).await.remove(0).execution.unwrap();
     bench.finish(first).await;
@@ -143,7 +143,7 @@ async fn a_run_that_fails_pauses_its_schedule_until_somebody_resumes_it() {
 }
 
 #[tokio::test]
-async fn where_somebody_else_holds_the_subject_an_occurrence_waits_or_is_skipped() {
+async fn if_another_execution_holds_the_subject_an_occurrence_waits_or_is_skipped() {
     for (overlap, fate) in [(Overlap::Skip, Fate::Skipped), (Overlap::BufferAll, Fate::Buffered)] {
         let bench = Bench::with(Schedule { overlap, ..hourly(json!({ "guard": "the door" })) }).await;
         let other =
@@ -160,7 +160,7 @@ async fn where_somebody_else_holds_the_subject_an_occurrence_waits_or_is_skipped
 }
 
 #[tokio::test]
-async fn data_that_is_not_the_workflows_fails_and_a_workflow_that_is_not_here_waits() {
+async fn invalid_data_fails_and_an_unregistered_workflow_waits() {
     let bench = Bench::with(hourly(json!({ "fails": "perhaps" }))).await;
     assert_eq!(bench.pass(HOUR).await, []);
     let row = bench.rows().await.remove(0);
@@ -172,9 +172,9 @@ async fn data_that_is_not_the_workflows_fails_and_a_workflow_that_is_not_here_wa
     assert_eq!(bench.fates().await, [Fate::Pending], "another engine may know it");
 }
 
-/// S50, on an engine: also what a long silence leaves is on record, one by one.
+/// S50, on an engine: after a long downtime, every occurrence has a row.
 #[tokio::test]
-async fn after_a_week_of_silence_every_occurrence_is_on_record() {
+async fn after_a_week_of_downtime_every_occurrence_is_recorded() {
     let bench = Bench::with(hourly(json!({}))).await;
     let fired = bench.pass(7 * 24 * HOUR).await;
     assert_eq!(fired.len(), 1);
@@ -184,34 +184,34 @@ async fn after_a_week_of_silence_every_occurrence_is_on_record() {
     assert_eq!(fates.last(), Some(&Fate::Fired));
 }
 
-/// S50, for what the program does itself.
+/// S50, for built-in schedules.
 #[tokio::test]
-async fn a_built_in_schedule_is_claimed_once_and_changes_only_for_what_is_to_come() {
+async fn a_built_in_schedule_is_claimed_once_and_changes_only_for_future_moments() {
     let bench = Bench::new();
     let minutely = Schedule::built_in("minutely", "* * * * *", "UTC");
     let claim =
         async |schedule| bench.engine.claim_occurrence(schedule).await.unwrap().map(|one| one.nominal);
-    assert_eq!(claim(&minutely).await, None, "nothing was due before it was known");
+    assert_eq!(claim(&minutely).await, None, "nothing was due before its first run");
     bench.clock.advance(180 * MINUTE + Duration::from_secs(10));
     assert_eq!(claim(&minutely).await, Some(oclock(3).after(30 * MINUTE)));
     assert_eq!(claim(&minutely).await, None);
 
     bench.clock.advance(Duration::from_secs(120));
     let hourly = Schedule::built_in("minutely", "31 * * * *", "UTC");
-    assert_eq!(claim(&hourly).await, None, "31 had passed when it was said");
+    assert_eq!(claim(&hourly).await, None, "31 had passed before the definition was set");
     bench.clock.advance(HOUR);
     let claimed = bench.engine.claim_occurrence(&hourly).await.unwrap().unwrap();
     assert_eq!(claimed.nominal, oclock(4).after(31 * MINUTE));
-    bench.engine.end_occurrence(&claimed, Some("the store is away")).await.unwrap();
+    bench.engine.end_occurrence(&claimed, Some("the store is unavailable")).await.unwrap();
     let key = store::Key::new(Occurrence::COLLECTION, claimed.id());
     let row = bench.engine.store().document(&key).await.unwrap().unwrap();
     let row: Occurrence = serde_json::from_slice(&row.body).unwrap();
-    assert_eq!((row.outcome.as_deref(), row.reason.as_str()), (Some("failed"), "the store is away"));
+    assert_eq!((row.outcome.as_deref(), row.reason.as_str()), (Some("failed"), "the store is unavailable"));
 }
 
 /// R10 of the public bugs of schedulers.
 #[tokio::test]
-async fn operators_are_told_once_when_a_schedule_begins_to_fail() {
+async fn operators_are_notified_once_when_a_schedule_begins_to_fail() {
     use store::Store as _;
     let bench = Bench::with(Schedule { overlap: Overlap::Allow, ..hourly(json!({ "fails": true })) }).await;
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Which instants an expression names, compared with a walk over every minute of time.
+//! The instants of expressions, compared with a search over every minute.
 
 use super::{Dice, at};
 use crate::{Fold, Gap, Times};
@@ -9,7 +9,7 @@ use store::Timestamp;
 
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// The reference: for each of the five fields, whether it names a value, read anew from its text.
+/// The reference: the values of each of the five fields, parsed independently.
 pub(super) struct Reference {
     fields: Vec<String>,
     /// By field and value.
@@ -39,7 +39,7 @@ impl Reference {
         has(0, wall.minute()) && has(1, wall.hour()) && self.names_day(wall)
     }
 
-    /// Begins with `*`, or names all values.
+    /// True if the field begins with `*`, or names all values.
     fn is_open(&self, field: usize) -> bool {
         self.fields[field].starts_with('*') || self.named[field].iter().all(|named| *named)
     }
@@ -49,7 +49,7 @@ impl Reference {
     }
 }
 
-/// Whether a field names a value: counted up from each start, round and round, until the end of the range is met.
+/// Returns true if a field names a value: counts up from each start, with wrap-around, to the end of the range.
 fn names(field: &str, value: u32, least: u32, most: u32, weekday: bool) -> bool {
     let number = |text: &str| {
         let name = WEEKDAYS.iter().position(|name| weekday && *name == text);
@@ -81,8 +81,8 @@ fn names(field: &str, value: u32, least: u32, most: u32, weekday: bool) -> bool 
     })
 }
 
-/// Every instant that the expression names between two moments, found by looking at each minute of time, and, for what a change
-/// of clocks skips, at each minute that clocks leave out.
+/// Returns every instant of the expression between two moments, by checking each minute of time and each minute that
+/// a clock change skips.
 fn walked(reference: &Reference, zone: Tz, gap: Gap, fold: Fold, (from, to): (u64, u64)) -> BTreeSet<u64> {
     let instant = |ms: u64| DateTime::<Utc>::from_timestamp_millis(i64::try_from(ms).unwrap()).unwrap();
     let millis = |at: DateTime<Tz>| u64::try_from(at.timestamp_millis()).unwrap();
@@ -101,7 +101,7 @@ fn walked(reference: &Reference, zone: Tz, gap: Gap, fold: Fold, (from, to): (u6
         if counts && reference.names_minute(wall) {
             found.insert(at);
         }
-        // What lies between two minutes on the clocks was skipped.
+        // The minutes between two clock readings were skipped.
         let mut skipped = before + chrono::Duration::minutes(1);
         while skipped < wall {
             if gap == Gap::Shift && !reference.is_every_hour() && reference.names_minute(skipped) {
@@ -121,7 +121,7 @@ fn found(times: &Times, (from, to): (u64, u64)) -> BTreeSet<u64> {
     all.map(|at| at.0).take_while(|ms| *ms <= to).collect()
 }
 
-/// A field of every form at random.
+/// Returns a random field of any form.
 fn any_field(dice: &mut Dice, least: u64, most: u64, weekday: bool) -> String {
     let highest = if weekday { 7 } else { most };
     let value = |dice: &mut Dice| {
@@ -148,7 +148,7 @@ fn any_field(dice: &mut Dice, least: u64, most: u64, weekday: bool) -> String {
 
 fn any_cron(dice: &mut Dice) -> String {
     let spans = [(0, 59, false), (0, 23, false), (1, 31, false), (1, 12, false), (0, 6, true)];
-    // Of months most, or nothing is named.
+    // Most months, or the expression would have no moments.
     let field = |(least, most, weekday): (u64, u64, bool)| match most {
         12 if dice.below(4) > 0 => "*".to_owned(),
         _ => any_field(dice, least, most, weekday),
@@ -156,8 +156,8 @@ fn any_cron(dice: &mut Dice) -> String {
     spans.map(field).join(" ")
 }
 
-/// Half an hour is skipped and repeated on Lord Howe, two hours in Troll; Santiago changes at midnight; Kolkata stands between the
-/// hours.
+/// Clock changes are half an hour on Lord Howe, two hours in Troll, and at midnight in Santiago; the offset of
+/// Kolkata is half an hour.
 const CHANGES: [(&str, &str); 11] = [
     ("America/New_York", "2026-03-07T20:00:00Z"),
     ("America/New_York", "2026-10-31T20:00:00Z"),
@@ -173,7 +173,7 @@ const CHANGES: [(&str, &str); 11] = [
 ];
 
 #[test]
-fn around_every_change_of_clocks_the_moments_are_those_that_a_walk_over_the_minutes_finds() {
+fn around_every_clock_change_the_moments_match_a_search_over_the_minutes() {
     let usual = ["30 2 * * *", "*/20 * * * *", "15 1,2,3 * * *", "0 * * * *", "45 1 * * 0", "5 0 * * *"];
     let mut dice = Dice(17);
     for (zone, from) in CHANGES {
@@ -194,7 +194,7 @@ fn around_every_change_of_clocks_the_moments_are_those_that_a_walk_over_the_minu
 }
 
 #[test]
-fn expressions_of_every_form_name_the_minutes_that_a_walk_over_the_minutes_finds() {
+fn expressions_of_every_form_match_a_search_over_the_minutes() {
     let mut dice = Dice(6);
     for _ in 0..60 {
         let cron = any_cron(&mut dice);
@@ -207,7 +207,7 @@ fn expressions_of_every_form_name_the_minutes_that_a_walk_over_the_minutes_finds
 }
 
 #[test]
-fn expressions_of_every_form_name_the_days_that_a_walk_over_the_days_finds() {
+fn expressions_of_every_form_match_a_search_over_the_days() {
     let mut dice = Dice(7);
     for _ in 0..300 {
         let cron = any_cron(&mut dice);
@@ -224,7 +224,7 @@ fn expressions_of_every_form_name_the_days_that_a_walk_over_the_days_finds() {
     }
 }
 
-/// As in `man 5 crontab`.
+/// See `man 5 crontab`.
 #[test]
 fn a_day_of_the_month_and_a_weekday_match_either_and_a_star_restricts_nothing() {
     let next = |cron: &str, count: usize| {
@@ -247,9 +247,9 @@ fn a_day_of_the_month_and_a_weekday_match_either_and_a_star_restricts_nothing() 
     assert_eq!(next("0 22-2 1 * *", 6).last().unwrap(), "2027-09-01");
 }
 
-/// R5 of the public bugs of schedulers: an hour without the reclaim sweep in autumn.
+/// R5 of the public bugs of schedulers: the reclaim sweep was skipped for an hour in autumn.
 #[test]
-fn an_interval_keeps_its_distance_in_real_time_over_every_change_of_clocks() {
+fn an_interval_keeps_its_distance_in_real_time_over_every_clock_change() {
     for (zone, from) in CHANGES {
         let span = (at(from).0, at(from).0 + 30 * 3_600_000);
         for (cron, minutes) in [("* * * * *", 1), ("*/20 * * * *", 20), ("7-59/30 * * * *", 30)] {
@@ -270,7 +270,7 @@ fn an_interval_keeps_its_distance_in_real_time_over_every_change_of_clocks() {
 }
 
 #[test]
-fn seconds_may_be_said_and_a_skipped_time_is_shifted_to_the_first_moment_after() {
+fn an_expression_may_have_seconds_and_a_skipped_time_moves_to_the_first_moment_after() {
     let times = Times::new("t", "15 30 2 * * *", "Europe/Berlin", Some((Gap::Shift, Fold::Last))).unwrap();
     assert_eq!(times.next_after(at("2026-03-28T12:00:00Z")), Some(at("2026-03-29T01:00:00Z")));
     assert_eq!(times.next_after(at("2026-10-24T12:00:00Z")), Some(at("2026-10-25T01:30:15Z")));
@@ -278,7 +278,7 @@ fn seconds_may_be_said_and_a_skipped_time_is_shifted_to_the_first_moment_after()
 }
 
 #[test]
-fn no_moment_is_named_twice_and_none_goes_back() {
+fn moments_are_strictly_increasing() {
     let mut dice = Dice(7);
     let zones = ["UTC", "America/New_York", "Australia/Lord_Howe", "Europe/Berlin"];
     for _ in 0..300 {

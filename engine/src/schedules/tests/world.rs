@@ -1,4 +1,4 @@
-//! A schedule with its whole history, on which the decision is tried.
+//! A schedule with its full history, for tests of decisions.
 
 use crate::{
     Occurrence, OccurrenceFate as Fate, Origin, Overlap, Schedule, ScheduleStatus, Target, Times,
@@ -14,7 +14,7 @@ use std::{
 };
 use store::{ExecutionId, Timestamp};
 
-/// A schedule with its whole history, and runs that end when they are told.
+/// A schedule with its full history, and runs that end on command.
 pub(super) struct World {
     pub(super) schedule: Schedule,
     pub(super) times: Times,
@@ -25,7 +25,7 @@ pub(super) struct World {
     pub(super) orders: Vec<(ExecutionId, EndRequest)>,
     pub(super) begun: Timestamp,
     pub(super) now: Timestamp,
-    /// Moments that waited for a run to end at some time.
+    /// Moments that once waited for a run to end.
     pub(super) buffered: BTreeSet<Timestamp>,
     made: u8,
 }
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Looks until nothing changes, and says what was started.
+    /// Decides until nothing changes. Returns the started moments.
     pub(super) fn look(&mut self) -> Vec<Timestamp> {
         let mut fired = Vec::new();
         for _ in 0..10_000 {
@@ -71,7 +71,7 @@ impl World {
             fired.extend(decision.start.iter().map(|start| start.nominal));
             self.take(decision);
         }
-        panic!("{:?} never comes to rest: {:?}", self.schedule, self.status);
+        panic!("{:?} does not become idle: {:?}", self.schedule, self.status);
     }
 
     pub(super) fn decide(&mut self, starting: bool) -> Decision {
@@ -101,7 +101,7 @@ impl World {
             && self.schedule.overlap != Overlap::Allow
         {
             let open = self.status.running.iter().filter(|run| !self.is_over(run));
-            assert_eq!(open.count(), 0, "{start:?} is started beside another run");
+            assert_eq!(open.count(), 0, "{start:?} is started during another run");
         }
         for (nominal, row) in decision.rows {
             if let Some(before) = self.rows.get(&nominal) {
@@ -138,7 +138,7 @@ impl World {
         self.rows.values().map(|row| row.fate).collect()
     }
 
-    /// Every moment that has come, by the expression alone.
+    /// Returns every moment that has come, by the expression only.
     pub(super) fn moments(&self) -> BTreeSet<Timestamp> {
         let first = self.times.next_after(self.begun);
         let all = std::iter::successors(first, |last| self.times.next_after(*last));

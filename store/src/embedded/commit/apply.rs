@@ -1,7 +1,7 @@
-//! Whether a commit holds, and the rows it becomes.
+//! Checks a commit and builds its rows.
 //!
-//! The writer decides in order, against the acknowledged rows and those of the frame being filled, so that commits
-//! of one frame see each other as if each had been synced alone.
+//! The writer checks commits in order, against the acknowledged rows and those of the current frame. So the commits
+//! of one frame see each other as if each had been synced separately.
 
 use crate::{
     Commit, Erase, Error, Receipt, Record, Revision, Sequence, Task, TaskId, Write,
@@ -21,14 +21,14 @@ use std::{
 
 /// The acknowledged rows.
 pub(crate) trait Lookup {
-    /// The value of a key.
+    /// Returns the value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Value>, Error>;
 
-    /// Up to `limit` keys from `from` to before `to`, in order.
+    /// Returns up to `limit` keys from `from` to before `to`, in order.
     fn keys(&self, from: Vec<u8>, to: &[u8], limit: usize) -> Result<Vec<Box<[u8]>>, Error>;
 }
 
-/// The frame being filled, and what it changes.
+/// The current frame, and its changes.
 pub(crate) struct Group {
     pub(crate) builder: Builder,
     pub(crate) changed: Changed,
@@ -103,7 +103,7 @@ impl Group {
             self.changes.push(Change::Tenant(write.record.id, write.record.tenant.clone()));
         }
         if let Some(erase) = commit.erase.as_ref().filter(|_| erased) {
-            // What is left of its tasks is nobody's.
+            // The rest of its tasks have no owner.
             self.changes.push(Change::Tenant(erase.execution, String::new()));
         }
         self.builder.end_commit();
@@ -126,14 +126,14 @@ impl Group {
         stored.map(|value| codec::decoded(key, decode(value.as_ref()))).transpose()
     }
 
-    /// The lease first: a late holder must hear that it is late, not be invited to decide again. The task is kept
-    /// from being handed out from here on, so that the answer stays true until it is on disk.
+    /// The lease is checked first: a late worker must get a lease error, not a conflict. The task is reserved from
+    /// here on, so that the answer stays true until it is on disk.
     fn check_fence(&self, commit: &Commit, tasks: &mut Tasks) -> Result<(), Error> {
         let Some(settle) = commit.settle else { return Ok(()) };
         let fenced = Err(Error::Fenced { task: settle.task, epoch: settle.epoch });
         match self.tasks.get(&settle.task) {
             Some(None) => return fenced,
-            // Scheduled anew in this very frame: whoever held it before does not hold this one.
+            // Scheduled again in this frame: an earlier lease does not apply to it.
             Some(Some(since)) if tasks.get(settle.task).is_none_or(|held| held.since != *since) => {
                 return fenced;
             }
@@ -175,7 +175,7 @@ impl Group {
         }
     }
 
-    /// The rows that an erasure removes, and whether the record is among them. Those of the frame being filled count.
+    /// The rows that an erasure removes, and whether the record is among them. Rows of the current frame count.
     fn rows_to_erase(&self, erase: &Erase, lookup: &dyn Lookup) -> Result<(Vec<Vec<u8>>, bool), Error> {
         let id = erase.execution;
         let record = key::record(id);
@@ -214,7 +214,7 @@ impl Group {
         Ok((rows, last))
     }
 
-    /// Whose each task is that `commit` schedules: its execution's tenant, nobody's while there is no record.
+    /// Returns the tenant of each task that `commit` schedules: that of its execution, or none without a record.
     fn tenants(&self, commit: &Commit, lookup: &dyn Lookup) -> Result<Vec<String>, Error> {
         let own = commit.record.as_ref().map(|write| (write.record.id, &write.record.tenant));
         let tenant = |task: &Task| {
@@ -223,7 +223,7 @@ impl Group {
                 return Ok(tenant.clone());
             }
             let key = key::record(of);
-            // A record that cannot be read is told of when the task is worked on, and bars no commit of another.
+            // A record that cannot be read is reported when the task runs, and blocks no other commit.
             let head = match self.value(&key, lookup, |value| codec::record_head(&key, value)) {
                 Err(Error::Corrupt { .. }) => None,
                 found => found?,
@@ -233,7 +233,7 @@ impl Group {
         commit.schedule.iter().map(tenant).collect()
     }
 
-    /// Rows and changes of tasks; settling and retiring come before scheduling, as the nouns promise.
+    /// Adds the rows and task changes; settled and retired tasks come before scheduled ones, as in [`Commit`].
     fn change_tasks(
         &mut self,
         commit: &Commit,
@@ -241,7 +241,7 @@ impl Group {
         tasks: &Tasks,
         tenants: Vec<String>,
     ) -> Result<(), Error> {
-        // Encoded completely before anything is noted, so that a refusal leaves no trace.
+        // Everything is encoded before any change, so that a refusal leaves the frame unchanged.
         let mut noted: Vec<(Box<[u8]>, Place, Change)> = Vec::new();
         let gone: Vec<TaskId> =
             commit.settle.iter().map(|settle| settle.task).chain(commit.retire.iter().copied()).collect();
@@ -280,7 +280,7 @@ fn guard_of(record: &Record) -> Option<&str> {
     record.guard.as_deref().filter(|_| record.open)
 }
 
-/// The rows of one commit on their way into the frame.
+/// The rows of one commit, before they are added to the frame.
 struct Rows<'a> {
     builder: &'a mut Builder,
     changed: Vec<(Box<[u8]>, Place)>,
@@ -326,7 +326,7 @@ fn write_rows(
     Ok(revision)
 }
 
-/// The record and the rows by which it is found: its guard, its tenant, and the mark of the open ones.
+/// Adds the record and its secondary rows: its guard, its tenant, and the mark of open ones.
 fn write_record(
     rows: &mut Rows<'_>,
     write: &Write,

@@ -1,11 +1,11 @@
-//! The one who commits: it decides on all that waits, writes one frame, syncs once, and answers.
+//! Commits all waiting requests: checks them, writes one frame, syncs once, and answers.
 //!
-//! That is a thread, since callers must not be held up. Who finds nobody else about to commit, and a device that is quick, does it
-//! itself: to wake that thread and to be woken by it takes as long as the sync.
+//! The writer is a thread, because callers must not block. If no other commit is in progress and the device is fast,
+//! the caller commits itself: waking the thread and being woken by it takes as long as the sync.
 //!
-//! Invariant: nothing is acknowledged or shown to a reader before its frame is synced. After a failed write or sync
-//! the fate of the frame is unknown; its commits are told so, and nothing more goes into that file: the next segment
-//! begins at the same sequence and thereby voids the frame.
+//! Invariant: nothing is acknowledged or visible before its frame is synced. After a failed write or sync the fate of
+//! the frame is unknown; its callers get an error, and the file is closed. The next segment begins at
+//! the same sequence, which voids the frame.
 
 use crate::{
     Commit, Error, Receipt, Sequence,
@@ -29,31 +29,31 @@ use tokio::{
     time::Instant,
 };
 
-/// A frame is closed once it has taken commits of so many bytes, or so many commits.
+/// A frame is closed at this many bytes or commits.
 const GROUP_BYTES: usize = 1 << 20;
 const GROUP_COMMITS: u32 = 4096;
-/// After so many groups of one commit each, whoever comes next is likely to be alone as well.
+/// After this many groups of one commit each, the next commit is probably also single.
 const INLINE_AFTER: u32 = 4;
-/// What the frame of a commit may take beside twice what is counted of it, in bytes.
+/// The additional size of a frame, beyond twice the counted size of a commit, in bytes.
 const MARGIN: usize = 4 << 10;
-/// A group waits no longer than this before the index has too much to take over.
+/// The longest wait of a group while the index has a backlog.
 const BACKPRESSURE_LIMIT: Duration = Duration::from_millis(40);
 
-/// A commit and who waits for it.
+/// A commit and its waiting caller.
 pub(crate) struct Request {
     pub(crate) commit: Commit,
     pub(crate) bytes: usize,
     pub(crate) reply: oneshot::Sender<Result<Receipt, Error>>,
-    /// Its share of the inbox, given back with the answer.
+    /// Its share of the inbox, released with the answer.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
-/// What the writer is asked to do.
+/// A request to the writer.
 pub(crate) enum Work {
     Commit(Box<Request>),
     /// Commit nothing until the other side of the channel is dropped.
     Pause(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>),
-    /// Answer what came before, then end.
+    /// Answer earlier requests, then end.
     Stop,
 }
 
@@ -62,7 +62,7 @@ type Answer = (Box<Request>, Result<Receipt, Error>);
 /// Where commits wait.
 pub(crate) struct Inbox {
     pub(crate) work: UnboundedReceiver<Work>,
-    /// How many commits are in it.
+    /// The number of waiting commits.
     pub(crate) waiting: Arc<AtomicUsize>,
 }
 
@@ -82,12 +82,12 @@ impl Inbox {
     }
 }
 
-/// Commits what comes until told to stop, or until nobody can ask any more. From then on nobody else does either.
+/// Commits requests until the writer is stopped or all senders are gone. From then on no commit is possible.
 pub(crate) fn run(writer: &Mutex<Writer>, inbox: Inbox) {
     work_off(writer, inbox);
     let mut writer = lock_unpoisoned(writer);
     writer.segment = None;
-    // Whoever prepares journal files hears by this that none is wanted any more.
+    // This also ends the thread that prepares journal files.
     writer.blanks = mpsc::sync_channel(0).1;
     writer.ended = true;
 }
@@ -95,13 +95,13 @@ pub(crate) fn run(writer: &Mutex<Writer>, inbox: Inbox) {
 fn work_off(writer: &Mutex<Writer>, mut inbox: Inbox) {
     let mut next = inbox.next();
     while let Some(work) = next.take() {
-        // Somebody panicked while committing: that ends it here, as a panic of this thread would.
+        // A panic during a commit ends the writer, as a panic of its own thread would.
         let Ok(mut writer) = writer.lock() else { return };
         match work {
             Work::Stop => return,
             Work::Pause(paused, until) => {
                 let _ = paused.send(());
-                // An error is the end of the pause.
+                // An error means that the pause has ended.
                 let _ = until.recv();
             }
             Work::Commit(request) => next = writer.group(request, &mut inbox),
@@ -113,7 +113,7 @@ fn work_off(writer: &Mutex<Writer>, mut inbox: Inbox) {
     }
 }
 
-/// Commits `commit` here and now, if nobody else is about to and it is likely to be over in no time.
+/// Commits `commit` on the calling thread, if no other commit is in progress and it is probably fast.
 pub(crate) fn commit_inline(
     writer: &Mutex<Writer>,
     waiting: &AtomicUsize,
@@ -134,20 +134,20 @@ pub(crate) struct Writer {
     /// `None` while the fate of the last write is unknown.
     pub(crate) segment: Option<Segment>,
     pace: Pace,
-    /// Its thread was told to stop: nothing is committed any more.
+    /// True after the writer was stopped.
     ended: bool,
 }
 
-/// How commits have come, and how long syncs took.
+/// The recent rate of commits, and the duration of syncs.
 #[derive(Default)]
 struct Pace {
-    /// So many groups of one commit each came last.
+    /// The number of consecutive groups of one commit each.
     single_commits: u32,
     sync: Duration,
 }
 
-/// How long a group waits when so many bytes wait for the index and as many may: longer the fewer are left, so that callers are slowed down
-/// to what the index bears instead of standing still once it is full.
+/// Returns how long a group waits, given the bytes that wait for the index and the limit. The wait grows as the limit
+/// approaches, so that callers are slowed down instead of blocked.
 fn backpressure(waiting: usize, most: usize) -> Duration {
     let from = most / 4 * 3;
     let (over, room) = (waiting.saturating_sub(from) >> 10, most.saturating_sub(from) >> 10);
@@ -160,7 +160,7 @@ impl Writer {
         Self { shared, blanks, segment: Some(segment), pace: Pace::default(), ended: false }
     }
 
-    /// Whether a commit of so many bytes can be made without waiting for anything but a sync, and that is likely to be short.
+    /// Returns true if a commit of this size needs only a sync, which is probably short.
     fn can_commit_inline(&self, bytes: usize) -> bool {
         let most = bytes.saturating_mul(2).saturating_add(MARGIN);
         let has_room = |segment: &Segment| segment.has_room(most);
@@ -186,7 +186,7 @@ impl Writer {
         Group::new(Sequence(self.shared.memtable().last().0.saturating_add(1)))
     }
 
-    /// Commits `request` together with all that waits behind it; returns what is not a commit.
+    /// Commits `request` together with all commits behind it. Returns a request that is not a commit.
     fn group(&mut self, request: Box<Request>, inbox: &mut Inbox) -> Option<Work> {
         if let Err(error) = self.ready() {
             let _ = request.reply.send(Err(error));
@@ -206,8 +206,8 @@ impl Writer {
         self.pace.single_commits =
             if answers.len() == 1 { self.pace.single_commits.saturating_add(1) } else { 0 };
         let written = if group.builder.is_empty() { Ok(()) } else { self.write(group) };
-        // Refusals wait for the sync too: they may be due to a commit of this very group, and whoever reads again
-        // after a refusal must see it.
+        // Refusals wait for the sync too: they may be caused by a commit of this group, which must be visible to a
+        // caller that reads after the refusal.
         for (request, answer) in answers {
             let answer = match (&written, answer) {
                 (Ok(()), answer) | (Err(_), answer @ Err(_)) => answer,
@@ -322,7 +322,7 @@ impl Writer {
                 why: format!("{why}; whether the commit is durable is not known"),
             });
         }
-        // The mean of about the last eight, so that one slow sync changes nothing.
+        // The mean of about the last eight, so that one slow sync has no effect.
         let took = began.elapsed();
         self.pace.sync = (self.pace.sync.saturating_mul(7).saturating_add(took)) / 8;
         let bytes = frame.len() as u64;
@@ -344,6 +344,6 @@ mod tests {
         let waits: Vec<_> =
             [0, 47, 48, 52, 56, 60, 64, 99].map(|mib| backpressure(mib << 20, most).as_millis()).into();
         assert_eq!(waits, [0, 0, 0, 10, 20, 30, 40, 40]);
-        assert_eq!(backpressure(1, 0), Duration::ZERO, "without room there is nothing to be gradual about");
+        assert_eq!(backpressure(1, 0), Duration::ZERO, "without room there is no gradual delay");
     }
 }

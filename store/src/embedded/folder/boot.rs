@@ -1,8 +1,9 @@
-//! Whether writes that were never synced may be lost: the file `BOOT` says in which run of the machine the store was opened.
+//! The file `BOOT`, which shows whether unsynced writes may be lost: it names the boot of the machine in which the
+//! store was opened.
 //!
-//! A kill leaves unsynced writes to the machine, which still has them; a power cut, and a move to another machine, does not.
-//! Invariant: the file says `closed` only after everything in the folder was synced. Whatever it says that is not understood
-//! counts as lost.
+//! After a kill the machine still has unsynced writes; after a power cut, or on another machine, it does not.
+//! Invariant: the file contains `closed` only after everything in the folder was synced. Unknown content counts as
+//! lost.
 
 use super::super::journal::segment::sync_folder;
 use std::{
@@ -11,36 +12,36 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What Linux calls the run of a machine from its start to its end.
+/// The Linux id of the current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// What the file says after an orderly close.
+/// The content after an orderly close.
 const CLOSED: &str = "closed";
 
 fn path(dir: &Path) -> PathBuf {
     dir.join("BOOT")
 }
 
-/// What the file says while the store is open in this run of the machine; `None` where the machine does not tell.
+/// Returns the content while the store is open in this boot, or `None` if the machine has no boot id.
 fn open_now() -> Option<String> {
     let id = fs::read_to_string(BOOT_ID).ok()?;
     let id = id.trim();
     (!id.is_empty()).then(|| format!("open {id}"))
 }
 
-/// Returns true if unsynced writes to `dir` may be lost: it was not closed, and this is another run of the machine. Also if
-/// there is no file: an earlier version wrote none.
+/// Returns true if unsynced writes to `dir` may be lost: it was not closed, and the machine was rebooted since. Also
+/// returns true without a file, as after an earlier version.
 pub(crate) fn may_have_lost_writes(dir: &Path) -> bool {
     let Ok(said) = fs::read_to_string(path(dir)) else { return true };
     let said = said.trim();
     said != CLOSED && open_now().is_none_or(|now| said != now)
 }
 
-/// Notes that the store is open in this run of the machine. Durable when it returns.
+/// Records that the store is open in this boot. Durable when it returns.
 pub(crate) fn opened(dir: &Path) -> io::Result<()> {
     write(dir, &open_now().unwrap_or_else(|| "open".to_owned()))
 }
 
-/// Notes that everything in the folder is synced. Durable when it returns.
+/// Records that everything in the folder is synced. Durable when it returns.
 pub(crate) fn closed(dir: &Path) -> io::Result<()> {
     write(dir, CLOSED)
 }

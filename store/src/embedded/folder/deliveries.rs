@@ -1,8 +1,8 @@
-//! How often each task has been handed out, over a kill: `deliveries.log`.
+//! The delivery counts of tasks, which survive a kill: `deliveries.log`.
 //!
 //! Best effort by design: a row is written before a lease is given, and never synced, so it outlives the process but
 //! perhaps not a power cut. Rows of 40 bytes: `execution 16 | visit u32 | slot u32 | since u64 | deliveries u32 |
-//! crc32c u32`. Damaged rows are passed over; a row counts only for a task that counts from the same commit.
+//! crc32c u32`. Damaged rows are skipped; a row counts only for a task that counts from the same commit.
 
 use crate::{
     ExecutionId, Sequence, TaskId,
@@ -46,20 +46,21 @@ fn decode(row: &[u8]) -> Option<((TaskId, Sequence), u32)> {
     (crc32c::crc32c(content) == u32::from_le_bytes(*crc)).then_some(((id, since), deliveries))
 }
 
-/// What the file said on opening, sorted: with a million tasks a hash map would be twice as long, and is asked in order anyway.
+/// The content of the file on opening, sorted: with a million tasks a hash map would need twice the memory, and
+/// lookups are in order.
 pub(crate) struct Delivered(Vec<((TaskId, Sequence), u32)>);
 
 impl Delivered {
-    /// How often `id` has been handed out since the commit `since`.
+    /// Returns the delivery count of `id` since the commit `since`.
     pub(crate) fn count(&self, id: TaskId, since: Sequence) -> u32 {
-        // Of several rows the one that was written last counts, and sorting has left it last.
+        // The last written of several rows counts, and sorting has put it last.
         let behind = self.0.partition_point(|(of, _)| *of <= (id, since));
         let last = behind.checked_sub(1).and_then(|at| self.0.get(at));
         last.filter(|(of, _)| *of == (id, since)).map_or(0, |(_, deliveries)| *deliveries)
     }
 }
 
-/// What the file in `dir` says; nothing if there is none.
+/// Returns the content of the file in `dir`; empty without a file.
 pub(crate) fn read(dir: &Path) -> Delivered {
     let mut rows = Vec::new();
     if let Ok(file) = File::open(path(dir)) {
@@ -73,7 +74,7 @@ pub(crate) fn read(dir: &Path) -> Delivered {
     Delivered(rows)
 }
 
-/// Writes the file anew with `rows`; returns it open at its end, and its length in bytes.
+/// Rewrites the file with `rows`. Returns it open at its end, and its length in bytes.
 pub(crate) fn write(
     dir: &Path,
     rows: impl Iterator<Item = (TaskId, Sequence, u32)>,
@@ -107,7 +108,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Rewrites the file to what `tasks` know, and opens it.
+    /// Rewrites the file with the deliveries of `tasks`, and opens it.
     pub(crate) fn open(dir: &Path, tasks: &Tasks) -> io::Result<Self> {
         let rows = tasks.delivered().map(|(id, held)| (id, held.since, held.deliveries));
         let (file, bytes) = write(dir, rows)?;

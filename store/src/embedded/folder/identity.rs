@@ -1,8 +1,8 @@
-//! Whether a folder is the one in which its store was made, or a copy: the file `PLACE` says which file it is.
+//! The file `PLACE`, which shows whether a folder is the original of its store or a copy.
 //!
-//! A copy of it is another file, with another inode and another moment of birth, and says what the first one was. A folder
-//! that is renamed, or a disk that is attached elsewhere, has the same files. Invariant: a store with commits in a folder
-//! that cannot prove its place is held; a missing or damaged file proves nothing.
+//! It contains its own inode and birth time, so a copy contains those of the original. A renamed folder, or a disk
+//! attached to another machine, has the same files. Invariant: a store with commits is held if its folder cannot
+//! prove that it is the original; a missing or damaged file proves nothing.
 
 use super::super::journal::segment::sync_folder;
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// What the file `PLACE` of a folder proves.
+/// The result of checking the file `PLACE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Provenance {
     /// The folder is the place of its store.
@@ -22,7 +22,7 @@ pub(crate) enum Provenance {
     Copied,
     /// There is no file.
     Unmarked,
-    /// The file says nothing that can be understood, with the reason.
+    /// The file is unreadable, for this reason.
     Unreadable(String),
 }
 
@@ -30,10 +30,10 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("PLACE")
 }
 
-/// What only this file says of itself.
+/// Returns the identity of this file.
 fn identity(file: &File) -> io::Result<String> {
     let metadata = file.metadata()?;
-    // Not every file system remembers it; the inode is left then.
+    // Not every file system stores the birth time; then only the inode counts.
     let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     let born = born.map_or(0, |born| born.as_nanos());
     Ok(format!("inode {} born {born}\n", metadata.ino()))
@@ -50,7 +50,7 @@ fn is_identity(text: &str) -> bool {
         && words.next().is_none()
 }
 
-/// Compares the file `PLACE` in `dir` with what it says. Changes nothing: see [`record`].
+/// Compares the file `PLACE` in `dir` with its content. Changes nothing: see [`record`].
 pub(crate) fn provenance(dir: &Path) -> Provenance {
     let read = || -> io::Result<(String, Vec<u8>)> {
         let file = File::open(path(dir))?;
@@ -93,16 +93,16 @@ impl Provenance {
     }
 }
 
-/// From now on this folder is the place of its store. Durable when it returns.
+/// Marks this folder as the original of its store. Durable when it returns.
 pub(crate) fn record(dir: &Path) -> io::Result<()> {
     let file = path(dir);
-    // In place: under a new name it would be another file.
+    // Written in place: a renamed file would have another inode.
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file);
     let new = !file.exists();
     let mut opened = match open() {
         Ok(opened) => opened,
         Err(_) if !new => {
-            // A folder, or a file of somebody else: it is kept for inspection under another name.
+            // A folder or a foreign file: it is renamed for inspection.
             fs::rename(&file, dir.join("PLACE.unreadable"))?;
             open()?
         }

@@ -1,4 +1,4 @@
-//! Room on the disk: what may still be begun, and what may still be committed.
+//! Free space on the disk: whether executions may begin, and whether commits are possible.
 
 use crate::{Error, embedded::options::Options, sync::lock_unpoisoned};
 use std::{
@@ -17,7 +17,7 @@ enum SegmentFailure {
     Other(String),
 }
 
-/// What is known of the room on the disk.
+/// The known state of free space.
 pub(crate) struct Space {
     dir: PathBuf,
     reserve: u64,
@@ -37,14 +37,14 @@ impl Space {
         space
     }
 
-    /// Asks the file system again.
+    /// Reads the free space again.
     pub(crate) fn refresh(&self, options: &Options) {
         if let Ok(free) = (options.free_space)(&self.dir) {
             self.free.store(free, Ordering::Relaxed);
         }
     }
 
-    /// Notes whether the next journal file could be made.
+    /// Records whether the next journal file could be created.
     pub(crate) fn note_segment(&self, made: Result<(), &io::Error>) {
         *lock_unpoisoned(&self.failure) = made.err().map(|error| {
             let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
@@ -53,12 +53,12 @@ impl Space {
         });
     }
 
-    /// Free bytes of the volume, if it could be asked.
+    /// Returns the free bytes of the volume, if known.
     pub(crate) fn free(&self) -> Option<u64> {
         Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
     }
 
-    /// Why there is no next journal file, if it is known that there is none.
+    /// Returns why there is no next journal file, if that is known.
     pub(crate) fn segment_error(&self) -> Option<Error> {
         lock_unpoisoned(&self.failure).clone().map(|failure| match failure {
             SegmentFailure::Room(what) => Error::Full { what },
@@ -66,7 +66,7 @@ impl Space {
         })
     }
 
-    /// Refuses a commit for which there is no room: one that begins an execution earlier than one that goes on.
+    /// Refuses a commit without enough space. Commits that begin an execution are refused earlier than others.
     pub(crate) fn admit(&self, begins: bool) -> Result<(), Error> {
         let free = self.free.load(Ordering::Relaxed);
         let wanted = if begins { self.reserve } else { self.reserve / 4 };
@@ -86,7 +86,7 @@ impl Space {
         format!("{free} MiB are free in {}, {wanted} MiB are needed to {what}", self.dir.display())
     }
 
-    /// What is wrong with the room, for people.
+    /// Describes the problem with space, for people.
     pub(crate) fn problem(&self) -> Option<String> {
         self.admit(true).err().map(|error| error.to_string())
     }

@@ -1,7 +1,7 @@
-//! The hint `HEAD`: how far commits had been acknowledged, rewritten in place about once a second and on closing.
+//! The watermark `HEAD`: the last acknowledged commit, rewritten in place about once a second and on closing.
 //!
-//! It is never ahead of what is durable and may be behind, so it proves that commits are missing and never that none
-//! are. 32 bytes: `magic u32 | crc32c u32 (of what follows) | sequence u64 | opens u64 | zeros`.
+//! It is never ahead of durable commits and may be behind. So it can prove that commits are missing, but never that
+//! none are. 32 bytes: `magic u32 | crc32c u32 (of what follows) | sequence u64 | opens u64 | zeros`.
 
 use crate::{Sequence, embedded::format::bytes::Cursor};
 use std::{
@@ -14,7 +14,7 @@ use std::{
 /// `TNHD`.
 const MAGIC: u32 = 0x4448_4E54;
 
-/// What the hint says.
+/// The content of the hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Watermark {
     pub(crate) sequence: Sequence,
@@ -22,7 +22,7 @@ pub(crate) struct Watermark {
 }
 
 impl Watermark {
-    /// The hint in `dir`; `None` if there is none or it is damaged.
+    /// Reads the hint in `dir`. Returns `None` if it is missing or damaged.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let bytes = std::fs::read(dir.join("HEAD")).ok()?;
         let mut cursor = Cursor::new(bytes.get(..32)?);

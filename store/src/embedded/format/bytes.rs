@@ -1,6 +1,6 @@
-//! Reading integers and slices off the front of bytes that may end too early.
+//! Reads integers and slices from the front of bytes that may be truncated.
 
-/// What is left to read.
+/// The rest of the bytes.
 pub(crate) struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A length as it stands in our formats; none of them holds 4 GiB, so the cap is never reached.
+/// A length in our formats. No value has 4 GiB, so the cap is never reached.
 pub(crate) fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

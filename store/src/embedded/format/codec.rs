@@ -1,4 +1,4 @@
-//! The payloads of today's schema: a head in bincode, and the body behind it as it is.
+//! The payloads of the current schema: a head in bincode, followed by the unchanged body.
 //!
 //! The structs of a schema that was ever released are never edited; a change of content is a new struct and a new
 //! number in the envelope. Identities are in the key and not repeated here.
@@ -12,7 +12,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The longest head, in bytes; no chain of lengths in a damaged value makes us allocate more.
+/// The longest head, in bytes. A damaged length never allocates more.
 const HEAD_LIMIT: usize = 128 << 10;
 type Config = bincode::config::Configuration<
     bincode::config::LittleEndian,
@@ -59,8 +59,8 @@ struct HeadRefV1<'a> {
     body_bytes: u32,
 }
 
-/// The schema of a record that has attributes: the columns as before, and the attributes behind them. One that has none is
-/// written as ever.
+/// The schema of a record with attributes: the columns as before, followed by the attributes. A record without
+/// attributes is written in the first schema.
 const WITH_ATTRIBUTES: u16 = 2;
 
 /// The columns of a record and its attributes.
@@ -83,7 +83,7 @@ struct EntryV1<T> {
 #[derive(Serialize, Deserialize)]
 struct TaskV1 {
     due: u64,
-    /// The commit that scheduled it anew; deliveries count from there.
+    /// The commit that last scheduled it; deliveries count from there.
     since: u64,
     body_bytes: u32,
 }
@@ -188,17 +188,17 @@ pub(crate) fn record_head(key: &[u8], value: &[u8]) -> Result<HeadV1, String> {
     unseal_record(key, value).map(|(head, ..)| head)
 }
 
-/// Whose a stored record is, without a copy of anything else.
+/// Returns the tenant of a stored record, without a copy of the rest.
 pub(crate) fn record_tenant(key: &[u8], value: &[u8]) -> Result<String, String> {
     let (_, payload) = envelope::open_upto(key, Kind::Record, WITH_ATTRIBUTES, value)?;
-    // The columns of both schemas begin so.
+    // Both schemas begin with these columns.
     type Beginning<'a> = (u64, &'a str, u32, &'a str);
     bincode::serde::borrow_decode_from_slice::<Beginning<'_>, Config>(payload, CONFIG)
         .map(|((_, _, _, tenant), _)| tenant.to_owned())
         .map_err(|error| format!("its head cannot be decoded: {error}"))
 }
 
-/// A stored record without its body, and the body where it lies.
+/// Returns a stored record without its body, and the position of the body.
 pub(crate) fn record_and_body<'a>(key: &[u8], value: &'a [u8]) -> Result<(Record, &'a [u8]), String> {
     let (head, attributes, body) = unseal_record(key, value)?;
     let record = Record {
@@ -256,7 +256,7 @@ pub(crate) fn put_task(out: &mut Vec<u8>, key: &[u8], task: &Task, since: Sequen
     seal(out, key, Kind::Task, &head, &task.body)
 }
 
-/// A stored task and the commit that scheduled it anew.
+/// A stored task and the commit that last scheduled it.
 pub(crate) fn task(id: TaskId, key: &[u8], value: &[u8]) -> Result<(Task, Sequence), String> {
     let (head, body) = decode_value(key, Kind::Task, value, |head: &TaskV1| head.body_bytes)?;
     Ok((Task { id, due: Timestamp(head.due), body: body.to_vec() }, Sequence(head.since)))
@@ -295,12 +295,12 @@ pub(crate) fn guard(key: &[u8], value: &[u8]) -> Result<ExecutionId, String> {
     Ok(ExecutionId::from_bytes(head.execution))
 }
 
-/// A row that says all it has to say by its key.
+/// A row whose key contains all its information.
 pub(crate) fn put_mark(out: &mut Vec<u8>, key: &[u8], kind: Kind) -> Result<(), Error> {
     envelope::seal(out, key, kind, |_| Ok(()))
 }
 
-/// How a person would call what `key` names.
+/// Describes the object that `key` names, for people.
 pub(crate) fn describe(key: &[u8]) -> String {
     use crate::embedded::format::key::Name;
     match key::parse(key) {
@@ -330,10 +330,10 @@ pub(crate) fn decoded<T>(key: &[u8], result: Result<T, String>) -> Result<T, Err
     result.map_err(|why| corrupt(key, why))
 }
 
-/// Checks that `value` is a whole value of the kind its `key` asks for.
+/// Checks that `value` is complete and of the kind that its `key` requires.
 pub(crate) fn check(key: &[u8], value: &[u8]) -> Result<(), String> {
     use crate::embedded::format::key::Name;
-    match key::parse(key).ok_or("its key is none of ours")? {
+    match key::parse(key).ok_or("its key is unknown")? {
         Name::Record(_) => record_head(key, value).map(|_| ()),
         Name::Entry(..) => {
             decode_value(key, Kind::Entry, value, |head: &EntryV1<String>| head.body_bytes).map(|_| ())

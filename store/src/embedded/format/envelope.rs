@@ -1,20 +1,20 @@
-//! The wrapper of every stored value, by which a torn or foreign value is recognised rather than guessed at.
+//! The wrapper of every stored value, by which a torn or foreign value is recognised.
 //!
 //! `magic u8 | kind u8 | schema u16 | codec u8 | flags u8 | length u32 | crc32c u32 | payload`, integers
-//! little-endian. The checksum covers the key, the ten bytes before it and the payload, so that a value that strayed
-//! under another key does not pass either. This layout is never changed (ADR 0003).
+//! little-endian. The checksum covers the key, the ten bytes before it and the payload, so that a value under a wrong
+//! key is also refused. This layout is never changed (ADR 0003).
 
 use super::bytes::Cursor;
 
 const MAGIC: u8 = 0xA7;
 /// Length of the wrapper before the payload, in bytes.
 pub(crate) const HEADER: usize = 14;
-/// The schema of payloads, but for those whose kind has had another since.
+/// The schema of payloads, except for kinds that have a newer one.
 pub(crate) const SCHEMA: u16 = 1;
 /// The newest codec: bincode 2, standard configuration, for the head; the body follows as it is.
 const CODEC_BINCODE: u8 = 0;
 
-/// What a value is, pinned by number: append only.
+/// The kinds of values, pinned by number: append only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -39,7 +39,7 @@ pub(crate) fn seal<E>(
     seal_as(out, key, kind, SCHEMA, payload)
 }
 
-/// The same, of another schema.
+/// Appends a value of another schema.
 pub(crate) fn seal_as<E>(
     out: &mut Vec<u8>,
     key: &[u8],
@@ -78,15 +78,15 @@ fn checksum(key: &[u8], header: &[u8], payload: &[u8]) -> u32 {
 /// Unwraps the value of `key`, which must be of `kind`.
 ///
 /// # Errors
-/// Why it is not a whole value of that kind, as the end of a sentence.
+/// Returns why it is not a complete value of that kind, as the end of a sentence.
 pub(crate) fn open<'a>(key: &[u8], kind: Kind, value: &'a [u8]) -> Result<&'a [u8], String> {
     open_upto(key, kind, SCHEMA, value).map(|(_, payload)| payload)
 }
 
-/// The same for a kind that has had several schemas, the newest of them `newest`; says which one it is of.
+/// Unwraps a value of a kind with several schemas, the newest of them `newest`. Returns its schema.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub(crate) fn open_upto<'a>(
     key: &[u8],
     kind: Kind,

@@ -1,21 +1,21 @@
 //! The terms of a record: the rows of the index by which a search finds it.
 //!
-//! `0xF1 | field NUL | value NUL | execution 16`, with nothing as the value. They are neither in the journal nor in snapshots:
-//! the index makes them of each record that it takes over, in the same batch. A record whose row is gone or unreadable may
-//! leave some behind, so whoever goes by a term looks at the record too; that none is lacking is what matters.
+//! `0xF1 | field NUL | value NUL | execution 16`, with an empty value. Terms are neither in the journal nor in
+//! snapshots: the index derives them from each record that it applies, in the same batch. If a record's row is
+//! missing or unreadable, some of its terms may remain, so a search also checks the record. A term is never missing.
 
 use super::{codec, key};
 use crate::{ExecutionId, Record, Timestamp};
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Values longer than this are cut and told apart by a hash, in bytes.
+/// Longer values, in bytes, are cut and distinguished by a hash.
 const VALUE_BYTES: usize = 200;
 /// The field of the hour of the last commit; no attribute has such a name.
 pub(crate) const UPDATED: &str = "~updated";
 const HOUR_MS: u64 = 3_600_000;
 
-/// The hour of `at`, as terms have it: they sort as hours do.
+/// Returns the hour of `at` as in terms: they sort by time.
 pub(crate) fn hour(at: Timestamp) -> String {
     format!("{:08}", at.0 / HOUR_MS)
 }
@@ -29,7 +29,7 @@ pub(crate) fn for_field(field: &str) -> Vec<u8> {
     key
 }
 
-/// What the keys of all records begin with that have `value` in `field`.
+/// Returns the common prefix of the terms of all records that have `value` in `field`.
 pub(crate) fn for_value(field: &str, value: &str) -> Vec<u8> {
     let mut key = for_field(field);
     key.extend_from_slice(&bounded_value(value));
@@ -37,7 +37,7 @@ pub(crate) fn for_value(field: &str, value: &str) -> Vec<u8> {
     key
 }
 
-/// The value as it stands in a key: as it is, or cut and with the hash of the whole.
+/// Returns the value as in a key: unchanged, or cut and with the hash of the full value.
 fn bounded_value(value: &str) -> Vec<u8> {
     let bytes = value.as_bytes();
     let plain = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -49,7 +49,7 @@ fn bounded_value(value: &str) -> Vec<u8> {
     stem
 }
 
-/// As much of `with` as the keys of values that begin so have in common.
+/// Returns the common prefix of the terms of values that begin with `with`.
 pub(crate) fn bounded_prefix(with: &str) -> Vec<u8> {
     with.bytes().take_while(|byte| *byte != 0).take(VALUE_BYTES).collect()
 }

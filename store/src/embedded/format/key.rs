@@ -5,12 +5,12 @@
 use super::envelope::Kind;
 use crate::{ExecutionId, Key, Sequence, TaskId};
 
-/// Rows that only the index has: pieces of long values, and the index's account of itself.
+/// Rows that only the index has: pieces of long values, and its statistics.
 pub(crate) const CHUNK: u8 = 0xF0;
-/// A row for each value of a field of each record, by which [`Store::search`](crate::Store::search) goes.
+/// A row for each value of a field of each record, used by [`Store::search`](crate::Store::search).
 pub(crate) const INDEX_KEY: u8 = 0xF1;
-/// The one key of the index's account of itself; it sorts behind everything else. Earlier versions, whose rows lay in no blocks, had
-/// theirs at `[0xFF]`: neither finds that of the other, and each makes the index anew.
+/// The key of the index's statistics; it sorts last. Earlier versions, without blocks, used `[0xFF]`. Neither version
+/// finds the key of the other, so each rebuilds the index.
 pub(crate) const META: &[u8] = &[0xFF, 2];
 
 fn key(kind: Kind, room: usize) -> Vec<u8> {
@@ -29,7 +29,7 @@ pub(crate) fn record(id: ExecutionId) -> Vec<u8> {
     of_execution(Kind::Record, id, 0)
 }
 
-/// Where the records begin and end.
+/// Returns the bounds of the records.
 pub(crate) fn all_records() -> (Vec<u8>, Vec<u8>) {
     (vec![Kind::Record as u8], vec![Kind::Record as u8 + 1])
 }
@@ -38,7 +38,7 @@ pub(crate) fn open(id: ExecutionId) -> Vec<u8> {
     of_execution(Kind::Open, id, 0)
 }
 
-/// What the keys of all open marks begin with.
+/// Returns the common prefix of all open marks.
 pub(crate) fn open_start() -> Vec<u8> {
     vec![Kind::Open as u8]
 }
@@ -50,7 +50,7 @@ pub(crate) fn entry(id: ExecutionId, sequence: Sequence, place: u32) -> Vec<u8> 
     key
 }
 
-/// Where an entry stands in the history of all executions.
+/// The position of an entry in the history of all executions.
 pub(crate) fn order(sequence: Sequence, place: u32, id: ExecutionId) -> Vec<u8> {
     let mut key = key(Kind::Order, 28);
     key.extend_from_slice(&sequence.0.to_be_bytes());
@@ -65,7 +65,7 @@ pub(crate) fn order_after(after: Option<(Sequence, u32)>) -> Vec<u8> {
     if let Some((sequence, place)) = after {
         key.extend_from_slice(&sequence.0.to_be_bytes());
         key.extend_from_slice(&place.to_be_bytes());
-        // Longer than any execution's id, so behind each of them.
+        // Longer than any execution's id, so it sorts after each of them.
         key.extend_from_slice(&[0xFF; 17]);
     }
     key
@@ -122,7 +122,7 @@ pub(crate) fn tenant(tenant: &str, id: ExecutionId) -> Vec<u8> {
     key
 }
 
-/// What the keys of all tenants' marks begin with.
+/// Returns the common prefix of all tenants' marks.
 pub(crate) fn tenants_start() -> Vec<u8> {
     vec![Kind::Tenant as u8]
 }
@@ -148,7 +148,7 @@ pub(crate) fn trailing_id(key: &[u8]) -> Option<ExecutionId> {
     key.last_chunk::<16>().map(|id| ExecutionId::from_bytes(*id))
 }
 
-/// What a key names.
+/// The object that a key names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Record(ExecutionId),
@@ -165,7 +165,7 @@ fn number(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Reads a key back; `None` if it is none of ours.
+/// Parses a key. Returns `None` if it is unknown.
 pub(crate) fn parse(key: &[u8]) -> Option<Name> {
     let (kind, rest) = key.split_first()?;
     let id = |bytes: &[u8]| bytes.try_into().ok().map(ExecutionId::from_bytes);

@@ -1,8 +1,8 @@
-//! Taking rows over: block by block, each written once, and never so that a crash leaves less than was there.
+//! Applies rows to the index: block by block, each written once, so that a crash never loses rows.
 //!
-//! What a record is found by is written before the record, and what it is no longer found by is taken away after it: at every moment
-//! the record that is there has all its terms, so a replay needs only the difference, to whatever commit it leads. What a crash may
-//! leave are terms too many; whoever goes by a term looks at the record too.
+//! The terms of a record are written before the record, and its old terms are removed after it. So a record has all
+//! its terms at every moment, and a replay needs only the difference. A crash may leave extra terms, so a search also
+//! checks the record.
 
 use super::{
     Index, PIECE_BYTES, Pending, Rows, Stub,
@@ -20,13 +20,13 @@ use std::{
     ops::{Bound, Range},
 };
 
-/// So many bytes of rows are worked on at once: what they have beside each other, terms above all, is written once for all of them.
+/// The bytes of rows processed at once: neighbouring rows, mostly terms, are written once for all of them.
 const SLICE_BYTES: usize = 256 << 10;
 
-/// Rows that only the index has, by key: what they are to be, or that they are to go.
+/// The rows that only the index has, by key, with their new values; `None` deletes.
 type SideRows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Where changes go: a block, or where one is to begin, and which of the changes.
+/// The target of changes (a block, or the start of a new one), and the changes.
 struct BlockChange {
     key: Vec<u8>,
     sealed: Option<sled::IVec>,
@@ -35,13 +35,13 @@ struct BlockChange {
 }
 
 impl Index {
-    /// Applies `rows`, which bring the index up to `upto`, and flushes. Applying them again changes nothing more.
+    /// Applies `rows`, which bring the index up to `upto`, and flushes. A repeated application changes nothing.
     pub(crate) fn apply(&self, rows: &Rows<'_>, upto: Sequence) -> Result<(), Error> {
         self.load(rows, upto, upto)
     }
 
-    /// Applies `rows` that are part of a state in which nothing after `touched` has a share; once they are in, the
-    /// index holds everything up to `applied`.
+    /// Applies `rows` of a state without any change after `touched`. Afterwards the index has everything up to
+    /// `applied`.
     pub(crate) fn load(&self, rows: &Rows<'_>, applied: Sequence, touched: Sequence) -> Result<(), Error> {
         let before = self.stats();
         let mut pending = self.pending();
@@ -63,7 +63,7 @@ impl Index {
     }
 
     fn change(&self, pending: &mut Pending, changes: &[Change<'_>]) -> Result<(), Error> {
-        // What sled shows is what the blocks are made of: nothing of it may be on its way.
+        // The blocks are rebuilt from the rows in sled, so no write may be pending.
         if pending.bytes > 0 {
             self.flush(pending)?;
         }
@@ -104,14 +104,14 @@ impl Index {
             .try_for_each(|block_change| self.rewrite(pending, block_change, &changes))
     }
 
-    /// Where each of `changes`, which are in the order of keys, goes.
+    /// Returns the target of each of `changes`, which are in the order of keys.
     fn block_changes(&self, changes: &[Change<'_>]) -> Result<Vec<BlockChange>, Error> {
         let mut block_changes = Vec::new();
         let mut at = 0_usize;
         while let Some((first, _)) = changes.get(at) {
             let kind: Vec<u8> = first.iter().copied().take(1).collect();
             let found = self.covering(first)?;
-            // The first block of a kind is at the kind itself, so that it covers whatever comes before it.
+            // The first block of a kind has the key of the kind itself, so that it covers every earlier row.
             let (key, sealed) = match found {
                 Some((key, sealed)) => (key.to_vec(), Some(sealed)),
                 None => (kind.clone(), None),
@@ -132,15 +132,15 @@ impl Index {
         Ok(block_changes)
     }
 
-    /// The block behind that of `key`.
+    /// Returns the block after that of `key`.
     fn next_block(&self, key: &[u8]) -> Result<Option<Sealed>, Error> {
         let behind = (Bound::Excluded(key), Bound::Unbounded);
         guarded(|| self.db()?.range::<&[u8], _>(behind).next().transpose())
     }
 
-    /// Writes a block anew with the changes that are its own. All parts with rows that were there are in one batch: with some of them
-    /// alone a crash would lose rows that no journal has any more. Of a block that grows these are in the first part, and what is behind
-    /// comes from the journal.
+    /// Rewrites a block with its changes. All parts with existing rows are in one batch: otherwise a crash would lose
+    /// rows that the journal no longer has. A growing block has them in its first part, and the later rows are still
+    /// in the journal.
     fn rewrite(
         &self,
         pending: &mut Pending,
@@ -174,7 +174,7 @@ impl Index {
         self.flush_if_full(pending)
     }
 
-    /// Takes the terms away that the record of `key` no longer has, and gives it those that it lacks.
+    /// Removes the terms that the record of `key` no longer has, and adds the missing ones.
     fn change_index_keys(
         &self,
         (side, gone): (&mut SideRows, &mut SideRows),
@@ -194,7 +194,7 @@ impl Index {
     }
 }
 
-/// Cuts a long value into pieces, and takes those away that the former one had and this one has not; what stands for it, then.
+/// Splits a long value into pieces, and removes the extra pieces of the old value. Returns the stand-in.
 fn cut_up(side: &mut SideRows, key: &[u8], former: Option<&[u8]>, value: Option<&[u8]>) -> Option<Vec<u8>> {
     let former = former.and_then(Stub::read).map_or(0, |stub| stub.pieces);
     let long = value.filter(|value| value.len() > PIECE_BYTES);

@@ -1,31 +1,31 @@
-//! Rows side by side: what the index hands to sled as one row.
+//! Blocks: groups of rows that the index stores as one row of sled.
 //!
-//! sled keeps at most sixteen rows on a page, and writes a page anew with every tenth change of one: with a row of sled's for each of
-//! ours, a page is a kilobyte or two, and most of what reaches the disk are pages written again. A block holds the rows of one kind
-//! between its key and that of the next block. Its key is the first byte of the kind for the first block, and else what its first
-//! row was when it was cut off: rows may go and come, the key stays. `packed u8 | rows bytes u32 | rows`, packed by LZ4 where that is
-//! shorter; a row is `key bytes u16 | key | value bytes u32 | value`.
+//! sled stores at most sixteen rows on a page, and rewrites a page with every tenth change. If each row were a row of
+//! sled, a page would have a kilobyte or two, and most writes would be repeated pages. A block holds the rows of one
+//! kind between its key and the key of the next block. The key of the first block is the byte of the kind; any other
+//! key was the first row when the block was split, and stays when rows change. `packed u8 | rows bytes u32 | rows`,
+//! packed by LZ4 if that is shorter; a row is `key bytes u16 | key | value bytes u32 | value`.
 
 use crate::embedded::format::bytes::{Cursor, length};
 
-/// A block with more than one row is no longer than this before it is packed, in bytes. Smaller ones leave more to sled, larger ones
-/// have more written again when one row in them changes.
+/// A block with more than one row is no longer than this before it is packed, in bytes. Smaller blocks mean more rows
+/// for sled, larger ones more rewriting when one row changes.
 pub(super) const MOST_BYTES: usize = 4 << 10;
-/// What a block of one row can come to, and more: no length in a damaged one has more set aside.
+/// The highest length of a block of one row. A damaged length never allocates more.
 const LIMIT: usize = 1 << 20;
-/// What a row takes beside its key and value, in bytes.
+/// The size of a row in addition to its key and value, in bytes.
 const FRAME: usize = 6;
 
 /// A key and its value.
 pub(super) type Row<'a> = (&'a [u8], &'a [u8]);
-/// A key, and the value that it is to have; `None` if it is to go.
+/// A key and its new value; `None` deletes.
 pub(super) type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 
 fn size((key, value): &Row<'_>) -> usize {
     key.len().saturating_add(value.len()).saturating_add(FRAME)
 }
 
-/// Bytes of keys and values, as an account of rows has them.
+/// Bytes of keys and values, as counted in the statistics.
 pub(super) fn live(rows: &[Row<'_>]) -> u64 {
     rows.iter().map(|(key, value)| key.len().saturating_add(value.len()) as u64).sum()
 }
@@ -49,14 +49,14 @@ pub(super) fn seal(rows: &[Row<'_>]) -> Vec<u8> {
     sealed
 }
 
-/// The rows of a block as bytes, for [`rows`].
+/// Returns the rows of a block as bytes, for [`rows`].
 ///
 /// # Errors
-/// In what it is no block.
+/// Returns why it is not a block.
 pub(super) fn open(sealed: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut cursor = Cursor::new(sealed);
     let (Some(packed), Some(bytes)) = (cursor.u8(), cursor.u32()) else { return Err("it is too short") };
-    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= LIMIT).ok_or("its length is none")?;
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= LIMIT).ok_or("its length is invalid")?;
     let payload = cursor.rest();
     let plain = match packed {
         0 => payload.to_vec(),
@@ -66,10 +66,10 @@ pub(super) fn open(sealed: &[u8]) -> Result<Vec<u8>, &'static str> {
     if plain.len() == bytes { Ok(plain) } else { Err("it is not as long as it says") }
 }
 
-/// What [`open`] found, row by row.
+/// Parses the rows that [`open`] returned.
 ///
 /// # Errors
-/// In what it is malformed.
+/// Returns why it is malformed.
 pub(super) fn rows(plain: &[u8]) -> Result<Vec<Row<'_>>, &'static str> {
     let mut cursor = Cursor::new(plain);
     let mut rows = Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn find<'a>(rows: &[Row<'a>], key: &[u8]) -> Option<&'a [u8]> {
     rows.get(at).map(|(_, value)| *value)
 }
 
-/// `had` with `changes` made to it; both are in the order of keys.
+/// Returns `had` with `changes` applied; both are in the order of keys.
 pub(super) fn changed<'a>(had: &[Row<'a>], changes: &[Change<'a>]) -> Vec<Row<'a>> {
     let mut rows = Vec::with_capacity(had.len().saturating_add(changes.len()));
     let mut had = had.iter().copied().peekable();
@@ -102,8 +102,8 @@ pub(super) fn changed<'a>(had: &[Row<'a>], changes: &[Change<'a>]) -> Vec<Row<'a
     rows
 }
 
-/// `rows` in parts that are blocks. Of rows that only `grow` at their end each part is as full as may be; others have room left for
-/// what comes between.
+/// Splits `rows` into parts that are blocks. If rows only `grow` at their end, each part is as full as possible;
+/// otherwise parts have room for later rows.
 pub(super) fn cut<'a, 'b>(rows: &'b [Row<'a>], grow: bool) -> Vec<&'b [Row<'a>]> {
     let total: usize = rows.iter().map(size).sum();
     let fill = match total.div_ceil(MOST_BYTES) {
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_block_gives_back_what_was_put_into_it(kept in rows_strategy()) {
+        fn a_block_returns_the_rows_that_were_put_into_it(kept in rows_strategy()) {
             let plain = open(&seal(&borrowed(&kept))).unwrap();
             let found = rows(&plain).unwrap();
             prop_assert_eq!(&found, &borrowed(&kept));
@@ -181,7 +181,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_block_is_told_and_nothing_more(mut sealed in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn invalid_bytes_are_refused_as_a_block(mut sealed in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = open(&sealed).map(|plain| rows(&plain).map(|rows| rows.len()));
             if let Some(packed) = sealed.first_mut() {
                 *packed = 1;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_grows_is_cut_into_full_blocks_and_what_is_changed_between_leaves_room() {
+    fn growing_rows_make_full_blocks_and_changing_rows_leave_room() {
         let value = [7; 250];
         let keys: Vec<[u8; 2]> = (0..64_u16).map(u16::to_be_bytes).collect();
         let all: Vec<Row<'_>> = keys.iter().map(|key| (key.as_slice(), value.as_slice())).collect();

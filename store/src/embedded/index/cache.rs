@@ -1,29 +1,29 @@
-//! Keeping sled's cache to its bound, after most of the index has been read once.
+//! Keeps sled's cache within its limit after a scan of the index.
 
 use super::{Index, guarded};
 use crate::Error;
 use sled::Db;
 
-/// So many keys, far from each other, lie on pages of all shards of sled's cache.
+/// This many keys, far apart, are on pages of all shards of sled's cache.
 const MOST: usize = 2048;
-/// Accesses of a shard from one look at its bound to the next.
+/// The accesses of a shard between two checks of its limit.
 const ACCESSES_A_LOOK: usize = 64;
 
-/// Keys far from each other, noted on a way through the index.
+/// Keys far apart, collected during a scan of the index.
 ///
-/// sled looks at its cache's bound only once in 64 accesses of one of 256 shards, and an iteration counts as one access a page: after a way
-/// through the index as many as 16,384 pages stay in memory, whatever the bound. To read some keys of all shards that often has each shard
-/// look: a tenth of a second.
+/// sled checks the limit of its cache only once in 64 accesses of one of 256 shards, and an iteration counts as one
+/// access for each page. So after a scan as many as 16,384 pages stay in memory, whatever the limit. Reading some
+/// keys of all shards that often makes each shard check its limit; this takes a tenth of a second.
 #[derive(Default)]
 pub(crate) struct CacheTrim {
     keys: Vec<Box<[u8]>>,
     seen: u64,
-    /// One key in two to the power of this is kept.
+    /// One key of two to the power of this is collected.
     rare: u32,
 }
 
 impl CacheTrim {
-    /// Notes a key that was passed.
+    /// Collects a key.
     pub(crate) fn sample_key(&mut self, key: &[u8]) {
         self.seen = self.seen.wrapping_add(1);
         if self.seen.trailing_zeros() < self.rare {
@@ -36,7 +36,7 @@ impl CacheTrim {
         }
     }
 
-    /// Has sled let go of what its cache may not hold.
+    /// Makes sled evict pages beyond the limit of its cache.
     pub(super) fn trim_cache(&self, db: &Db, moved: impl Fn()) -> sled::Result<()> {
         for key in &self.keys {
             for _ in 0..ACCESSES_A_LOOK {
@@ -49,12 +49,12 @@ impl CacheTrim {
 }
 
 impl Index {
-    /// Tells whoever watches an opening that it moves on.
+    /// Reports progress of an opening.
     pub(crate) fn note_progress(&self) {
         self.progress.record_progress();
     }
 
-    /// Has sled let go of pages that were read on the way of `trim`, as far as its cache may not hold them.
+    /// Makes sled evict pages that were read during the scan of `trim`, beyond the limit of its cache.
     pub(crate) fn trim_cache(&self, trim: &CacheTrim) -> Result<(), Error> {
         guarded(|| trim.trim_cache(self.db()?, || self.progress.record_progress()))
     }

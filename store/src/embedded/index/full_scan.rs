@@ -1,4 +1,4 @@
-//! Counting every row of the index, by as many threads as there are cores.
+//! Counts every row of the index, with one thread for each core.
 
 use super::{CacheTrim, IndexStats, Progress};
 use crate::embedded::format::key;
@@ -11,12 +11,12 @@ use std::{
     thread,
 };
 
-/// More threads wait for the disk.
+/// More threads would wait for the disk.
 const THREADS: usize = 4;
-/// Into so many parts the rows of a kind are cut.
+/// The number of parts into which the rows of a kind are split.
 const PARTS_A_KIND: u8 = 16;
 
-/// What one thread has counted.
+/// The count of one thread.
 #[derive(Default)]
 struct PartialCount {
     stats: IndexStats,
@@ -30,7 +30,7 @@ impl PartialCount {
     }
 }
 
-/// The account of the rows that are there; leaves no more of them in memory than the cache may hold.
+/// Returns the statistics of the existing rows. Leaves no more of them in memory than the cache may hold.
 pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<IndexStats> {
     let cuts = cuts(db)?;
     let next = AtomicUsize::new(0);
@@ -59,7 +59,7 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<IndexStats> {
     let partials = thread::scope(|scope| {
         let others: Vec<_> = (0..others).map(|_| scope.spawn(count)).collect();
         let mine = count();
-        // A panic of sled's goes on here, and is caught where this was called.
+        // A panic of sled continues here, and is caught by the caller.
         let theirs = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));
         theirs.chain([mine]).collect::<sled::Result<Vec<_>>>()
     })?;
@@ -71,8 +71,8 @@ pub(super) fn scan(db: &Db, progress: &Progress) -> sled::Result<IndexStats> {
     Ok(stats)
 }
 
-/// Keys, in order, between which about as many rows lie. That is a guess, and only the time depends on it: the names of
-/// executions begin with their time.
+/// Returns keys, in order, with about equal numbers of rows between them. It is an estimate, and only affects the
+/// time: ids of executions begin with their time.
 fn cuts(db: &Db) -> sled::Result<Vec<Vec<u8>>> {
     let mut cuts = Vec::new();
     let mut from = Some(0_u8);
@@ -84,7 +84,7 @@ fn cuts(db: &Db) -> sled::Result<Vec<Vec<u8>>> {
             Some(above) => db.range(..[above]).next_back().transpose()?,
             None => db.last()?,
         };
-        // The first block of a kind is at the kind itself, and says nothing of where its rows are.
+        // The first block of a kind has the key of the kind itself, which does not show where its rows are.
         let second =
             db.range::<[u8; 1], _>((Bound::Excluded([kind]), Bound::Unbounded)).next().transpose()?;
         let low =
@@ -100,7 +100,7 @@ fn cuts(db: &Db) -> sled::Result<Vec<Vec<u8>>> {
     Ok(cuts)
 }
 
-/// What follows the kind of a key, as a number that sorts as it does.
+/// Returns the part of a key after its kind, as a number that sorts the same way.
 fn number(key: &[u8]) -> u128 {
     let mut bytes = [0; 16];
     for (byte, found) in bytes.iter_mut().zip(key.iter().skip(1)) {

@@ -1,4 +1,4 @@
-//! Merging frames of the journal into one set of rows.
+//! Merges frames of the journal into one set of rows.
 
 use super::Rows;
 use crate::{Error, Sequence, embedded::journal::frame::Frame};

@@ -1,9 +1,9 @@
-//! sled as the index: every row of the store, behind the journal, and provably whole or thrown away.
+//! sled as the index: every row of the store, behind the journal, and either proved complete or deleted.
 //!
 //! One thread writes, in batches of about [`BATCH_BYTES`], each followed by a flush: with more buffered sled hangs
-//! (ADR 0002). Rows lie side by side in blocks, each of them a row of sled's (`block.rs`). Each batch carries an account of
-//! the index as a whole, so that a scan on opening proves it whole. Long values are cut into pieces, since sled never frees
-//! the files of long ones.
+//! (ADR 0002). Rows are grouped in blocks, each of them one row of sled (`block.rs`). Each batch contains statistics
+//! of the whole index, so that a scan on opening can prove it complete. Long values are split into pieces, because
+//! sled never frees the files of long ones.
 
 mod apply;
 mod block;
@@ -47,17 +47,17 @@ use std::{
     time::Duration,
 };
 
-/// At most so much goes to sled between two flushes, in bytes.
+/// The most bytes written to sled between two flushes.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
-/// Values longer than this are cut into pieces of this length, in bytes.
+/// Longer values are split into pieces of this length, in bytes.
 const PIECE_BYTES: usize = 60 << 10;
-/// The first byte of the row that stands for a value in pieces; no envelope begins with it.
+/// The first byte of the stand-in for a value in pieces; no envelope begins with it.
 const PIECES: u8 = 0xC5;
 
-/// What a batch does to the rows it names.
+/// The operations of a batch.
 pub(crate) type Rows<'a> = BTreeMap<&'a [u8], Option<&'a [u8]>>;
 
-/// A key and its whole value.
+/// A key and its complete value.
 pub(crate) type Found = (Box<[u8]>, Value);
 
 /// An open index.
@@ -96,7 +96,7 @@ impl Stub {
     }
 }
 
-/// Counts what gets done, so that whoever waits can tell slow from stuck.
+/// Counts progress, to distinguish a slow operation from a stuck one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress(Arc<AtomicU64>);
 
@@ -105,14 +105,14 @@ impl Progress {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Runs `work` on a thread of its own, and gives it up once it has not moved for `limit`; `None` then.
+    /// Runs `work` on its own thread, and gives it up after no progress for `limit`; then returns `None`.
     pub(crate) fn watch<T: Send + 'static>(
         &self,
         limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (done, result) = mpsc::sync_channel(1);
-        // If nobody waits any more, the result is dropped there.
+        // Without a receiver, the result is dropped there.
         let run = move || drop(done.send(work()));
         thread::Builder::new().name("store-open".into()).spawn(run).ok()?;
         let mut seen = 0;
@@ -132,7 +132,7 @@ impl Progress {
     }
 }
 
-/// Runs what touches sled; its panics become errors.
+/// Runs an operation of sled; its panics become errors.
 pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(what)) {
         Ok(Ok(value)) => Ok(value),
@@ -141,7 +141,7 @@ pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T, sled::Error>) -> Resul
     }
 }
 
-/// A batch on its way, and the account as it will be.
+/// A pending batch, and the statistics after it.
 struct Pending {
     batch: sled::Batch,
     bytes: usize,
@@ -149,7 +149,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// One row as sled has it; each appears once in a batch, so what sled shows is what it replaces.
+    /// One row of sled. Each appears once in a batch, so it replaces the row that sled returns.
     fn put(&mut self, key: &[u8], former: Option<&[u8]>, value: Option<Vec<u8>>) {
         if former.is_none() && value.is_none() {
             return;
@@ -170,7 +170,7 @@ impl Pending {
 }
 
 impl Drop for Index {
-    /// sled flushes when it is dropped, and that can hang too; nobody waits for it longer than two seconds.
+    /// sled flushes when it is dropped, which can hang too. The wait is limited to two seconds.
     fn drop(&mut self) {
         let (db, (done, dropped)) = (self.db.take(), mpsc::sync_channel::<()>(1));
         let spawned = thread::Builder::new().name("store-drop".into()).spawn(move || {
@@ -178,10 +178,7 @@ impl Drop for Index {
             drop(done);
         });
         if spawned.is_ok() && dropped.recv_timeout(Duration::from_secs(2)) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!(
-                "the index in {} does not let itself be closed and is left behind",
-                self.folder.display()
-            );
+            tracing::warn!("the index in {} cannot be closed and is abandoned", self.folder.display());
         }
     }
 }
@@ -203,7 +200,7 @@ impl Index {
         self.stats().applied
     }
 
-    /// Notes how often the store has been opened.
+    /// Records how often the store has been opened.
     pub(crate) fn set_opens(&self, opens: u64) -> Result<(), Error> {
         let mut pending = self.pending();
         pending.stats.opens = opens;
@@ -215,7 +212,7 @@ impl Index {
     }
 
     fn flush_if_full(&self, pending: &mut Pending) -> Result<(), Error> {
-        // What comes next may be as much again, and is not cut apart.
+        // The next part may be as large, and is not split.
         if pending.bytes >= BATCH_BYTES / 2 { self.flush(pending) } else { Ok(()) }
     }
 

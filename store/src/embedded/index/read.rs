@@ -1,4 +1,4 @@
-//! Reading from the index: the block that covers a key, and those behind it.
+//! Reads from the index: the block that covers a key, and later blocks.
 
 use super::{Found, Index, Stub, block, guarded, opened, rows_of};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::ops::Bound;
 
-/// A block as sled has it.
+/// A block as stored in sled.
 pub(super) type Sealed = (sled::IVec, sled::IVec);
 
 impl Index {
@@ -20,7 +20,7 @@ impl Index {
         Ok(found.filter(|(of, _)| of.first() == key.first()))
     }
 
-    /// The value of `key` as the index has it: whole, or what stands for one in pieces.
+    /// Returns the value of `key` as stored: complete, or the stand-in for one in pieces.
     fn row(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let Some((of, sealed)) = self.covering(key)? else { return Ok(None) };
         let plain = opened(&of, &sealed)?;
@@ -72,8 +72,8 @@ impl Index {
         Ok(found)
     }
 
-    /// Shows up to `limit` rows between `from` and `to` to `see`, in order. The writer may go on meanwhile; it moves rows to blocks
-    /// behind alone, so none is passed over, and one that is met twice is shown once.
+    /// Passes up to `limit` rows between `from` and `to` to `see`, in order. The writer may continue meanwhile. It
+    /// moves rows only to later blocks, so none is missed, and a row that is met twice is passed once.
     fn visit(
         &self,
         from: Bound<&[u8]>,
@@ -126,7 +126,7 @@ impl Index {
     }
 }
 
-/// Every row of the closed index in `folder` from `from` to before `to`, long values as what stands for them.
+/// Returns every row of the closed index in `folder` from `from` to before `to`, with stand-ins for long values.
 #[cfg(test)]
 pub(crate) fn rows_in(folder: &std::path::Path, from: &[u8], to: &[u8]) -> Vec<(Box<[u8]>, Vec<u8>)> {
     use super::{Progress, Verdict, open_verified};

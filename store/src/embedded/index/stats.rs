@@ -1,4 +1,4 @@
-//! What the index says of itself, in the same batch as every change of it.
+//! The statistics of the index, stored in the same batch as every change.
 
 use crate::{
     Error, Sequence,
@@ -10,7 +10,7 @@ use crate::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
-/// How far the index is, and what it holds.
+/// The progress and the content of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IndexStats {
     /// Every commit up to this one is in the index.
@@ -19,11 +19,11 @@ pub(crate) struct IndexStats {
     pub(crate) touched: Sequence,
     /// How often the store had been opened.
     pub(crate) opens: u64,
-    /// Rows of sled's, this one not counted.
+    /// Rows of sled, without this one.
     pub(crate) rows: u64,
     /// Bytes of their keys and values.
     pub(crate) bytes: u64,
-    /// Bytes of the keys and values that lie in them, unpacked.
+    /// Bytes of the keys and values in them, unpacked.
     pub(crate) live: u64,
     /// The sum of a hash of each row: the same for the same rows in whatever order they came.
     pub(crate) digest: u128,
@@ -87,7 +87,7 @@ impl IndexStats {
         read().ok_or_else(|| "it is too short".into())
     }
 
-    /// Whether both describe the same rows.
+    /// Returns true if both describe the same rows.
     pub(crate) fn same_rows(&self, other: &Self) -> bool {
         (self.rows, self.bytes, self.digest) == (other.rows, other.bytes, other.digest)
     }

@@ -1,4 +1,4 @@
-//! Opening the index: on a thread of its own, since sled may panic or hang on damaged files, and with a full scan.
+//! Opens the index: on its own thread, because sled may panic or hang on damaged files, and with a full scan.
 
 use crate::{
     Error,
@@ -16,21 +16,21 @@ pub(crate) struct Verified {
     pub(crate) stats: IndexStats,
 }
 
-/// What became of opening an index.
+/// The result of opening an index.
 pub(crate) enum Verdict {
-    /// Its rows are exactly those of its account; or it is empty and without one.
+    /// Its rows match its statistics, or it is empty without statistics.
     Whole(Box<Verified>),
-    /// It must be thrown away, and why.
+    /// It must be deleted, for this reason.
     Unusable(String),
 }
 
-/// Opens the index in `folder`, or makes it, and proves it whole.
+/// Opens or creates the index in `folder`, and proves it complete.
 pub(crate) fn open_verified(folder: &Path, options: &Options, progress: &Progress) -> Verdict {
     let (folder, mine, its) = (folder.to_owned(), options.clone(), progress.clone());
     match progress.watch(options.open_stall, move || open(&folder, &mine, &its)) {
         Some(Ok(found)) => Verdict::Whole(Box::new(found)),
         Some(Err(error)) => Verdict::Unusable(error.to_string()),
-        None => Verdict::Unusable(format!("opening it did not move for {:?}", options.open_stall)),
+        None => Verdict::Unusable(format!("opening it made no progress for {:?}", options.open_stall)),
     }
 }
 
@@ -45,7 +45,7 @@ fn open(folder: &Path, options: &Options, progress: &Progress) -> Result<Verifie
     let stats = match guarded(|| db.get(key::META))? {
         Some(value) => match IndexStats::decode(&value) {
             Ok(stats) => Some(stats),
-            Err(why) => return unusable(&format!("its account of itself is unreadable: {why}")),
+            Err(why) => return unusable(&format!("its statistics are unreadable: {why}")),
         },
         None => None,
     };

@@ -1,10 +1,11 @@
 //! A frame of the journal: the commits of one sync, as the rows they put and delete.
 //!
-//! Header, 32 bytes, little-endian: `magic u32 | payload bytes u32 | first sequence u64 | commits u32 | payload
-//! crc32c u32 | rows bytes u32 | header crc32c u32`. Rows: for each commit `rows u32`, and for each row `key bytes
-//! u16 | key | value bytes u32 | value`, where [`DELETED`] stands for the length of no value. The payload is the rows as one block of
-//! LZ4 where that is shorter, and as they are where `rows bytes` is 0. Frames are padded with zeros to a multiple of 8 bytes, so that
-//! one behind damage can be searched for in steps of 8.
+//! Header, 32 bytes, little-endian:
+//! `magic u32 | payload bytes u32 | first sequence u64 | commits u32 | payload crc32c u32 | rows bytes u32 | header crc32c u32`.
+//! Rows: for each commit `rows u32`, and for each row `key bytes u16 | key | value bytes u32 | value`, where
+//! [`DELETED`] is the length of a missing value. The payload is the rows as one block of LZ4 if that is shorter, and
+//! unpacked if `rows bytes` is 0. Frames are padded with zeros to a multiple of 8 bytes, so that a frame behind
+//! damage can be found in steps of 8.
 
 use crate::{
     Sequence,
@@ -16,24 +17,24 @@ use std::{ops::Range, sync::Arc};
 const MAGIC: u32 = 0x4652_4E54;
 /// Length of a frame's header, in bytes.
 pub(crate) const HEADER: usize = 32;
-/// No block of LZ4 says more than so many bytes by one.
+/// The highest compression ratio of an LZ4 block.
 const MOST_PACKED: usize = 256;
-/// Stands for the length of the value of a deleted row.
+/// The value length of a deleted row.
 const DELETED: u32 = u32::MAX;
 
-/// What a frame says of itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) payload: usize,
     pub(crate) first: Sequence,
     pub(crate) commits: u32,
     crc: u32,
-    /// Length of the rows that were packed; `None` where they were not.
+    /// Length of the packed rows; `None` if they are not packed.
     rows: Option<usize>,
 }
 
 impl Header {
-    /// The header at the front of `bytes`, if one stands there whole.
+    /// Returns the header at the front of `bytes`, if it is complete.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes.get(..HEADER)?);
         let (magic, payload, first) = (cursor.u32()?, cursor.u32()?, cursor.u64()?);
@@ -71,22 +72,22 @@ impl Header {
         Sequence(self.first.0.saturating_add(u64::from(self.commits)).saturating_sub(1))
     }
 
-    /// Whether `payload` is what was written under this header.
+    /// Returns true if `payload` matches this header.
     pub(crate) fn matches(&self, payload: &[u8]) -> bool {
         payload.len() == self.payload && crc32c::crc32c(payload) == self.crc
     }
 }
 
-/// A frame, kept for as long as the index lacks it.
+/// A frame that the index lacks.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// As it is on disk.
+    /// The bytes as on disk.
     pub(crate) header: Header,
-    /// Room for the header, and the rows behind it: as they are, whether they are packed on disk or not.
+    /// Space for the header, followed by the unpacked rows.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// One row of a frame: its commit, its key, and where its value lies.
+/// One row of a frame: its commit, its key, and the position of its value.
 pub(crate) struct Row<'a> {
     pub(crate) sequence: Sequence,
     pub(crate) key: &'a [u8],
@@ -106,7 +107,7 @@ impl Frame {
             bytes.truncate(end);
             return Some(Self { header, bytes });
         };
-        // What is longer than a block of LZ4 can say was never packed, whatever the checksums hold.
+        // LZ4 cannot pack to this length, so a longer value is invalid despite its checksums.
         if rows > header.payload.saturating_mul(MOST_PACKED) {
             return None;
         }
@@ -115,7 +116,7 @@ impl Frame {
         (length == rows).then_some(Self { header, bytes: unpacked })
     }
 
-    /// The rows in the order in which they take effect; `None` in place of the rest if the content is malformed.
+    /// Returns the rows in the order in which they take effect. `None` replaces the rest if the content is malformed.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Option<Row<'_>>> {
         Rows {
             cursor: Cursor::new(self.bytes.get(HEADER..).unwrap_or_default()),
@@ -175,10 +176,10 @@ impl<'a> Iterator for Rows<'a> {
     }
 }
 
-/// Where a value lies in the bytes of its frame; `None` for a deleted row.
+/// The position of a value in its frame; `None` for a deleted row.
 pub(crate) type Place = Option<Range<usize>>;
 
-/// A frame being filled.
+/// A builder of frames.
 pub(crate) struct Builder {
     bytes: Vec<u8>,
     first: Sequence,
@@ -213,7 +214,7 @@ impl Builder {
         self.bytes.extend_from_slice(&[0; 4]);
     }
 
-    /// Appends a row and says where its value lies.
+    /// Appends a row and returns the position of its value.
     pub(crate) fn put<E>(
         &mut self,
         key: &[u8],
@@ -247,7 +248,7 @@ impl Builder {
         }
     }
 
-    /// The value of a row put earlier.
+    /// Returns the value of an earlier row.
     pub(crate) fn value(&self, place: &Range<usize>) -> &[u8] {
         self.bytes.get(place.clone()).unwrap_or_default()
     }
@@ -257,12 +258,12 @@ impl Builder {
         self.commits = self.commits.saturating_add(1);
     }
 
-    /// Takes back the commit that was begun and not ended.
+    /// Removes the unfinished commit.
     pub(crate) fn undo(&mut self) {
         self.bytes.truncate(self.rows_at);
     }
 
-    /// The frame, and what is written of it: packed where that is shorter, checksummed and padded.
+    /// Returns the frame, and its written form: packed if that is shorter, checksummed and padded.
     pub(crate) fn finish(self) -> (Arc<Frame>, Vec<u8>) {
         let rows = self.bytes.get(HEADER..).unwrap_or_default();
         let packed = lz4_flex::block::compress(rows);
@@ -284,7 +285,7 @@ impl Builder {
 
 #[cfg(test)]
 impl Frame {
-    /// As versions wrote it that packed nothing.
+    /// The form of versions that did not pack.
     pub(crate) fn plain(&self) -> Vec<u8> {
         let rows = self.bytes.get(HEADER..).unwrap();
         let crc = crc32c::crc32c(rows);
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_frame_that_does_not_come_out_as_it_says_is_none() {
+    fn a_packed_frame_with_a_wrong_length_is_refused() {
         let (frame, written) = filled(&vec![b"the same ".repeat(100); 9]).finish();
         let rows = frame.header.rows.unwrap();
         for wrong in [1, rows - 1, rows + 1, rows * MOST_PACKED, u32::MAX as usize] {
@@ -359,7 +360,7 @@ mod tests {
             payload[at - HEADER] ^= 0x5A;
             let mut bytes = Header { crc: crc32c::crc32c(&payload), ..frame.header }.write();
             bytes.extend_from_slice(&payload);
-            // It may unpack to other rows of the same length; it must come back.
+            // It may unpack to other rows of the same length, but must not panic.
             drop(Frame::new(bytes));
         }
     }

@@ -1,9 +1,9 @@
-//! The journal's files: `journal/<first sequence>.log`, made of zeros ahead of need and filled with frames.
+//! The journal's files: `journal/<first sequence>.log`, filled with zeros in advance and then with frames.
 //!
 //! Zeros are written, not reserved with `fallocate`: a write into a reserved but unwritten extent changes the file's
 //! metadata, and the sync after it pays for that. Header, 64 bytes: `magic u64 | format u32 | zero u32 | first
-//! sequence u64 | opens u64 | zeros | crc32c u32`. A segment that begins at sequence *n* voids whatever an earlier
-//! segment says of *n* and after: so a write whose fate is unknown is undone, and a torn tail closed.
+//! sequence u64 | opens u64 | zeros | crc32c u32`. A segment that begins at sequence *n* voids all commits from *n*
+//! on in earlier segments: so a write whose fate is unknown is undone, and a torn tail closed.
 
 use crate::{Sequence, embedded::format::bytes::Cursor};
 use std::{
@@ -63,26 +63,26 @@ pub(crate) struct BlankSegment {
 }
 
 impl BlankSegment {
-    /// Writes and syncs `bytes` zeros; `n` tells it from blanks not yet put to use.
+    /// Writes and syncs `bytes` zeros; `n` distinguishes unused blanks.
     pub(crate) fn make(dir: &Path, n: u64, bytes: u64) -> io::Result<Self> {
         let path = folder(dir).join(format!("{n}.blank"));
         let made = Self::fill(&path, bytes);
         if made.is_err() {
-            // A full disk must get back what the attempt took.
+            // The space of a failed attempt must be freed on a full disk.
             let _ = std::fs::remove_file(&path);
         }
         made
     }
 
-    /// Takes the file away again.
+    /// Removes the file.
     pub(crate) fn discard(self) {
-        // What stays behind is removed on the next opening.
+        // A remaining file is removed on the next opening.
         let _ = std::fs::remove_file(&self.path);
     }
 
     fn fill(path: &Path, bytes: u64) -> io::Result<Self> {
-        // A page at a time: what is written in longer pieces lies in larger folios of the page cache, and each commit's few hundred bytes
-        // would make a whole one dirty, to be walked through by its sync.
+        // Page by page: longer writes are stored in larger folios of the page cache, and each small commit would make
+        // a whole one dirty, which its sync must scan.
         const STEP: usize = 4 << 10;
         let mut file = OpenOptions::new().write(true).read(true).create(true).truncate(true).open(path)?;
         let zeros = vec![0; STEP];
@@ -105,7 +105,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Turns `blank` into the segment that begins at `first`; when this returns, the segment outlasts a power cut.
+    /// Turns `blank` into the segment that begins at `first`. Durable when it returns.
     pub(crate) fn begin(blank: BlankSegment, dir: &Path, first: Sequence, opens: u64) -> io::Result<Self> {
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(&MAGIC.to_le_bytes());
@@ -123,7 +123,7 @@ impl Segment {
         Ok(Self { file: blank.file, end: HEADER as u64, bytes: blank.bytes })
     }
 
-    /// Whether `bytes` more fit into what was made ahead.
+    /// Returns true if `bytes` more fit into the prepared space.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.end.saturating_add(bytes as u64) <= self.bytes
     }
@@ -132,7 +132,7 @@ impl Segment {
         self.end == HEADER as u64
     }
 
-    /// Appends `frame` with one write. Only a frame longer than a whole segment grows the file.
+    /// Appends `frame` with one write. Only a frame longer than a segment grows the file.
     pub(crate) fn append(&mut self, frame: &[u8]) -> io::Result<()> {
         self.file.write_all_at(frame, self.end)?;
         self.end = self.end.saturating_add(frame.len() as u64);
@@ -144,14 +144,14 @@ impl Segment {
     }
 }
 
-/// Cuts the zeros that were made ahead of need off segments that nothing writes any more. Each is given with the length of its content.
+/// Removes unused zeros from segments that are complete. Each is given with the length of its content.
 pub(crate) fn trim(surplus: &[(PathBuf, u64)]) -> io::Result<()> {
     surplus.iter().try_for_each(|(path, content)| {
         OpenOptions::new().write(true).open(path)?.set_len((*content).max(HEADER as u64))
     })
 }
 
-/// What a segment's header says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) first: Sequence,
@@ -161,9 +161,9 @@ pub(crate) struct Header {
 /// Why a header could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// It is not whole.
+    /// It is incomplete.
     Damaged,
-    /// It is whole and of a format that this version does not know.
+    /// It is complete and of a format that this version does not know.
     Newer(u32),
 }
 

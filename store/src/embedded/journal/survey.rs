@@ -1,4 +1,4 @@
-//! Reading the journal back: which commits it holds whole, and where it is damaged.
+//! Reads the journal back: finds its complete commits and its damage.
 
 use super::{
     frame::{self, Frame},
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A stretch of the journal that cannot be read although something readable comes after it.
+/// A stretch of the journal that cannot be read although readable bytes follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) path: PathBuf,
@@ -37,7 +37,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What the journal as a whole amounts to.
+/// The content of the whole journal.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// The first sequence that any segment covers; `None` if there is no segment.
@@ -50,15 +50,15 @@ pub(crate) struct Survey {
     pub(crate) commits: u64,
     /// The greatest count of openings in a segment's header.
     pub(crate) opens: u64,
-    /// Where commits are missing between others.
+    /// The gaps between commits.
     pub(crate) damage: Vec<Damage>,
     /// Bytes that are not zero behind the last readable frame, and where they begin.
     pub(crate) torn: Option<(PathBuf, u64, u64)>,
-    /// Segments whose header is damaged; their frames are read all the same.
+    /// Segments whose header is damaged; their frames are read anyway.
     pub(crate) headers: Vec<PathBuf>,
     /// How many segments there are.
     pub(crate) segments: usize,
-    /// Segments that end in zeros made ahead of need, each with the length of its content.
+    /// Segments that end in unused zeros, each with the length of its content.
     pub(crate) surplus: Vec<(PathBuf, u64)>,
     /// The bytes of frames, in parts: each with the last commit in it.
     parts: Vec<(Sequence, u64)>,
@@ -94,7 +94,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
     Error::Unavailable { why: format!("cannot read {}: {error}", path.display()) }
 }
 
-/// Reads every segment once and hands each whole frame that counts to `visit`, in order.
+/// Reads every segment once and passes each complete, valid frame to `visit`, in order.
 pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Error>) -> Result<Survey, Error> {
     let folder = segment::folder(dir);
     let segments = segment::list(dir).map_err(|error| unreadable(&folder, &error))?;
@@ -109,7 +109,7 @@ pub(crate) fn survey(dir: &Path, mut visit: impl FnMut(Frame) -> Result<(), Erro
         let header = window.bytes_at(0, segment::HEADER).map_err(|error| unreadable(path, &error))?;
         read_header(&mut survey, header, *first, path)?;
         if *first > expected {
-            // The segment before ended early, and nothing says how.
+            // The segment before ended early, for an unknown reason.
             let before =
                 segments.get(at.saturating_sub(1)).map_or_else(|| path.clone(), |(_, path)| path.clone());
             let (path, offset) = survey.torn.take().map_or((before, 0), |(path, offset, _)| (path, offset));
@@ -230,7 +230,7 @@ impl Window {
         Ok(self.bytes.get(from..to).unwrap_or_default())
     }
 
-    /// The whole frame at `offset`, if its commits are not older than `expected`.
+    /// Returns the complete frame at `offset`, if its commits are not older than `expected`.
     fn frame_at(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
         let Some(header) = frame::Header::read(self.bytes_at(offset, frame::HEADER)?) else {
             return Ok(None);
@@ -246,7 +246,7 @@ impl Window {
         Ok(Frame::new(bytes).map(|frame| (offset, frame)))
     }
 
-    /// The first whole frame behind `offset`: one that stands there tells damage from an end.
+    /// Returns the first complete frame behind `offset`: its existence distinguishes damage from the end.
     fn search(&mut self, offset: usize, expected: Sequence) -> io::Result<Option<(usize, Frame)>> {
         let last = self.len.saturating_sub(frame::HEADER);
         for at in (offset.saturating_add(8)..=last).step_by(8) {

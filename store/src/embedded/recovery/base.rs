@@ -1,4 +1,4 @@
-//! From which base the journal leads to the last commit without a gap.
+//! Finds a base from which the journal leads to the last commit without a gap.
 
 use crate::{
     Error, Sequence,
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::path::PathBuf;
 
-/// Where replaying begins.
+/// The start of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     Index,
@@ -14,7 +14,7 @@ pub(crate) enum Base {
     Nothing,
 }
 
-/// A base, and the last commit that it leads to.
+/// A base, and the last commit that it can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) base: Base,
@@ -22,12 +22,13 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Whether the journal of `evidence` ends before this choice does, so that what is behind its end is damage, not a torn tail.
+    /// Returns true if the journal of `evidence` ends before this choice, so that bytes behind its end are damage,
+    /// not a torn tail.
     pub(crate) fn is_repair(&self, evidence: &Evidence) -> bool {
         self.sequence > evidence.journal.last
     }
 
-    /// What this choice makes good.
+    /// Returns the repairs of this choice.
     pub(crate) fn repaired(&self, evidence: &Evidence) -> Vec<String> {
         let mut repaired: Vec<String> = evidence.journal.damage.iter().map(ToString::to_string).collect();
         repaired.extend(
@@ -45,10 +46,10 @@ impl Choice {
     }
 }
 
-/// The best base there is.
+/// Returns the best base.
 ///
 /// # Errors
-/// [`Error::Refused`] if none leads to everything that was acknowledged, with what is wrong and what to do.
+/// Returns [`Error::Refused`] if none leads to every acknowledged commit, with the problems and the remedy.
 pub(crate) fn choose(evidence: &Evidence) -> Result<Choice, Error> {
     let acknowledged = evidence.acknowledged();
     let index = evidence.index.iter().map(|found| (Base::Index, found.stats.applied, found.stats.touched));
@@ -69,7 +70,8 @@ pub(crate) fn choose(evidence: &Evidence) -> Result<Choice, Error> {
     Err(Error::Refused { why: refusal(evidence, acknowledged, best) })
 }
 
-/// The last commit that can be reached from a base that holds everything up to `applied`, and parts up to `touched`.
+/// Returns the last commit that can be reached from a base with everything up to `applied`, and parts up to
+/// `touched`.
 fn leads_to(evidence: &Evidence, applied: Sequence, touched: Sequence) -> Option<Sequence> {
     let journal = &evidence.journal;
     let end = journal.last.max(applied);
@@ -90,7 +92,7 @@ fn refusal(evidence: &Evidence, acknowledged: Sequence, best: Option<Sequence>) 
     let mut why: Vec<String> = evidence.journal.damage.iter().map(ToString::to_string).collect();
     why.extend(evidence.damaged_snapshots.iter().cloned());
     if let Some(problem) = &evidence.index_problem {
-        why.push(format!("the index cannot stand in: {problem}"));
+        why.push(format!("the index cannot replace it: {problem}"));
     }
     if let Some((path, offset, _)) = &evidence.journal.torn {
         why.push(format!("{} ends in damage at byte {offset}", path.display()));
@@ -103,7 +105,7 @@ fn refusal(evidence: &Evidence, acknowledged: Sequence, best: Option<Sequence>) 
     if let Some(begins) = evidence.journal.begins.filter(|begins| begins.0 > 1)
         && evidence.snapshots.is_empty()
     {
-        why.push(format!("there is no whole snapshot of commits 1 to {}", begins.0.saturating_sub(1)));
+        why.push(format!("there is no complete snapshot of commits 1 to {}", begins.0.saturating_sub(1)));
     }
     format!(
         "the store is damaged and nothing was changed: {}; run `tenure store check` for all of it, then restore the \

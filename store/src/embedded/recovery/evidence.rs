@@ -1,4 +1,4 @@
-//! What there is to go by: index, snapshots, journal and hint.
+//! The evidence of an opening: index, snapshots, journal and hint.
 
 use crate::{
     Error, Sequence,
@@ -13,17 +13,17 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 
-/// Everything found in a store's folder.
+/// All parts found in a store's folder.
 #[derive(Default)]
 pub(crate) struct Evidence {
     pub(crate) journal: Survey,
     /// Whole snapshots, newest first.
     pub(crate) snapshots: Vec<(PathBuf, Extent)>,
-    /// Damaged ones, and what is wrong with each.
+    /// Damaged snapshots, with their problems.
     pub(crate) damaged_snapshots: Vec<String>,
-    /// The index, if its scan proved it whole; it may be empty still.
+    /// The index, if its scan proved it complete; it may be empty.
     pub(crate) index: Option<Verified>,
-    /// Why there is no index to go by.
+    /// Why there is no usable index.
     pub(crate) index_problem: Option<String>,
     pub(crate) head: Option<Watermark>,
 }
@@ -59,7 +59,7 @@ pub(crate) fn snapshots(dir: &Path, evidence: &mut Evidence) -> Result<(), Error
 fn index(dir: &Path, options: &Options, progress: &Progress, evidence: &mut Evidence) {
     let folder = dir.join("index");
     if dir.join("index.stale").exists() {
-        evidence.index_problem = Some("it had stood still".into());
+        evidence.index_problem = Some("it made no progress".into());
     } else if !folder.exists() {
         evidence.index_problem = Some("there was none".into());
     } else {
@@ -71,12 +71,12 @@ fn index(dir: &Path, options: &Options, progress: &Progress, evidence: &mut Evid
 }
 
 impl Evidence {
-    /// Whether there is anything to lose.
+    /// Returns true if the folder has any content.
     pub(crate) fn has_content(&self) -> bool {
         self.journal.last.0 > 0 || !self.snapshots.is_empty()
     }
 
-    /// The greatest count of openings that anything tells of.
+    /// Returns the highest count of openings in any part.
     pub(crate) fn opens(&self) -> u64 {
         let snapshots = self.snapshots.iter().map(|(_, extent)| extent.opens);
         let index = self.index.as_ref().map(|found| found.stats.opens);

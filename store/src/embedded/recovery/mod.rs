@@ -1,6 +1,6 @@
-//! Opening: what can be trusted, what is replayed, and when to refuse.
+//! Opening: decides which parts are valid, what to replay, and when to refuse.
 //!
-//! Three things can hold the state: the index (if its scan proves it whole), a snapshot, and the journal. A base is
+//! Three things can hold the state: the index (if its scan proves it complete), a snapshot, and the journal. A base is
 //! an index, a snapshot or nothing, from which the journal leads without a gap to the last commit. The opening
 //! refuses only if no base does, or if commits known to have been acknowledged would be missing.
 
@@ -36,7 +36,7 @@ pub(crate) struct Recovered {
     pub(crate) sequence: Sequence,
     pub(crate) opens: u64,
     pub(crate) report: Report,
-    /// What of the journal no snapshot has.
+    /// The part of the journal that no snapshot has.
     pub(crate) backlog: Backlog,
 }
 
@@ -49,7 +49,8 @@ pub(crate) struct Backlog {
     pub(crate) snapshot: u64,
 }
 
-/// With more journal files than this, an opening writes a snapshot: each start begins a file, also one that is killed.
+/// With more journal files than this, an opening writes a snapshot: each start begins a file, even if it is killed
+/// later.
 const MOST_SEGMENTS: usize = 64;
 
 impl Backlog {
@@ -60,23 +61,23 @@ impl Backlog {
         Self { bytes: evidence.journal.bytes_after(applied), snapshot: length }
     }
 
-    /// Whether earlier processes ended before they wrote the snapshot that was due, so that this opening has to.
+    /// Returns true if earlier processes ended before they wrote a due snapshot, so that this opening must.
     fn is_overdue(self, options: &Options) -> bool {
         let threshold = options.checkpoint_after_bytes.max(self.snapshot);
         self.bytes >= threshold.saturating_mul(2)
     }
 }
 
-/// Brings the store in `dir` up to date, or refuses to; never waits for ever.
-/// Epochs go on past `opens` openings more, which somebody else may have seen.
+/// Brings the store in `dir` up to date, or refuses. Never waits forever. Epochs skip `opens` further openings, which
+/// another copy may have used.
 pub(crate) fn recover(dir: &Path, options: &Options, opens: u64) -> Result<Recovered, Error> {
     let progress = Progress::default();
     let (at, mine, its) = (dir.to_owned(), options.clone(), progress.clone());
-    // Longer than opening the index may stand still, so that this is told by its own name where it can be.
+    // Longer than the stall limit of the index, so that a stalled index is reported by its own error.
     let limit = options.open_stall.saturating_mul(2);
     progress.watch(limit, move || bring_up(&at, &mine, &its, opens)).unwrap_or_else(|| {
         let why = format!(
-            "opening the store in {} has not moved for {limit:?}; nothing is lost, start the process again",
+            "opening the store in {} has made no progress for {limit:?}; no data is lost: restart the process",
             dir.display()
         );
         Err(Error::Unavailable { why })
@@ -105,7 +106,7 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Re
     };
     report.replayed = replay(dir, &index, Sequence(u64::MAX))?;
     index.set_opens(opens)?;
-    // Before the new segment: it may take the name of one that has no commit.
+    // Before the new segment, which may take the name of one without a commit.
     segment::trim(&evidence.journal.surplus).map_err(|error| failed("trim the journal in", dir, &error))?;
     let first = Sequence(choice.sequence.0.saturating_add(1));
     let bytes = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
@@ -123,8 +124,8 @@ fn bring_up(dir: &Path, options: &Options, progress: &Progress, more: u64) -> Re
     Ok(Recovered { index, segment, sequence: choice.sequence, opens, report, backlog })
 }
 
-/// Writes a snapshot of an index that has everything up to `last`, and removes the journal before it. One that only saves disk may
-/// fail, for the lack of just that: it is tried again in the background.
+/// Writes a snapshot of an index with everything up to `last`, and removes the journal before it. A snapshot that
+/// only saves disk space may fail for lack of it: it is tried again in the background.
 fn snapshot_now(
     dir: &Path,
     index: &Index,
@@ -145,7 +146,7 @@ fn snapshot_now(
     }
 }
 
-/// Makes the folders, and removes what an earlier process left half made.
+/// Creates the folders, and removes unfinished files of an earlier process.
 fn tidy(dir: &Path) -> Result<(), Error> {
     for folder in [segment::folder(dir), snapshot::folder(dir)] {
         fs::create_dir_all(&folder).map_err(|error| failed("make", &folder, &error))?;

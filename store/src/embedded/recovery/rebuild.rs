@@ -1,4 +1,4 @@
-//! Making a fresh index from a base and the journal.
+//! Builds a fresh index from a base and the journal.
 
 use super::{
     base::{self, Base, Choice},
@@ -16,10 +16,10 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-/// Rows of a snapshot are loaded in steps of so many bytes.
+/// The step size for loading rows of a snapshot, in bytes.
 const LOAD_BYTES: usize = 1 << 20;
 
-/// Throws the index away, unless its thread still holds the files, in which case the next opening removes them.
+/// Deletes the index. If its thread still uses the files, the next opening removes them.
 fn discard(dir: &Path) -> Result<(), Error> {
     let folder = dir.join("index");
     let stale = dir.join("index.stale");
@@ -71,7 +71,7 @@ pub(super) fn fresh(dir: &Path, options: &Options, base: &Base, progress: &Progr
     Ok(index)
 }
 
-/// Applies what the journal has beyond the index and not beyond `upto`; returns how many commits that were.
+/// Applies the commits of the journal beyond the index up to `upto`. Returns their number.
 pub(super) fn replay(dir: &Path, index: &Index, upto: Sequence) -> Result<u64, Error> {
     let start = index.applied();
     let mut frames: Vec<Arc<Frame>> = Vec::new();
@@ -96,7 +96,7 @@ pub(super) fn replay(dir: &Path, index: &Index, upto: Sequence) -> Result<u64, E
     Ok(index.applied().0.saturating_sub(start.0))
 }
 
-/// Makes the index anew while the store is open: from the newest whole snapshot and the journal, but not with a frame
+/// Rebuilds the index while the store is open: from the newest complete snapshot and the journal, without a frame
 /// that is being written meanwhile.
 pub(crate) fn rebuild(
     dir: &Path,

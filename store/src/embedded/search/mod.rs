@@ -1,4 +1,4 @@
-//! Searching the acknowledged records: by the terms of the index, and by what the index has not taken over yet.
+//! Searches the acknowledged records: by the terms of the index, and in the rows that the index has not applied yet.
 
 pub(crate) mod scan;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::ops::Bound;
 
-/// Records that wait for the index are looked up so many at once.
+/// The most waiting records read at once.
 const WINDOW: usize = 1_024;
 
 /// A page being filled.
@@ -20,12 +20,12 @@ struct PageBuilder<'a> {
     query: &'a Query,
     limit: usize,
     items: Vec<Record>,
-    /// How many records may still be looked at.
+    /// The most records that may still be examined.
     left: usize,
 }
 
 impl Shared {
-    /// Up to `limit` records that `query` accepts, having looked at no more than about `looks`.
+    /// Returns up to `limit` records that match `query`, examining at most about `looks`.
     pub(crate) fn search(
         &self,
         query: &Query,
@@ -40,8 +40,8 @@ impl Shared {
         };
         while let Some(from) = at.filter(|_| limit > 0) {
             let (first, to) = (key::record(from), key::all_records().1);
-            // First what waits, then the index: rows leave the one only when the other has them. What the index is asked is
-            // asked anew in each window, for the same reason.
+            // First the memtable, then the index: rows leave the first only when the second has them. For the same
+            // reason the index is queried again in each window.
             let waiting = self.memtable().keys(Bound::Included(&first), &to, WINDOW);
             let full = waiting.len() == WINDOW;
             let waiting: Vec<ExecutionId> = waiting.iter().filter_map(|key| key::trailing_id(key)).collect();
@@ -54,7 +54,7 @@ impl Shared {
         Ok(Found { items: page.items, next: None, partial: false })
     }
 
-    /// Looks at what lies from `at` to `end`; `Some` when the page ends there.
+    /// Examines the records from `at` to `end`; returns `Some` when the page ends there.
     fn search_window(
         &self,
         page: &mut PageBuilder<'_>,
@@ -89,7 +89,8 @@ impl Shared {
         }
     }
 
-    /// The record of `id`, if there is one that `query` accepts. One that cannot be read is noted, and must not hide the others.
+    /// Returns the record of `id`, if it matches `query`. An unreadable record is reported, and must not hide the
+    /// others.
     fn load_match(&self, query: &Query, id: ExecutionId) -> Result<Option<Record>, Error> {
         let key = key::record(id);
         let value = match self.get(&key) {

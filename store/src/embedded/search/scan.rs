@@ -14,9 +14,9 @@ use std::{collections::VecDeque, ops::Bound};
 
 /// Ids read ahead at once.
 const AHEAD: usize = 32;
-/// A condition on more values than this is not followed by its terms, but looked up in each record.
+/// A condition on more values than this is checked in each record instead of by its terms.
 const MOST_VALUES: usize = 64;
-/// What reading ahead counts for among the records looked at.
+/// The cost of reading ahead, in examined records.
 const COST: usize = 2;
 
 /// A scan, and how far it has been read.
@@ -27,7 +27,7 @@ pub(crate) enum Scan {
     Intersect(Vec<Scan>),
     /// The ids of any of these.
     Union(Vec<Scan>),
-    /// Every id from the first one and before the second, whether or not there is such a record.
+    /// Every id from the first one to before the second, with or without a record.
     Range(ExecutionId, ExecutionId),
 }
 
@@ -116,7 +116,7 @@ fn all_records() -> Scan {
     Scan::rows(key::all_records().0)
 }
 
-/// A way that leads to records alone.
+/// Returns true if the scan yields only ids of records.
 fn only_existing(scan: Scan) -> Scan {
     match scan {
         Scan::Range(..) => Scan::Intersect(vec![scan, all_records()]),
@@ -124,7 +124,7 @@ fn only_existing(scan: Scan) -> Scan {
     }
 }
 
-/// The way to what `query` wants, if its terms narrow it down.
+/// Returns the scan for `query`, if its terms narrow it down.
 fn narrow(query: &Query, index: &Index) -> Result<Option<Scan>, Error> {
     Ok(match query {
         Query::All | Query::Not(_) => None,
@@ -146,7 +146,7 @@ fn narrow(query: &Query, index: &Index) -> Result<Option<Scan>, Error> {
             }
             Some(Scan::Union(scans))
         }
-        // Most of all there is has finished, and those that have are found by their phase.
+        // Most records have finished, and finished ones are found by their phase.
         Query::Is { field, value } if field == "open" && value != "true" => None,
         Query::Is { field, value } => Some(match (field.as_str(), value.as_str()) {
             ("open", _) => Scan::rows(key::open_start()),
@@ -170,7 +170,7 @@ fn narrow(query: &Query, index: &Index) -> Result<Option<Scan>, Error> {
 
 fn starts_with_any(field: &str, with: &str, index: &Index) -> Result<Option<Scan>, Error> {
     let of_field = match field {
-        // Of the open ones there are marks of another form; they are most of all there is, or soon found.
+        // Open records have marks of another form; they are most of the records, or found quickly.
         "open" => return Ok(None),
         "tenant" => key::tenants_start(),
         field => index_keys::for_field(field),
@@ -179,7 +179,7 @@ fn starts_with_any(field: &str, with: &str, index: &Index) -> Result<Option<Scan
     union_of_values(index, of_field, &with, |value| value.starts_with(&with))
 }
 
-/// Past the rows of every value from `first` on for as long as `wanted` says; `None` if there are too many values.
+/// Returns the scans of every value from `first` on while `wanted` is true, or `None` if there are too many.
 fn union_of_values(
     index: &Index,
     of_field: Vec<u8>,
@@ -187,7 +187,7 @@ fn union_of_values(
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Scan>, Error> {
     let mut to = of_field.clone();
-    // The field ends in NUL, or is the kind alone: in both cases nothing of it sorts behind.
+    // The field ends in NUL, or is only the kind: in both cases no other row of it sorts later.
     match to.last_mut() {
         Some(last) => *last = last.saturating_add(1),
         None => return Ok(None),

@@ -1,11 +1,13 @@
 //! Snapshots: every row at one time, `snapshot/<sequence>.snap`, from which the journal is replayed.
 //!
-//! A snapshot is fuzzy: the index goes on while it is copied. It holds every commit up to `applied`, and parts of
-//! those up to `touched`; replaying the journal from `applied` over it converges, since rows are put and deleted
-//! whole. Blocks: `magic u32 | payload bytes u32 | rows u32 | crc32c u32 (of the eight bytes before and the
-//! payload)`, rows as in a frame but never deleted; where LZ4 makes them shorter the payload is `rows bytes u32` and what it
-//! makes of them. The first block is the header (its rows are none), the last the trailer; a snapshot without a trailer
-//! that counts its rows is none.
+//! A snapshot is fuzzy: the index changes while it is copied. It contains every commit up to `applied`, and parts of
+//! the commits up to `touched`; replaying the journal from `applied` converges, because each change replaces or
+//! deletes a
+//! complete row. Blocks:
+//! `magic u32 | payload bytes u32 | rows u32 | crc32c u32 (of the eight bytes before and the payload)`, rows as in a
+//! frame but never deleted. If LZ4 makes them shorter, the payload is `rows bytes u32` and the packed rows. The first
+//! block is the header, without rows; the last is the trailer. A snapshot is invalid without a trailer that counts
+//! its rows.
 
 pub(crate) mod take;
 
@@ -27,13 +29,13 @@ const HEAD: u32 = 0x4853_4E54;
 const BLOCK: u32 = 0x4253_4E54;
 const PACKED: u32 = 0x5053_4E54;
 const TRAILER: u32 = 0x4553_4E54;
-/// What is written; 1 is read too: no block of it is packed.
+/// The written format; format 1 is read too and has no packed blocks.
 const FORMAT: u32 = 2;
-/// A block is closed once it has so many bytes.
+/// The size at which a block is closed, in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 /// No block is longer than this: one value at its limit on top of a block nearly full.
 const BLOCK_LIMIT: u32 = 1 << 20;
-/// The file is synced each time it has grown by so many bytes, so that journal syncs do not wait behind all of it.
+/// The file is synced each time it has grown by this many bytes, so that journal syncs do not wait for all of it.
 const SYNC_BYTES: u64 = 4 << 20;
 
 pub(crate) fn folder(dir: &Path) -> PathBuf {
@@ -49,7 +51,7 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<(Sequence, PathBuf)>> {
     segment::numbered(&folder(dir), "snap")
 }
 
-/// What a snapshot holds.
+/// The extent of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) applied: Sequence,
@@ -58,7 +60,7 @@ pub(crate) struct Extent {
     pub(crate) rows: u64,
 }
 
-/// A snapshot being written, under a name that nobody reads.
+/// A snapshot that is being written, under a temporary name.
 pub(crate) struct Writer {
     file: File,
     temporary: PathBuf,
@@ -145,10 +147,10 @@ fn checksum(magic: u32, bytes: u32, rows: u32, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, payload)
 }
 
-/// Reads the snapshot at `path` to its end and hands every row to `visit`.
+/// Reads the snapshot at `path` to its end and passes every row to `visit`.
 ///
 /// # Errors
-/// Why it is not whole, or what `visit` refused.
+/// Returns why it is incomplete, or the error of `visit`.
 pub(crate) fn read(
     path: &Path,
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
@@ -157,7 +159,7 @@ pub(crate) fn read(
     let mut reader = Blocks { reader: io::BufReader::with_capacity(256 << 10, file), offset: 0 };
     let head = reader.next()?;
     if head.magic != HEAD {
-        return Err("it does not begin as a snapshot does".into());
+        return Err("it does not begin like a snapshot".into());
     }
     match Cursor::new(&head.payload).u32() {
         Some(1..=FORMAT) => {}
@@ -183,10 +185,10 @@ pub(crate) fn read(
                 return if extent.rows == rows {
                     Ok(extent)
                 } else {
-                    Err("its trailer counts other rows".into())
+                    Err("its trailer has another row count".into())
                 };
             }
-            _ => return Err(format!("an unknown block stands before byte {}", reader.offset)),
+            _ => return Err(format!("there is an unknown block before byte {}", reader.offset)),
         }
     }
 }
@@ -205,7 +207,7 @@ fn unpacked(payload: &[u8]) -> Result<Vec<u8>, String> {
     let (bytes, packed) = payload.split_first_chunk::<4>().ok_or("a packed block is too short")?;
     let bytes = u32::from_le_bytes(*bytes);
     if bytes > BLOCK_LIMIT {
-        return Err("a packed block is longer than any that is written".into());
+        return Err("a packed block exceeds the limit".into());
     }
     lz4_flex::block::decompress(packed, usize::try_from(bytes).unwrap_or(0))
         .map_err(|error| format!("a packed block cannot be unpacked: {error}"))
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_itself_is_packed_and_comes_back_as_it_was_and_so_does_what_was_never_packed() {
+    fn packed_and_unpacked_blocks_are_read_back_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let rows: Vec<_> = (0..900_u32)
             .map(|n| (n.to_be_bytes().to_vec(), br#"{"state":"Reviewing","reason":null}"#.repeat(8)))
@@ -300,7 +302,7 @@ mod tests {
         assert!(fs::metadata(&path).unwrap().len() * 5 < bytes as u64);
         assert_eq!(found(&path).unwrap(), rows);
 
-        // As versions wrote it that packed nothing.
+        // The form of versions that did not pack.
         let mut plain = Writer::create(dir.path()).unwrap();
         plain.file = File::create(&plain.temporary).unwrap();
         plain.write(HEAD, &1_u32.to_le_bytes(), 0).unwrap();
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_a_newer_format_and_a_packed_block_that_lies_are_refused() {
+    fn a_newer_format_and_an_invalid_packed_block_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder(dir.path())).unwrap();
         let refused = |head: u32, payload: &[u8]| {
@@ -334,7 +336,7 @@ mod tests {
         };
         assert!(refused(FORMAT + 1, &[]).contains("newer version"));
         assert!(refused(FORMAT, &[1]).contains("too short"));
-        assert!(refused(FORMAT, &u32::MAX.to_le_bytes()).contains("longer than any"));
+        assert!(refused(FORMAT, &u32::MAX.to_le_bytes()).contains("exceeds the limit"));
         assert!(refused(FORMAT, &[9, 0, 0, 0, 0xFF, 0xFF]).contains("cannot be unpacked"));
     }
 }

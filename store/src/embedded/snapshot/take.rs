@@ -1,4 +1,4 @@
-//! Taking a snapshot of the index, and removing the journal before it.
+//! Takes a snapshot of the index, and removes the journal before it.
 
 use super::{Extent, Writer, list};
 use crate::{
@@ -20,8 +20,8 @@ pub(crate) fn failed(dir: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// Writes a snapshot of `index`; returns the commit it holds everything up to, and its length in bytes. What
-/// `touched` says in the end, nothing later had a share in the index.
+/// Writes a snapshot of `index`. Returns the commit up to which it is complete, and its length in bytes. The final
+/// `touched` is the last commit that changed the index meanwhile.
 pub(crate) fn write(
     dir: &Path,
     index: &Index,
@@ -35,7 +35,7 @@ pub(crate) fn write(
         index.note_progress();
         let rows = index.range(from.as_ref().map(Vec::as_slice), &[key::CHUNK], STEP)?;
         for (key, value) in &rows {
-            // A row that is not whole must not displace the snapshot that may still have it.
+            // A damaged row must not replace the snapshot that may still have it.
             codec::check(key, value.as_ref()).map_err(|why| codec::corrupt(key, why))?;
             writer.put(key, value.as_ref()).map_err(|error| failed(dir, &error))?;
             trim.sample_key(key);

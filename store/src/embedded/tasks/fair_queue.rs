@@ -1,7 +1,8 @@
-//! Whose turn it is: of the tenants that have something due, the one that was served longest ago.
+//! The fair queue: the next task is from the tenant, among those with due tasks, whose last turn is the oldest.
 //!
-//! Used by [`Tasks`](crate::embedded::tasks::Tasks), which tells it of every task that comes, moves or goes. With `k` tenants that have
-//! something due, each of them gets one of any `k` turns, whatever the others have waiting. Every operation takes O(log n).
+//! Used by [`Tasks`](crate::embedded::tasks::Tasks), which reports every added, moved or removed task. With `k`
+//! tenants that have due tasks, each of them gets one of any `k` turns, whatever the others have waiting. Every
+//! operation takes O(log n).
 
 use crate::{TaskId, Timestamp};
 use std::{
@@ -19,12 +20,12 @@ impl TenantSlot {
     }
 }
 
-/// A share as it stands in line: among equals, in the order of names.
+/// The order of a tenant's slot; equal ones sort by name.
 type NamedSlot = (Arc<str>, TenantSlot);
 
 struct TenantQueue {
     name: Arc<str>,
-    /// By when each may be handed out.
+    /// The tasks, by the time from which they can be leased.
     tasks: BTreeSet<(Timestamp, TaskId)>,
     /// The number of its last turn; 0 if it never had one.
     last_turn: u64,
@@ -36,22 +37,22 @@ impl TenantQueue {
     }
 }
 
-/// The tasks of a store by whose they are.
+/// The tasks of a store by tenant.
 #[derive(Default)]
 pub(crate) struct FairQueue {
     names: HashMap<Arc<str>, TenantSlot>,
-    /// By share. A tenant that has nothing left keeps its place, or it could come back as one that was never served.
+    /// By slot. A tenant without tasks keeps its place; otherwise it could return like a new tenant.
     queues: Vec<TenantQueue>,
     /// Every tenant with tasks, by its first one.
     firsts: BTreeSet<(Timestamp, NamedSlot)>,
-    /// Those whose first is due by `now`, the one served longest ago first; among equals the one that has waited longest.
+    /// The tenants with a due task, by their last turn; among equals by the age of their oldest task.
     ready: BTreeSet<(u64, Timestamp, NamedSlot)>,
     now: Timestamp,
     turns: u64,
 }
 
 impl FairQueue {
-    /// The share of this name, one for all that bear it.
+    /// Returns the slot of this name.
     pub(crate) fn slot_of(&mut self, name: &str) -> TenantSlot {
         if let Some(slot) = self.names.get(name) {
             return *slot;
@@ -63,7 +64,7 @@ impl FairQueue {
         slot
     }
 
-    /// Fills the queue of a share that has nothing yet; sets made of all there is take half the memory of those that grow.
+    /// Fills the queue of an empty slot. Sets built at once need half the memory of sets that grow.
     pub(crate) fn fill(&mut self, slot: TenantSlot, tasks: Vec<(Timestamp, TaskId)>) {
         self.change(slot, |queue| queue.tasks = tasks.into_iter().collect());
     }
@@ -76,14 +77,14 @@ impl FairQueue {
         self.change(slot, |queue| queue.tasks.remove(&(available, id)));
     }
 
-    /// Notes that the share has had its turn.
+    /// Records a turn of the tenant.
     pub(crate) fn mark_served(&mut self, slot: TenantSlot) {
         self.turns = self.turns.saturating_add(1);
         let turn = self.turns;
         self.change(slot, |queue| queue.last_turn = turn);
     }
 
-    /// Whose turn it is at `now`, and with which task; passes over tasks that `excluded` names.
+    /// Returns the next tenant at `now` and its task; skips tasks in `excluded`.
     pub(crate) fn next(&mut self, now: Timestamp, excluded: impl Fn(TaskId) -> bool) -> Option<TaskId> {
         self.advance_to(now);
         self.ready.iter().find_map(|(_, _, (_, slot))| {
@@ -93,7 +94,7 @@ impl FairQueue {
         })
     }
 
-    /// When the next task can be handed out.
+    /// Returns when the next task can be leased.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.firsts.first().map(|(first, _)| *first)
     }
@@ -118,7 +119,7 @@ impl FairQueue {
         }
     }
 
-    /// Moves `now`, forward or back; only tenants whose first task lies between are looked at.
+    /// Moves `now`, forward or backward; only tenants whose first task is between are examined.
     fn advance_to(&mut self, now: Timestamp) {
         let first_name: Arc<str> = "".into();
         let from = |at: Timestamp| (Timestamp(at.0.saturating_add(1)), (first_name.clone(), TenantSlot(0)));

@@ -1,7 +1,7 @@
-//! Which tasks there are, when each is due, and who holds it: all in memory, built on opening.
+//! The tasks of the store, with their due times and leases: only in memory, built on opening.
 //!
-//! Leases do not outlive the process. Epochs do grow over restarts: their upper half counts how often the store was
-//! opened. A task whose settling is on its way to the disk is not handed out meanwhile. Tenants take turns: `fair_queue.rs`.
+//! Leases do not outlive the process. Epochs grow over restarts: their upper half counts the openings of the store. A
+//! task that is being settled is not leased meanwhile. Tenants take turns: `fair_queue.rs`.
 
 pub(crate) mod fair_queue;
 
@@ -11,14 +11,14 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What is known of a task beside its body and who has it. There may be millions, so that each byte counts.
+/// The state of a task without its body and its lease. There may be millions, so each byte counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskState {
     pub(crate) due: Timestamp,
-    /// The commit that scheduled it anew; deliveries count from there.
+    /// The commit that last scheduled it; deliveries count from there.
     pub(crate) since: Sequence,
     pub(crate) deliveries: u32,
-    /// Whose it is.
+    /// Its tenant.
     tenant_slot: TenantSlot,
 }
 
@@ -28,7 +28,7 @@ struct ActiveLease {
     until: Timestamp,
 }
 
-/// How a commit changes a task.
+/// A change of a task by a commit.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Remove(TaskId),
@@ -42,7 +42,7 @@ pub(crate) enum Change {
     Tenant(ExecutionId, String),
 }
 
-/// A task just handed out.
+/// A task that was just leased.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PickedTask {
     pub(crate) id: TaskId,
@@ -57,7 +57,7 @@ pub(crate) struct PickedTask {
 #[derive(Default)]
 pub(crate) struct Tasks {
     states: BTreeMap<TaskId, TaskState>,
-    /// Of those that somebody has: few.
+    /// The leased tasks: few.
     leases: HashMap<TaskId, ActiveLease>,
     queue: FairQueue,
     settling: HashSet<TaskId>,
@@ -65,7 +65,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// No tasks yet; epochs begin above all that earlier openings gave out.
+    /// Creates an empty set; epochs begin above all those of earlier openings.
     pub(crate) fn new(opens: u64) -> Self {
         Self { last_epoch: opens << 32, ..Self::default() }
     }
@@ -82,7 +82,7 @@ impl Tasks {
         self.leases.get(&id).is_some_and(|lease| lease.epoch == epoch)
     }
 
-    /// Keeps `id` from being handed out until [`Tasks::apply`] or [`Tasks::unclaim`].
+    /// Prevents a lease of `id` until [`Tasks::apply`] or [`Tasks::unclaim`].
     pub(crate) fn claim(&mut self, id: TaskId) {
         self.settling.insert(id);
     }
@@ -91,7 +91,7 @@ impl Tasks {
         self.settling.remove(&id);
     }
 
-    /// When a task can be handed out; `lease` is that of who has it.
+    /// Returns when a task can be leased; `lease` is its current lease.
     fn available(held: &TaskState, lease: Option<&ActiveLease>) -> Timestamp {
         lease.map_or(held.due, |lease| lease.until.max(held.due))
     }
@@ -136,7 +136,7 @@ impl Tasks {
         }
     }
 
-    /// Hands out up to `limit` tasks available at `now`, until `until`: one a tenant and turn, each tenant's by due.
+    /// Leases up to `limit` tasks that are available at `now`, until `until`: one for each turn of a tenant, ordered by due time.
     pub(crate) fn pick(&mut self, now: Timestamp, until: Timestamp, limit: usize) -> Vec<PickedTask> {
         let mut picked = Vec::new();
         while picked.len() < limit {
@@ -146,7 +146,7 @@ impl Tasks {
         picked
     }
 
-    /// What [`Tasks::pick`] would hand out first.
+    /// Returns the task that [`Tasks::pick`] would lease first.
     pub(crate) fn first(&mut self, now: Timestamp) -> Option<TaskId> {
         let settling = &self.settling;
         self.queue.next(now, |id| settling.contains(&id))
@@ -163,7 +163,7 @@ impl Tasks {
         Some(PickedTask { id, due, since, epoch, deliveries, until })
     }
 
-    /// Whether the lease was there to prolong.
+    /// Returns true if there was a lease to renew.
     pub(crate) fn renew(&mut self, id: TaskId, epoch: Epoch, until: Timestamp) -> bool {
         self.change(id, epoch, |held, lease| {
             (held, Some(ActiveLease { until: lease.until.max(until), ..lease }))
@@ -174,7 +174,7 @@ impl Tasks {
         self.change(id, epoch, |held, _| (TaskState { due, deliveries, ..held }, None));
     }
 
-    /// Makes a task that nobody holds due at `due`, if it would be due later; says whether there is one.
+    /// Makes an unleased task due at `due`, if it would be due later. Returns false if it does not exist.
     pub(crate) fn hasten(&mut self, id: TaskId, due: Timestamp) -> bool {
         let Some(held) = self.states.get(&id).filter(|_| !self.leases.contains_key(&id)).copied() else {
             return false;
@@ -185,12 +185,12 @@ impl Tasks {
         true
     }
 
-    /// Counts every task as handed out at least once.
+    /// Counts every task as delivered at least once.
     pub(crate) fn count_all(&mut self) {
         self.states.values_mut().for_each(|held| held.deliveries = held.deliveries.max(1));
     }
 
-    /// Keeps a task whose body cannot be read from being offered again and again.
+    /// Defers a task whose body cannot be read.
     pub(crate) fn exclude(&mut self, id: TaskId) {
         if let Some(held) = self.states.get(&id) {
             self.queue.remove(held.tenant_slot, Self::available(held, self.leases.get(&id)), id);
@@ -212,7 +212,7 @@ impl Tasks {
         true
     }
 
-    /// When the next task can be handed out.
+    /// Returns when the next task can be leased.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.queue.first()
     }
@@ -228,7 +228,7 @@ impl Tasks {
     }
 }
 
-/// The tasks found on opening. Trees that are made of all there is have full nodes, and take half the memory of those that grow.
+/// The tasks found on opening. Trees built at once have full nodes, and need half the memory of trees that grow.
 pub(crate) struct TasksBuilder {
     tasks: Tasks,
     held: Vec<(TaskId, TaskState)>,
@@ -236,12 +236,12 @@ pub(crate) struct TasksBuilder {
 }
 
 impl TasksBuilder {
-    /// Epochs begin above all that earlier openings gave out.
+    /// Epochs begin above all those of earlier openings.
     pub(crate) fn new(opens: u64) -> Self {
         Self { tasks: Tasks::new(opens), held: Vec::new(), queues: BTreeMap::new() }
     }
 
-    /// Adds a task of `tenant` that nobody has.
+    /// Adds a task of `tenant` without a lease.
     pub(crate) fn add(&mut self, id: TaskId, due: Timestamp, since: Sequence, deliveries: u32, tenant: &str) {
         let tenant_slot = self.tasks.queue.slot_of(tenant);
         self.held.push((id, TaskState { due, since, deliveries, tenant_slot }));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_whose_settling_is_on_its_way_is_not_handed_out() {
+    fn a_task_that_is_being_settled_is_not_leased() {
         let mut tasks = Tasks::new(1);
         tasks.apply(put(1));
         let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_scheduled_anew_forgets_its_lease_and_deliveries() {
+    fn a_rescheduled_task_loses_its_lease_and_deliveries() {
         let mut tasks = Tasks::new(1);
         tasks.apply(put(1));
         let held = tasks.pick(Timestamp(1), Timestamp(10), 9).remove(0);

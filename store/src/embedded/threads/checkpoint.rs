@@ -1,4 +1,4 @@
-//! Checkpoints: a snapshot of the index, and the end of the journal before it. Commits go on meanwhile.
+//! Checkpoints: a snapshot of the index, and the end of the journal before it. Commits continue meanwhile.
 
 use crate::{
     Error, Sequence,
@@ -18,10 +18,10 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Who waits for a checkpoint.
+/// The waiting callers of a checkpoint.
 pub(crate) type Wanted = oneshot::Sender<Result<Sequence, Error>>;
 
-/// Writes checkpoints when they are due or wanted.
+/// Writes checkpoints when they are due or requested.
 pub(crate) fn run(shared: &Arc<Shared>, wanted: &Receiver<Wanted>) {
     lower_priority();
     while shared.run_mode() == RunMode::Run {
@@ -49,7 +49,7 @@ fn is_due(shared: &Shared) -> bool {
     shared.counters.since_checkpoint.load(Ordering::Relaxed) >= threshold
 }
 
-/// Waits until the index has what was acknowledged before.
+/// Waits until the index has all earlier acknowledged commits.
 fn catch_up(shared: &Shared) -> Result<(), Error> {
     let target = shared.memtable().last();
     loop {

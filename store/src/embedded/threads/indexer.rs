@@ -1,7 +1,7 @@
 //! The thread that brings the index up to the journal, behind the commits.
 //!
-//! Writes of one row that pile up meanwhile reach sled as one. If the index fails, commits are refused and the index
-//! is made anew from the last snapshot and the journal, again and again until that works.
+//! Collected writes of one row reach sled as one. If the index fails, commits are refused and the index is rebuilt
+//! from the last snapshot and the journal, repeatedly until that works.
 
 use crate::{
     Error, Sequence,
@@ -18,13 +18,13 @@ use std::{
     time::Duration,
 };
 
-/// At most so many journalled bytes are merged before they go to the index. Large, since an execution under way writes its record and its
-/// tasks again with every step: what is merged reaches sled once, or never.
+/// The most journalled bytes that are merged before they go to the index. It is large because a running execution
+/// rewrites its record and its tasks with every step, and merged rewrites reach sled once or never.
 const MERGE_BYTES: usize = 32 << 20;
-/// With so much waiting, nothing is gained by waiting for more; below half of what may wait, so that commits do not.
+/// At this backlog, waiting for more is useless; it is below half of the limit, so that commits do not wait.
 const URGENT_BYTES: usize = 24 << 20;
 
-/// Takes over frames until told to stop.
+/// Applies frames until stopped.
 pub(crate) fn run(shared: &Arc<Shared>) {
     lower_priority();
     loop {
@@ -47,7 +47,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if let Err(error) = step(shared) {
             shared.report(
                 Component::Index,
-                format!("{error}; it is being made anew, commits are refused until then"),
+                format!("{error}; it is being rebuilt; commits are refused until then"),
             );
             recover(shared);
         }
@@ -55,7 +55,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Lets more writes pile up, unless somebody is in a hurry.
+/// Lets writes accumulate, unless a caller is waiting.
 fn wait_for_more(shared: &Shared) {
     const SLICE: Duration = Duration::from_millis(10);
     let mut left = shared.options.index_delay;
@@ -97,14 +97,14 @@ fn recover(shared: &Arc<Shared>) {
                 let mut place = write_unpoisoned(&shared.index);
                 let failed = std::mem::replace(&mut *place, Arc::new(index));
                 drop(place);
-                // Dropping a broken sled may take for ever.
+                // Dropping a broken sled may take forever.
                 let dropped = thread::Builder::new().name("store-drop".into()).spawn(move || drop(failed));
                 drop(dropped);
                 shared.memtable_mut().remove_applied(applied);
                 shared.resolve(Component::Index);
                 return;
             }
-            Err(error) => tracing::error!("the index cannot be made anew yet: {error}"),
+            Err(error) => tracing::error!("the index cannot be rebuilt yet: {error}"),
         }
     }
 }

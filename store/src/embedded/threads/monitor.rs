@@ -1,5 +1,4 @@
-//! The thread that looks after the others: free space, the hint of how far commits were acknowledged, and an index
-//! that stands still.
+//! The thread that monitors the others: free space, the watermark of acknowledged commits, and a stalled index.
 
 use crate::{
     Sequence,
@@ -14,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// Looks once per tick until told to stop.
+/// Checks once per tick until stopped.
 pub(crate) fn run(shared: &Arc<Shared>, head: &Writer) {
     let tick = shared.options.tick;
     let mut written = Sequence(0);
@@ -35,10 +34,10 @@ pub(crate) fn run(shared: &Arc<Shared>, head: &Writer) {
         let progress = shared.counters.index_progress.load(Ordering::Relaxed);
         let failed = shared.problem(Component::Index).is_some();
         let idle = shared.memtable().bytes() == 0 && !failed;
-        // Time counts only between two looks that both found it at the same work.
+        // Time counts only between two checks that both found it at the same work.
         still = if idle || seen != Some(progress) { Duration::ZERO } else { still.saturating_add(tick) };
         seen = (!idle).then_some(progress);
-        // Making the index anew takes longer than a batch, and its thread counts attempts, not rows.
+        // Rebuilding the index takes longer than a batch, and its thread counts attempts, not rows.
         let limit = shared.options.watchdog.saturating_mul(if failed { 10 } else { 1 });
         if still >= limit {
             stalled(shared);
@@ -53,15 +52,15 @@ fn compact(shared: &Shared) {
     let compacted = lock_unpoisoned(&shared.deliveries).compact(&tasks);
     drop(tasks);
     if let Err(error) = compacted {
-        shared.report(Component::Deliveries, format!("deliveries cannot be noted: {error}"));
+        shared.report(Component::Deliveries, format!("delivery counts cannot be written: {error}"));
     }
 }
 
-/// The index hangs, as sled can. It cannot be stopped from outside, but it can be left behind: the process ends, and
-/// the next opening makes the index anew.
+/// The index hangs, as sled can. It cannot be stopped from outside, but it can be abandoned: the process ends, and
+/// the next opening rebuilds the index.
 fn stalled(shared: &Shared) {
     let why = format!(
-        "the index in {} has made no progress for {:?}; the process ends, and the next start makes the index anew",
+        "the index in {} has made no progress for {:?}; the process ends, and the next start rebuilds the index",
         shared.index().folder().display(),
         shared.options.watchdog
     );

@@ -1,4 +1,4 @@
-//! Threads that read from sled, so that a slow disk holds up no worker of the caller's runtime.
+//! Threads that read from sled, so that a slow disk blocks no worker of the caller's runtime.
 
 use crate::{Error, embedded::shared::Shared, sync::lock_unpoisoned};
 use std::{
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Hands reads over to the threads.
+/// Passes reads to the threads.
 pub(crate) struct Readers {
     jobs: Sender<Job>,
 }
@@ -52,7 +52,7 @@ impl Readers {
 
 fn work(waiting: &Mutex<Receiver<Job>>) {
     loop {
-        // In its own statement: the lock is held while waiting, never while reading.
+        // A separate statement: the lock is held while waiting, never while reading.
         let job = lock_unpoisoned(waiting).recv();
         match job {
             Ok(job) => job(),

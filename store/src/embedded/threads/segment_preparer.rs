@@ -1,4 +1,4 @@
-//! The thread that makes journal files ahead of need, one at a time.
+//! The thread that prepares journal files, one at a time.
 
 use crate::embedded::{
     journal::segment::BlankSegment,
@@ -6,7 +6,7 @@ use crate::embedded::{
 };
 use std::sync::{Arc, mpsc::SyncSender};
 
-/// Makes blanks and hands each over; ends when the writer has gone.
+/// Prepares blanks and passes each on; ends when the writer has gone.
 pub(crate) fn run(shared: &Arc<Shared>, blanks: &SyncSender<BlankSegment>) {
     let options = &shared.options;
     let mut n = 0_u64;

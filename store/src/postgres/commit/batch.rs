@@ -1,4 +1,4 @@
-//! One transaction: the lock, the rows, the decisions, what they change.
+//! One transaction: the lock, the rows, the decisions, and their changes.
 
 use super::{
     LOCK, load,
@@ -13,26 +13,26 @@ use sqlx::{Connection as _, Postgres, Transaction};
 /// The answer to each commit of a batch, in order.
 pub(crate) type Answers = Vec<Result<Receipt, Error>>;
 
-/// What became of a batch.
+/// The result of a batch.
 pub(crate) enum BatchOutcome {
     /// It is written, or there was nothing to write.
     Answered(Answers),
-    /// An earlier try had written it; the answers are those that were decided then.
+    /// An earlier try had written it; the answers are those of that try.
     AlreadyWritten,
-    /// The database does not know this process, or says that it is over.
+    /// The database does not know this process, or has ended it.
     Unregistered,
-    /// A lease that was to be concluded has passed on meanwhile. Nothing was written.
+    /// The lease of a settled task was lost meanwhile. Nothing was written.
     LeaseLost,
-    /// The database stood before what this process has seen of it. It is held now, and nothing was written.
+    /// The database is behind a commit that this process has seen. It is held now, and nothing was written.
     RolledBack,
 }
 
-/// Asked with the lock in hand and not together with it: a statement that waited for the lock sees of other tables what
-/// was there before it waited.
+/// A separate statement after the lock: a statement that waited for the lock would see other tables as they were
+/// before it waited.
 const BATCH: &str = "SELECT batch FROM engines WHERE id = $1 AND ended_at IS NULL";
 
 impl Shared {
-    /// Decides on `commits` and writes what follows. `decided` keeps the answers for the case that the outcome gets lost.
+    /// Decides on `commits` and writes the changes. `decided` keeps the answers in case the outcome is lost.
     pub(crate) async fn write_batch(
         &self,
         number: i64,
@@ -72,7 +72,7 @@ impl Shared {
         }
         let batch = (number, self.id);
         save::save_head(&mut transaction, state.sequence, batch, &self.channel(), touched.scheduled).await?;
-        // From here on the outcome may be one that is not heard of.
+        // From here on the outcome may be lost.
         *decided = Some(answers.clone());
         transaction.commit().await?;
         self.observe(state.sequence);
@@ -80,7 +80,7 @@ impl Shared {
     }
 }
 
-/// Ends a transaction that has changed nothing, before anybody is answered: what it has locked would be passed over by leases.
+/// Ends a transaction without changes before the answers are sent: leases would skip the rows that it has locked.
 async fn released(
     transaction: Transaction<'_, Postgres>,
     written: BatchOutcome,

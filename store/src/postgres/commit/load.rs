@@ -1,4 +1,4 @@
-//! What a batch touches, loaded so that it can be decided as the reference store decides.
+//! Loads the rows that a batch touches, so that it can be decided by the rules of the reference store.
 
 use crate::{
     Attributes, Commit, Document, Entry, Epoch, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId,
@@ -14,19 +14,19 @@ const RECORDS: &str = "SELECT id, revision, tenant, guard, open FROM executions 
 const GUARDS: &str = "SELECT guard, id FROM executions WHERE open AND guard = ANY($1)";
 const DOCUMENTS: &str = "SELECT d.collection, d.id, d.version \
     FROM unnest($1::text[], $2::text[]) k(collection, id) JOIN documents d USING (collection, id)";
-/// Each by its key, whatever the database believes of the table's size: it has few rows and, between two cleanings, thousands of pages of
-/// those that are gone.
+/// Each by its key, whatever the database estimates for the table's size: it has few rows and, between two vacuums,
+/// thousands of pages of dead ones.
 const TASKS: &str = "SELECT t.execution, t.visit, t.slot, t.due, t.deliveries, t.holder, t.epoch, t.until \
     FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) CROSS JOIN LATERAL (SELECT * FROM tasks t \
     WHERE t.execution = w.execution AND t.visit = w.visit AND t.slot = w.slot OFFSET 0) t";
-/// The same, of those that are written anew and not removed: leases are taken without the lock of commits.
+/// Tasks that are rescheduled and not removed: leases are taken without the lock of commits.
 const LOCKED_TASKS: &str = "SELECT t.execution, t.visit, t.slot, t.due, t.deliveries, t.holder, t.epoch, t.until \
     FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) w(execution, visit, slot) \
     JOIN tasks t USING (execution, visit, slot) ORDER BY t.execution, t.visit, t.slot FOR UPDATE OF t";
 const OLDEST: &str =
     "SELECT sequence, place FROM journal WHERE execution = $1 ORDER BY sequence, place LIMIT $2";
 
-/// What a batch names.
+/// The keys that a batch names.
 #[derive(Default)]
 struct BatchKeys<'a> {
     executions: BTreeSet<ExecutionId>,
@@ -51,7 +51,7 @@ impl<'a> BatchKeys<'a> {
             named.tasks.extend(commit.retire.iter().copied());
             named.tasks.extend(commit.schedule.iter().map(|task| task.id));
             named.scheduled.extend(commit.schedule.iter().map(|task| task.id));
-            // Whose a task is, is its execution's tenant.
+            // The tenant of a task is that of its execution.
             named.executions.extend(commit.schedule.iter().map(|task| task.id.execution));
             if let Some(erase) = &commit.erase {
                 named.executions.insert(erase.execution);
@@ -63,7 +63,7 @@ impl<'a> BatchKeys<'a> {
     }
 }
 
-/// The state that `commits` are to be decided on, at `sequence`: the rows they name, without bodies.
+/// Returns the state for the decisions on `commits` at `sequence`: the rows they name, without bodies.
 pub(crate) async fn load<'a>(
     on: &mut PgConnection,
     sequence: Sequence,
@@ -110,7 +110,7 @@ async fn load_records(
         }
         state.records.insert(record.id, record);
     }
-    // Whoever holds one already, holds it alone.
+    // A row that is locked already has only one holder.
     let holds = |id: &ExecutionId, guard: &str| {
         state.records.get(id).is_some_and(|record| record.open && record.guard.as_deref() == Some(guard))
     };
@@ -175,7 +175,7 @@ async fn load_tasks(
     Ok(())
 }
 
-/// A record of which nothing but its id is known.
+/// Returns a record of which only the id is known.
 fn placeholder_record(id: ExecutionId) -> Record {
     Record {
         id,
@@ -197,7 +197,7 @@ fn placeholder_record(id: ExecutionId) -> Record {
     }
 }
 
-/// Stands for an entry of which only the place matters.
+/// Represents an entry of which only the place matters.
 fn placeholder_entry(execution: ExecutionId, sequence: Sequence) -> Entry {
     let none = String::new;
     Entry {

@@ -8,5 +8,5 @@ pub(super) mod partitions;
 pub(super) mod save;
 pub(super) mod writer;
 
-/// Whoever has this row commits; all others wait.
+/// The holder of this row lock commits; all others wait.
 pub(super) const LOCK: &str = "SELECT sequence FROM head FOR UPDATE";

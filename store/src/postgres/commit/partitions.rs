@@ -1,7 +1,7 @@
-//! The parts of the history: each is a table of its own, made well before it is needed, and dropped once it is old and empty.
+//! The partitions of the history: each is a table, created well in advance, and dropped once it is old and empty.
 //!
-//! What is forgotten is forgotten execution by execution, for what keeps it is not its age alone; a table that is empty then goes whole,
-//! with the room that it took.
+//! The history is erased execution by execution, because age is not the only condition. An empty table is then
+//! dropped completely, which frees its space.
 
 use super::LOCK;
 use crate::{
@@ -11,18 +11,18 @@ use crate::{
 use sqlx::PgConnection;
 use std::sync::atomic::Ordering;
 
-/// Commits that a part covers.
+/// The commits in one partition.
 const PART: i64 = 10_000_000;
-/// Parts that are there beyond the one that is written to.
+/// The number of partitions beyond the current one.
 const AHEAD: i64 = 2;
 const HEAD: &str = "SELECT sequence FROM head";
 const PARTS: &str = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
     WHERE i.inhparent = 'journal'::regclass ORDER BY c.relname";
-/// Readers and writers may wait for whoever makes or drops a part, so that one waits for nobody.
+/// Readers and writers may wait while a partition is created or dropped, so that operation must not wait long itself.
 const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '1s'";
 
 impl Shared {
-    /// Makes the parts that are written to next, unless this process knows of them. Returns whether it did anything.
+    /// Creates the next partitions, unless they are known to this process. Returns true if it did anything.
     pub(crate) async fn create_partitions_ahead(&self) -> Result<bool, sqlx::Error> {
         let wanted = |last: i64| (last / PART).saturating_add(AHEAD);
         if wanted(to_i64(self.seen.load(Ordering::Acquire))) <= self.parts.load(Ordering::Acquire) {
@@ -39,7 +39,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Makes the parts for a batch of commits where this process does not know that they are there.
+    /// Creates the partitions for a batch of commits, unless they are known to this process.
     pub(crate) async fn expect_partitions(
         &self,
         on: &mut PgConnection,
@@ -57,7 +57,7 @@ impl Shared {
         let mut dropped = Vec::new();
         for part in parts {
             if self.drop_empty(&part).await? {
-                tracing::info!(part, "an old part of the history is empty; it was dropped");
+                tracing::info!(part, "dropped an old, empty partition of the history");
                 dropped.push(part);
             }
         }
@@ -68,7 +68,7 @@ impl Shared {
         let number = part.strip_prefix("journal_").and_then(|number| number.parse::<i64>().ok());
         let Some(number) = number else { return Ok(false) };
         let some = format!("SELECT EXISTS (SELECT FROM journal_{number})");
-        // Most are not empty, and nobody has to wait to hear it.
+        // Most are not empty, and this check needs no lock.
         if sqlx::query_scalar(sqlx::AssertSqlSafe(some.clone())).fetch_one(&self.pool).await? {
             return Ok(false);
         }
@@ -86,8 +86,8 @@ impl Shared {
     }
 }
 
-/// Makes the parts of the history for the commits after `from` up to `to`, where they are missing. The parts are made ahead, so a commit
-/// finds them, unless the database was away or locked for as long as the last of them took to fill.
+/// Creates the missing partitions for the commits after `from` up to `to`. Partitions are created in advance, so a
+/// commit finds them, unless the database was unavailable or locked for as long as the last of them took to fill.
 pub(crate) async fn create_partitions(
     on: &mut PgConnection,
     from: Sequence,
@@ -99,14 +99,14 @@ pub(crate) async fn create_partitions(
     Ok(())
 }
 
-/// Makes a part as a table of its own and attaches it, if it is missing. Neither readers nor writers of the history stand in the way, and
-/// none of them waits: a backup may go on.
+/// Creates a partition as a table and attaches it, if it is missing. It does not conflict with readers or writers of
+/// the history, so a backup may continue.
 async fn create_partition(on: &mut PgConnection, part: i64) -> Result<(), sqlx::Error> {
     let exists = format!("SELECT to_regclass('journal_{part}') IS NOT NULL");
     if sqlx::query_scalar(sqlx::AssertSqlSafe(exists.clone())).fetch_one(&mut *on).await? {
         return Ok(());
     }
-    // Of several that make it, one does; the others find it.
+    // Of several processes, one creates it; the others find it.
     sqlx::query("LOCK TABLE journal IN SHARE UPDATE EXCLUSIVE MODE").execute(&mut *on).await?;
     if sqlx::query_scalar(sqlx::AssertSqlSafe(exists)).fetch_one(&mut *on).await? {
         return Ok(());
@@ -118,11 +118,11 @@ async fn create_partition(on: &mut PgConnection, part: i64) -> Result<(), sqlx::
     let attach =
         format!("ALTER TABLE journal ATTACH PARTITION journal_{part} FOR VALUES FROM ({first}) TO ({last})");
     sqlx::query(sqlx::AssertSqlSafe(attach)).execute(&mut *on).await?;
-    tracing::info!(part, "a part of the history was made ahead");
+    tracing::info!(part, "created the next partition of the history");
     Ok(())
 }
 
-/// The part that a commit is in.
+/// Returns the partition of a commit.
 fn part_of(sequence: Sequence) -> i64 {
     to_i64(sequence.0) / PART
 }

@@ -1,4 +1,4 @@
-//! What a batch has changed, written with one statement a table.
+//! Writes the changes of a batch, with one statement for each table.
 
 use crate::{
     Commit, Entry, Epoch, ExecutionId, Key, Record, Sequence, TaskId,
@@ -20,7 +20,8 @@ WITH n AS (
 )
 INSERT INTO executions (id, revision, workflow, schema, tenant, subject, guard, state, phase, reason, open, requested_by,
     created_at, updated_at, attributes, body) SELECT * FROM n";
-/// What stands is found by its key by way of the conflict: a plan that reads the whole table, made while that was small, would be kept.
+/// Existing rows are found by their key through the conflict: a plan made for a small table, with a full scan, would
+/// be kept.
 const UPDATE_RECORDS: &str = "\
 WITH n AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
@@ -54,7 +55,7 @@ const INSERT_TASKS: &str = "\
 INSERT INTO tasks (execution, visit, slot, tenant, due, available, body, deliveries, holder, epoch, until)
 SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bytea[],
     $8::bigint[], $9::text[], $10::bigint[], $11::bigint[])";
-/// Of those that are loaded under a lock, or imported.
+/// For tasks that are loaded under a lock, or imported.
 const UPSERT_TASKS: &str = "\
 INSERT INTO tasks (execution, visit, slot, tenant, due, available, body, deliveries, holder, epoch, until)
 SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bytea[],
@@ -62,14 +63,14 @@ SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::big
 ON CONFLICT (execution, visit, slot) DO UPDATE SET tenant = excluded.tenant, due = excluded.due,
     available = excluded.available, body = excluded.body, deliveries = excluded.deliveries, holder = excluded.holder,
     epoch = excluded.epoch, until = excluded.until";
-/// A lease may have passed on since it was looked at; then fewer go than should, and the batch is decided again. Found by their keys
-/// and locked there, so that what is removed is what was looked at.
+/// A lease may have changed since it was read; then fewer rows are deleted, and the batch is decided again. Rows are
+/// found by their keys and locked there, so that exactly the read rows are deleted.
 const DELETE_TASKS: &str = "\
 DELETE FROM tasks WHERE ctid = ANY (ARRAY (
     SELECT t.ctid FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) k(execution, visit, slot, epoch)
     CROSS JOIN LATERAL (SELECT t.ctid FROM tasks t WHERE t.execution = k.execution AND t.visit = k.visit AND t.slot = k.slot
         AND (k.epoch IS NULL OR t.epoch = k.epoch) FOR UPDATE) t))";
-/// Of which executions there is work of another tenant: it was there before the execution, or is left behind by it.
+/// Executions with tasks of another tenant: scheduled before the execution, or left behind by it.
 const TASKS_OF_OTHER_TENANTS: &str = "SELECT k.execution, k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
     CROSS JOIN LATERAL (SELECT FROM tasks t WHERE t.execution = k.execution AND t.tenant <> k.tenant LIMIT 1) t";
 const UPDATE_TENANTS: &str = "UPDATE tasks t SET tenant = k.tenant FROM unnest($1::uuid[], $2::text[]) k(execution, tenant) \
@@ -77,11 +78,11 @@ const UPDATE_TENANTS: &str = "UPDATE tasks t SET tenant = k.tenant FROM unnest($
 const UPDATE_HEAD: &str = "WITH batch AS (UPDATE engines SET batch = $2 WHERE id = $3) \
     UPDATE head SET sequence = $1 RETURNING CASE WHEN $5 THEN pg_notify($4, '') END";
 
-/// What there was before a batch.
+/// The state before a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     records: BTreeSet<ExecutionId>,
-    /// With the epoch of the lease, if one stands.
+    /// With the epoch of the lease, if there is one.
     tasks: BTreeMap<TaskId, Option<Epoch>>,
     /// Entries that were loaded to be erased.
     entries: Vec<(Sequence, u32)>,
@@ -98,17 +99,17 @@ impl Before {
     }
 }
 
-/// What accepted commits have touched; what became of it is in the state.
+/// The rows that accepted commits have changed; their new content is in the state.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     records: BTreeSet<ExecutionId>,
     documents: BTreeSet<Key>,
     tasks: BTreeSet<TaskId>,
-    /// Leases that were concluded, each by its epoch.
+    /// Settled leases, each with its epoch.
     settled: BTreeMap<TaskId, Epoch>,
-    /// Executions whose tasks may be another tenant's from here on.
+    /// Executions whose tasks may have another tenant now.
     moved: BTreeSet<ExecutionId>,
-    /// Whether work was added or moved, so that others have to look.
+    /// True if work was added or moved, so that other processes must look.
     pub(crate) scheduled: bool,
 }
 
@@ -125,7 +126,7 @@ impl Touched {
         self.tasks.insert(id);
     }
 
-    /// Notes what `commit` is about to change in `before`.
+    /// Records in `before` what `commit` is about to change.
     pub(crate) fn add_commit(&mut self, commit: &Commit, before: &State) {
         if let Some(write) = &commit.record {
             let id = write.record.id;
@@ -147,8 +148,8 @@ impl Touched {
     }
 }
 
-/// Writes all that was touched as it stands in `state`. `from` is the last commit before the batch. False, if a lease has passed on
-/// since it was looked at: nothing of this may stay then.
+/// Writes all changed rows from `state`. `from` is the last commit before the batch. Returns false if a lease has
+/// changed since it was read: the transaction must then be rolled back.
 pub(crate) async fn save(
     on: &mut PgConnection,
     state: &State,
@@ -174,7 +175,8 @@ pub(crate) async fn save(
     Ok(true)
 }
 
-/// Says how far the history goes, and which batch of which process this was; rings at `channel`, if there is something to do.
+/// Writes the last sequence of the history, and the number of this batch and its process; notifies `channel` if there
+/// is work.
 pub(crate) async fn save_head(
     on: &mut PgConnection,
     sequence: Sequence,
@@ -197,12 +199,12 @@ async fn save_records(
     if !gone.is_empty() {
         sqlx::query(DELETE_RECORDS).bind(gone).execute(&mut *on).await?;
     }
-    // An erasure that left the record has not changed it, and of what is only loaded there is no body.
+    // An erasure that left the record has not changed it, and loaded rows have no body.
     let written = touched.records.iter().filter_map(|id| state.records.get(id));
     let written = written.filter(|record| !record.workflow.is_empty());
     let (known, new): (Vec<&Record>, Vec<&Record>) =
         written.partition(|record| before.records.contains(&record.id));
-    // Whoever lets a guard go comes before whoever takes it.
+    // A released guard must be written before the same guard is taken.
     let (open, closed): (Vec<&Record>, Vec<&Record>) = known.into_iter().partition(|record| record.open);
     for (sql, records) in [(UPDATE_RECORDS, closed), (UPDATE_RECORDS, open), (INSERT_RECORDS, new)] {
         if !records.is_empty() {
@@ -299,7 +301,7 @@ fn names<'a>(ids: impl Iterator<Item = &'a TaskId> + Clone) -> Names {
     (executions, visits, ids.map(|id| i64::from(id.slot)).collect())
 }
 
-/// Whether all went that should.
+/// Returns true if all rows were deleted.
 async fn delete_tasks(
     on: &mut PgConnection,
     state: &State,

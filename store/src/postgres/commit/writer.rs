@@ -1,7 +1,7 @@
-//! The one task of a process that commits: it gathers what waits, writes it in one transaction, and answers.
+//! The one task of a process that commits: it gathers waiting commits, writes them in one transaction, and answers.
 //!
-//! Invariant: nobody is answered before the transaction's outcome is known. Where its answer is lost, the next one finds, under the
-//! lock, whether the batch of that number is written, and answers by that.
+//! Invariant: no answer is sent before the outcome of the transaction is known. If the outcome is lost, the next
+//! transaction finds, under the lock, whether the batch of that number was written, and answers accordingly.
 
 use super::batch::{Answers, BatchOutcome};
 use crate::{
@@ -14,11 +14,11 @@ use crate::{
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::{mpsc, oneshot};
 
-/// A batch takes commits of so many bytes, or so many commits.
+/// The limits of a batch, in bytes and in commits.
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_COMMITS: usize = 512;
 
-/// A commit and who waits for it.
+/// A commit and its waiting caller.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) commit: Commit,
@@ -28,12 +28,12 @@ pub(crate) struct Request {
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) inbox: mpsc::Receiver<Request>,
-    /// The number of the last batch that was begun.
+    /// The number of the last batch.
     pub(crate) batch: i64,
 }
 
 impl Writer {
-    /// Commits until nobody can ask any more.
+    /// Commits until all senders are gone.
     pub(crate) async fn run(mut self) {
         while let Some(first) = self.inbox.recv().await {
             let batch = self.gather(first);
@@ -52,8 +52,8 @@ impl Writer {
         batch
     }
 
-    /// Writes a batch. If the database refuses it for what is in it, each of its commits is tried alone, so that one
-    /// bars no other.
+    /// Writes a batch. If the database refuses its content, each of its commits is tried separately, so that one
+    /// blocks no other.
     async fn write(&mut self, batch: Vec<Request>) {
         let commits: Vec<&Commit> = batch.iter().map(|request| &request.commit).collect();
         match self.write_with_retries(&commits).await {
@@ -73,7 +73,8 @@ impl Writer {
         }
     }
 
-    /// What became of each commit. Tried again while failures pass; the outcome of a try that was cut off is found by the next.
+    /// Returns the result of each commit. Retries while failures are transient; the next try finds the outcome of an
+    /// interrupted one.
     async fn write_with_retries(&mut self, commits: &[&Commit]) -> Result<Answers, WriteError> {
         self.batch = self.batch.saturating_add(1);
         let mut decided: Option<Answers> = None;
@@ -87,15 +88,16 @@ impl Writer {
                     return Ok(answers);
                 }
                 Ok(BatchOutcome::AlreadyWritten) => return decided.take().ok_or_else(unknown_batch),
-                // What the commits rest on may be gone; whether it is, their conditions say.
+                // The data that the commits depend on may be gone; their conditions find out.
                 Ok(BatchOutcome::RolledBack | BatchOutcome::LeaseLost) => {
                     if !retries.wait().await {
-                        let why = "other servers came between every try of a commit".into();
+                        let why = "every try of a commit conflicted with other servers".into();
                         return Err(WriteError::Unavailable(Error::Unavailable { why }));
                     }
                 }
                 Ok(BatchOutcome::Unregistered) => {
-                    let why = "this process is no longer among those that may write: another has ended it; start it again";
+                    let why =
+                        "this process may no longer write, because another one has ended it; start it again";
                     return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
                 }
                 Err(error) if is_transient(&error) => {
@@ -113,21 +115,19 @@ impl Writer {
 }
 
 enum WriteError {
-    /// The database does not take what is in it.
+    /// The database refuses the content.
     Rejected(sqlx::Error),
-    /// The database is not to be had; what became of it may not be known.
+    /// The database is unavailable; the outcome may be unknown.
     Unavailable(Error),
 }
 
 fn unknown_batch() -> WriteError {
-    WriteError::Unavailable(Error::Unavailable {
-        why: "a batch was written of which this process knows nothing".into(),
-    })
+    WriteError::Unavailable(Error::Unavailable { why: "an unknown batch of this process was written".into() })
 }
 
 fn answer(batch: Vec<Request>, answers: Answers) {
     for (request, answer) in batch.into_iter().zip(answers) {
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let _ = request.reply.send(answer);
     }
 }

@@ -8,6 +8,8 @@ fn sizes() -> (u32, u32) {
     (100, large)
 }
 
+type Count = fn(&RowCounts) -> u64;
+
 /// `TENURE_TEST_NODES` sets the number of nodes; the default is 300. With `--nocapture` the test prints the cost of
 /// each part.
 #[tokio::test]
@@ -18,14 +20,14 @@ async fn a_large_tenant_comes_grows_and_leaves_and_a_node_costs_no_more_than_in_
     let large = life_of_tenant(many).await.unwrap();
 
     small.iter().chain(&large).for_each(|part| println!("{part}"));
-    let kinds: [(&str, fn(&RowCounts) -> u64); 5] = [
+    let kinds: [(&str, Count); 5] = [
         ("commits", |counts| counts.commits),
         ("rows read", |counts| counts.rows_read),
         ("bytes read", |counts| counts.bytes_read),
         ("rows written", |counts| counts.rows_written),
         ("bytes written", |counts| counts.bytes_written),
     ];
-    let ratio = |small: &PartOfLife, large: &PartOfLife, count: fn(&RowCounts) -> u64| {
+    let ratio = |small: &PartOfLife, large: &PartOfLife, count: Count| {
         large.per_node(count(&large.counts)) / small.per_node(count(&small.counts))
     };
     let mut over = Vec::new();

@@ -1,11 +1,11 @@
-//! The demo's own fleet and tenant.
+//! The fleet and the tenant of the demonstration.
 
 use std::fmt::Write as _;
 
 /// The state in which the server is killed.
 pub(super) const KILL_IN: &str = "TakingNodes";
 
-/// What is asked for.
+/// The requested tenant.
 pub(super) const TENANT: &str = "\
 name: acme
 tenant:

@@ -1,4 +1,4 @@
-//! A server process in a temporary folder, to be killed and started again.
+//! A server process in a temporary folder that can be killed and restarted.
 
 use crate::client::Client;
 use api::config::admin_file;
@@ -14,10 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// How long each change in the simulated world takes, in milliseconds: slow enough to be killed in the middle.
+/// The delay of each change in the simulated world, in milliseconds. It leaves time to kill the server.
 const DELAY_MS: &str = "120";
 
-/// The folder and, while it runs, the server.
+/// The folder and the running server, if there is one.
 pub(super) struct ServerProcess {
     dir: PathBuf,
     listen: String,
@@ -25,7 +25,7 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// A folder of its own and a free port.
+    /// Creates a folder and chooses a free port.
     pub(super) fn set() -> Result<Self, Failure> {
         let name = format!("tenure-demo-{}", hex::encode(&SystemClock.entropy()));
         let dir = std::env::temp_dir().join(name);
@@ -36,12 +36,12 @@ impl ServerProcess {
         Ok(stage)
     }
 
-    /// Where the server listens.
+    /// Returns the server's URL.
     pub(super) fn address(&self) -> String {
         format!("http://{}", self.listen)
     }
 
-    /// Starts the server, and returns a client that acts as the admin.
+    /// Starts the server and returns a client with the admin's token.
     pub(super) async fn start(&mut self) -> Result<Client, Failure> {
         let program = std::env::current_exe().map_err(Failure::other)?;
         let mut command = Command::new(program);
@@ -51,14 +51,14 @@ impl ServerProcess {
             .env("TENURE_LOG", "error")
             .env("TENURE_SIMULATED_DELAY_MS", DELAY_MS)
             .env_remove("TENURE_CONFIG")
-            // The first start of a server makes a context: not one of the user for a folder that is removed.
+            // The first start of a server creates a context. It must not be in the user's file, because the folder is removed.
             .env("XDG_CONFIG_HOME", self.dir.join("settings"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Failure::other)?;
         let said = child.stdout.take();
         self.child = Some(child);
-        // The first line comes when it listens; the pipe is read to its end so that the server never waits for us.
+        // The first line appears when the server listens. The pipe is read to its end so that the server never blocks.
         let listens = tokio::task::spawn_blocking(move || {
             let mut lines =
                 said.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(Result::ok);
@@ -67,14 +67,14 @@ impl ServerProcess {
             first.is_some_and(|line| line.contains("listens on"))
         });
         if !listens.await.map_err(Failure::other)? {
-            return Err(Failure::other("the server of the demo did not start"));
+            return Err(Failure::other("the server did not start"));
         }
         let file = admin_file(&self.dir);
         let token = fs::read_to_string(&file).map_err(Failure::other)?.trim().to_owned();
         Client::to(self.address(), Some(token), file)
     }
 
-    /// Kills the server without warning.
+    /// Kills the server with SIGKILL.
     pub(super) fn kill(&mut self) -> Result<(), Failure> {
         if let Some(mut child) = self.child.take() {
             child.kill().and_then(|()| child.wait()).map_err(Failure::other)?;
@@ -82,10 +82,10 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Ends the server and removes everything.
+    /// Stops the server and removes the folder.
     pub(super) async fn strike(mut self) -> Result<(), Failure> {
         self.kill()?;
-        // What the kernel still closes for a dead process may hold a folder for a moment.
+        // The kernel may still close files of the killed process.
         for _ in 0..20 {
             if fs::remove_dir_all(&self.dir).is_ok() {
                 return Ok(());

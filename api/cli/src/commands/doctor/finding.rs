@@ -1,8 +1,8 @@
-//! What the checks found so far.
+//! The results of the checks.
 
 use serde::Serialize;
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
@@ -11,21 +11,21 @@ pub(super) enum State {
     Failed,
 }
 
-/// One thing that was looked at.
+/// One check with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`, `tls`,
+    /// The check: `configuration`, `data`, `store`, `clock`, `server`, `token`, `targets`, `audit`, `executions`, `tls`,
     /// `identity provider`, `notifications`, `traces`.
     pub(super) check: &'static str,
     pub(super) state: State,
-    /// What was found.
+    /// The result as text.
     pub(super) says: String,
-    /// What to do; nothing where it is as it should be.
+    /// The remedy, unless the check passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
-/// What was found so far.
+/// The results of all checks.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 

@@ -1,4 +1,4 @@
-//! What is on this machine: settings, the data folder, the store in it, the clock.
+//! Checks of this machine: settings, data folder, store, clock.
 
 use crate::{
     commands::{
@@ -29,14 +29,14 @@ use std::{
 };
 use workflows::signing::KeyFile;
 
-/// Below this much room it is warned, in bytes: the next journal files would not fit for long.
+/// The free space in bytes below which the check warns: it may not suffice for the next journal files.
 const LITTLE_ROOM: u64 = 1 << 30;
-/// Below this much it has failed: the store refuses commits.
+/// The free space in bytes below which the check fails: the store rejects commits.
 const NO_ROOM: u64 = 64 << 20;
-/// A store larger than this is not read whole in passing, in bytes.
+/// The largest store that the check reads completely, in bytes.
 const READ_WHOLE: u64 = 256 << 20;
 
-/// The settings, if they are any.
+/// Checks and returns the settings.
 pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Config> {
     let read = Config::load(common.config.as_deref(), |name| std::env::var(name).ok());
     let mut config = match read {
@@ -45,7 +45,7 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
             found.failed(
                 "configuration",
                 why,
-                "mend the file or the variable: the manual, page operations, configuration",
+                "correct the file or the variable; see Configuration in the manual, page operations",
             );
             return None;
         }
@@ -58,15 +58,15 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
     match config.retention.check(&known) {
         Ok(()) => {
             let file = common.config.as_ref().map_or("defaults".into(), |file| file.display().to_string());
-            found.ok("configuration", format!("{file} and the environment are understood"));
+            found.ok("configuration", format!("{file} and the environment are valid"));
         }
         Err(why) => {
-            found.failed("configuration", why, "name a workflow that there is: `tenure workflow list`")
+            found.failed("configuration", why, "name an existing workflow; `tenure workflow list` shows them")
         }
     }
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for strange in unknown_variables(names) {
-        found.warning("configuration", strange, "rename it, or take it out of the environment");
+        found.warning("configuration", strange, "rename the variable, or remove it from the environment");
     }
     let files = [
         ("seal.key_file".to_owned(), config.seal.key_file.clone()),
@@ -81,45 +81,42 @@ pub(super) fn configuration(common: &Common, found: &mut Findings) -> Option<Con
         && let Err(error) = fs::read(&config.oidc.ca_file)
     {
         let says = format!("oidc.ca_file: {}: {error}", config.oidc.ca_file);
-        found.failed("configuration", says, "give the server a file that it can read");
+        found.failed("configuration", says, "name a file that the server can read");
     }
     certificate(&config, found);
     if let Err(why) = PolicyStore::open(&config.access.policies) {
-        found.failed("access", why, "mend the file: `tenure access check FILE` says the same");
+        found.failed("access", why, "correct the file; `tenure access check FILE` checks it");
     }
     Some(config)
 }
 
-/// That the server's certificate can be read, has its key, and when it ends.
+/// Checks that the server's certificate can be read, matches its key, and is valid.
 fn certificate(config: &Config, found: &mut Findings) {
     if !config.tls.is_on() {
         if !config.listen.ip().to_canonical().is_loopback() {
-            let says = format!("{} is served without TLS: whoever is on the way reads tokens", config.listen);
-            let remedy = "name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a proxy with TLS reach it";
+            let says =
+                format!("{} is served without TLS, so tokens can be read on the network", config.listen);
+            let remedy = "set `tls.certificate_file` and `tls.key_file`, or allow connections only from a proxy with TLS";
             found.warning("tls", says, remedy);
         }
         return;
     }
-    let remedy = "the manual, page operations, TLS: what both files have to hold";
+    let remedy = "see TLS in the manual, page operations, for the content of both files";
     match CertificateFiles::read(&config.tls).and_then(|files| CertificatePair::of(&files, &config.tls)) {
         Err(why) => found.failed("tls", why, remedy),
         Ok(pair) => {
             let left = (pair.ends - timestamps::now()).num_days();
             let file = &config.tls.certificate_file;
             let says =
-                format!("{file} has its key, and is valid until {}, {left} days", pair.ends.to_rfc3339());
+                format!("{file} matches its key and is valid until {} ({left} days)", pair.ends.to_rfc3339());
             if pair.ends <= timestamps::now() {
                 found.failed(
                     "tls",
                     format!("{file} was valid until {}", pair.ends.to_rfc3339()),
-                    "renew it: a server that runs takes it over by itself",
+                    "renew it; a running server reloads it",
                 );
             } else if left < RENEW_DAYS {
-                found.warning(
-                    "tls",
-                    says,
-                    "renew it before then: a server that runs takes it over by itself",
-                );
+                found.warning("tls", says, "renew it before then; a running server reloads it");
             } else {
                 found.ok("tls", says);
             }
@@ -127,28 +124,30 @@ fn certificate(config: &Config, found: &mut Findings) {
     }
 }
 
-/// That a secret can be read, and by its owner alone.
+/// Checks that a file with a secret can be read, and only by its owner.
 fn secret(what: &str, file: &Path, check: &'static str, found: &mut Findings) {
     let read = fs::File::open(file).and_then(|open| open.metadata());
     match read {
         Err(error) => {
-            found.failed(check, format!("{what}: {error}"), "give the server a file that it can read");
+            found.failed(check, format!("{what}: {error}"), "name a file that the server can read");
         }
         Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
-            let says =
-                format!("{what} may be read by others: its mode is {:o}", facts.permissions().mode() & 0o777);
-            found.warning(check, says, format!("`chmod 600 {}`, and replace what was seen", file.display()));
+            let says = format!(
+                "{what} can be read by other users: its mode is {:o}",
+                facts.permissions().mode() & 0o777
+            );
+            found.warning(check, says, format!("run `chmod 600 {}`, and replace the secret", file.display()));
         }
         Ok(_) => {}
     }
 }
 
-/// Looks at the data folder. Who holds the store in it, if somebody does.
+/// Checks the data folder. Returns the id of the process that has the store open, if there is one.
 pub(super) fn data(config: &Config, found: &mut Findings) -> Option<String> {
     let dir = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
     let shown = dir.display();
     if !dir.exists() {
-        let says = format!("{shown} is not there yet: `tenure serve` makes it");
+        let says = format!("{shown} does not exist yet; `tenure serve` creates it");
         found.ok("data", says);
         let above = dir.ancestors().skip(1).find(|above| above.exists()).map(Path::to_path_buf);
         room(&above.unwrap_or(dir), found);
@@ -161,7 +160,7 @@ pub(super) fn data(config: &Config, found: &mut Findings) -> Option<String> {
             found.ok("data", format!("{shown} can be written"));
         }
         Err(error) => {
-            let remedy = "give it to the user that the server runs as, or name another with --data";
+            let remedy = "change its owner to the user of the server, or name another folder with --data";
             found.failed("data", format!("{shown} cannot be written: {error}"), remedy);
         }
     }
@@ -171,7 +170,7 @@ pub(super) fn data(config: &Config, found: &mut Findings) -> Option<String> {
     room(&dir, found);
     let holder = holder(&store_dir(&dir).join("LOCK"));
     if let Some(holder) = &holder {
-        found.ok("data", format!("the store in it is in use by process {holder}"));
+        found.ok("data", format!("its store is in use by process {holder}"));
     }
     holder
 }
@@ -182,7 +181,7 @@ fn room(dir: &Path, found: &mut Findings) {
         (facts.f_bavail.saturating_mul(facts.f_frsize), facts.f_blocks.saturating_mul(facts.f_frsize));
     let (state, says) = room_of(free, whole);
     let remedy =
-        "make room, or move the folder to a larger disk; nothing is lost, and work goes on by itself";
+        "free disk space, or move the folder to a larger disk; no data is lost, and work continues by itself";
     match state {
         State::Ok => found.ok("data", says),
         State::Warning => found.warning("data", says, remedy),
@@ -203,7 +202,7 @@ fn room_of(free: u64, whole: u64) -> (State, String) {
     (state, says)
 }
 
-/// The process that holds the lock. It is taken for a moment, together with whoever else only looks.
+/// Returns the process that holds the lock. Takes the lock for a moment, shared with other readers.
 fn holder(lock: &Path) -> Option<String> {
     let file = fs::File::open(lock).ok()?;
     match file.try_lock_shared() {
@@ -215,40 +214,37 @@ fn holder(lock: &Path) -> Option<String> {
     }
 }
 
-/// Looks at the database that keeps the store.
+/// Checks the database of the store.
 async fn database(options: PostgresOptions, found: &mut Findings) {
     let schema = tokio::time::timeout(options.retry_timeout, Postgres::schema(&options));
     match schema.await {
         Ok(Ok(schema)) if schema.lacks.is_empty() => {
-            found.ok(
-                "store",
-                format!("the database answers, and its schema {} is up to date", options.schema),
-            );
+            found.ok("store", format!("the database answers; its schema {} is up to date", options.schema));
         }
         Ok(Ok(_)) => {
             let says = format!("the schema {} of the database is not up to date", options.schema);
             found.warning(
                 "store",
                 says,
-                "`tenure store migrate --check` says what it lacks; the server brings it up to date",
+                "`tenure store migrate --check` lists the missing migrations; the server applies them at its start",
             );
         }
         Ok(Err(error)) => {
             found.failed(
                 "store",
                 error.to_string(),
-                "see store.url, PGPASSWORD and whether the database runs",
+                "check store.url, PGPASSWORD, and that the database runs",
             );
         }
         Err(_) => found.failed(
             "store",
             "the database does not answer",
-            "see whether it runs; --timeout waits for longer",
+            "check that it runs; --timeout sets a longer wait",
         ),
     }
 }
 
-/// Looks at the store, where no server does.
+/// Checks the store, unless a server has it open.
 pub(super) async fn store(
     config: &Config,
     holder: Option<String>,
@@ -261,35 +257,31 @@ pub(super) async fn store(
     }
     let dir = store_dir(&config.data);
     if let Some(holder) = holder {
-        // A server that answers has said how its store is; whether it is this one is not known.
+        // A server that answered has reported on its own store, which may be another one.
         if !served {
-            let says = format!("process {holder} has it open, and no server was asked");
+            let says = format!("process {holder} has it open, and no server was checked");
             found.warning("store", says, "name the server of that process with --server");
         }
         return;
     }
     if !dir.join("journal").is_dir() {
-        return found.ok("store", "there is none yet");
+        return found.ok("store", "does not exist yet");
     }
     let bytes = size(&dir);
     if bytes > READ_WHOLE {
-        let says = format!("{} MiB, too many to be read in passing", bytes >> 20);
-        return found.ok("store", format!("{says}: `tenure store check` reads all of it"));
+        let says = format!("{} MiB, too large for this check", bytes >> 20);
+        return found.ok("store", format!("{says}; `tenure store check` reads all of it"));
     }
     match tokio::task::spawn_blocking(move || transfer::check(&dir)).await {
         Ok(Ok(report)) if report.is_intact() => {
-            found.ok("store", format!("whole, up to commit {}; no server has it open", report.journal_to.0));
+            found.ok("store", format!("intact up to commit {}; no server has it open", report.journal_to.0));
         }
         Ok(Ok(report)) => {
             let says = report.problems.join("\n");
-            found.failed(
-                "store",
-                says,
-                "the manual, page store; keep a copy of the folder before anything else",
-            );
+            found.failed("store", says, "copy the folder first, then see the manual, page store");
         }
-        Ok(Err(error)) => found.failed("store", error.to_string(), "the manual, page store"),
-        Err(error) => found.failed("store", error.to_string(), "`tenure store check`"),
+        Ok(Err(error)) => found.failed("store", error.to_string(), "see the manual, page store"),
+        Err(error) => found.failed("store", error.to_string(), "run `tenure store check`"),
     }
 }
 
@@ -301,7 +293,7 @@ fn size(dir: &Path) -> u64 {
     entries.map(|entry| of(entry.path())).sum()
 }
 
-/// Whether this machine's clock is kept, where that can be had.
+/// Checks whether this machine's clock is synchronised, if `timedatectl` exists.
 pub(super) async fn clock(patience: Duration, found: &mut Findings) {
     let now = timestamps::now().format("%Y-%m-%dT%H:%M:%SZ");
     let mut ask = tokio::process::Command::new("timedatectl");
@@ -313,12 +305,12 @@ pub(super) async fn clock(patience: Duration, found: &mut Findings) {
     };
     let told = told.map(|(_, stdout, _)| String::from_utf8_lossy(&stdout).trim().to_owned());
     match told.as_deref() {
-        Some("yes") => found.ok("clock", format!("{now}, kept by NTP")),
+        Some("yes") => found.ok("clock", format!("{now}, synchronised by NTP")),
         Some("no") => {
-            let remedy = "turn NTP on: `timedatectl set-ntp true`, or whatever else keeps the clock here";
-            found.warning("clock", format!("{now}, and not kept by NTP"), remedy);
+            let remedy = "enable NTP, for example with `timedatectl set-ntp true`";
+            found.warning("clock", format!("{now}, not synchronised by NTP"), remedy);
         }
-        _ => found.ok("clock", format!("{now}; whether NTP keeps it cannot be told here")),
+        _ => found.ok("clock", format!("{now}; the NTP state is unknown on this machine")),
     }
 }
 
@@ -327,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_room_is_told_before_there_is_none() {
+    fn little_disk_space_is_a_warning_and_too_little_a_failure() {
         assert_eq!(room_of(3 << 30, 8 << 30), (State::Ok, "3.0 GiB of 8.0 GiB are free".into()));
         assert_eq!(room_of(LITTLE_ROOM - 1, 8 << 30).0, State::Warning);
         assert_eq!(room_of(NO_ROOM - 1, 8 << 30).0, State::Failed);

@@ -1,6 +1,6 @@
-//! `tenure doctor`: everything that has to be right, looked at one by one, with what to do where it is not.
+//! `tenure doctor`: checks the installation and gives a remedy for each fault.
 //!
-//! Invariant: it changes nothing. It works beside a server as well as without one, and then says so.
+//! Invariant: it changes nothing. It works with and without a running server.
 
 mod finding;
 mod local;
@@ -24,29 +24,29 @@ use serde_json::json;
 use std::time::Duration;
 use workflows::policy::duration;
 
-/// As wide as the longest name of a check.
+/// The width of the longest name of a check.
 const WIDEST: usize = "identity provider".len();
 
-/// What `doctor` takes.
+/// Options of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Ask no server and no target: look at this machine alone.
+    /// Check this machine only; call no server or target.
     #[arg(long)]
     offline: bool,
-    /// How long to wait for each answer.
+    /// Longest wait for each answer.
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = span)]
     timeout: Duration,
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    duration::parse(text).ok_or_else(|| "write a span of time, like 5s".to_owned())
+    duration::parse(text).ok_or_else(|| "write a span such as 5s".to_owned())
 }
 
 pub(crate) async fn run(common: &Common, doctor: Doctor) -> Result<Exit, Failure> {
     let mut found = Findings::default();
     let config = local::configuration(common, &mut found);
     let served = if doctor.offline {
-        found.ok("server", "none was asked, as --offline wants it");
+        found.ok("server", "not checked (--offline)");
         None
     } else {
         server::look(common, doctor.timeout, &mut found).await
@@ -76,7 +76,7 @@ fn told(common: &Common, found: &Findings) -> Result<Exit, Failure> {
         Format::Table => {
             let lines: String = found.0.iter().map(line).collect();
             let ok = found.count(State::Ok);
-            output::say(&format!("{lines}{ok} ok, {warnings} to look at, {failed} failed\n"))?;
+            output::say(&format!("{lines}{ok} ok, {warnings} warnings, {failed} failed\n"))?;
         }
     }
     Ok(exit)

@@ -1,4 +1,4 @@
-//! The identity provider: whether people could sign in through it.
+//! Checks of the identity provider.
 
 use crate::commands::doctor::finding::Findings;
 use api::{
@@ -9,17 +9,17 @@ use engine::{Clock as _, SystemClock};
 use reqwest::Url;
 use std::time::Duration;
 
-/// What it is called.
+/// The name of the check.
 const CHECK: &str = "identity provider";
-/// Where settings are described.
-const PAGE: &str = "the manual, page access, an identity provider";
+/// The page that describes the settings.
+const PAGE: &str = "see the manual, page access";
 
-/// Looks at the settings of the provider; asks it, unless `patience` is none.
+/// Checks the settings, and the provider itself if `patience` is given.
 pub(super) async fn look(config: &Config, patience: Option<Duration>, found: &mut Findings) {
     let provider = match Provider::of(&config.oidc) {
         Ok(Some(provider)) => provider,
-        Ok(None) => return found.ok(CHECK, "none is named: whoever asks has a token of the service"),
-        Err(why) => return found.failed(CHECK, why, "give the server a file that it can read"),
+        Ok(None) => return found.ok(CHECK, "none is set; every caller needs a token of this service"),
+        Err(why) => return found.failed(CHECK, why, "name a file that the server can read"),
     };
     url(config, found);
     let Some(patience) = patience else { return };
@@ -27,69 +27,67 @@ pub(super) async fn look(config: &Config, patience: Option<Duration>, found: &mu
     let looked = match tokio::time::timeout(patience, provider.look(SystemClock.now())).await {
         Ok(Ok(looked)) => looked,
         Ok(Err(error)) => {
-            let remedy = "see whether oidc.issuer is what its discovery document says, letter by letter; oidc.ca_file names an authority of yours";
+            let remedy = "check that oidc.issuer equals the issuer in the discovery document exactly; set oidc.ca_file for your own certificate authority";
             return found.failed(CHECK, format!("{issuer}: {error}"), remedy);
         }
         Err(_) => {
             let says = format!("{issuer} does not answer within {patience:?}");
-            return found.failed(
-                CHECK,
-                says,
-                "see whether a firewall is in the way; --timeout waits for longer",
-            );
+            return found.failed(CHECK, says, "check firewalls; --timeout sets a longer wait");
         }
     };
     let keys = format!("{} of its {} keys", looked.usable, looked.published);
     if looked.usable == 0 {
-        let remedy = "have it sign with RS256, PS256, ES256 or EdDSA, by a key of 2048 bits or more";
-        found.failed(CHECK, format!("{issuer} answers, and {keys} can check a signature here"), remedy);
+        let remedy =
+            "configure it to sign with RS256, PS256, ES256 or EdDSA, with an RSA key of at least 2048 bits";
+        found.failed(CHECK, format!("{issuer} answers; {keys} are supported"), remedy);
     } else {
-        found.ok(CHECK, format!("{issuer} answers and calls itself so; {keys} can check a signature here"));
+        found.ok(CHECK, format!("{issuer} answers with the same issuer; {keys} are supported"));
     }
     devices(&config.oidc, looked.has_devices, found);
 }
 
-/// Whether `tenure login` can sign in by a browser elsewhere.
+/// Checks whether `tenure login` can use the device flow.
 fn devices(oidc: &Oidc, has_devices: bool, found: &mut Findings) {
     match (has_devices, oidc.device_client_id.is_empty()) {
         (true, _) => {
             let says =
-                format!("it offers sign-in for devices: `tenure login` asks as {}", oidc.device_client());
+                format!("it offers the device flow; `tenure login` uses the client {}", oidc.device_client());
             found.ok(CHECK, says);
         }
         (false, true) => {
-            found.ok(CHECK, "it offers no sign-in for devices: `tenure login` needs --id-token-file");
+            found.ok(CHECK, "it offers no device flow; `tenure login` needs --id-token-file");
         }
         (false, false) => found.failed(
             CHECK,
-            "oidc.device_client_id is set, and the provider offers no sign-in for devices",
-            "turn the device flow (RFC 8628) on there, or leave the setting out",
+            "oidc.device_client_id is set, but the provider offers no device flow",
+            "enable the device flow (RFC 8628) at the provider, or remove the setting",
         ),
     }
 }
 
-/// Whether browsers come back from the provider.
+/// Checks whether the provider can send browsers back to the console.
 fn url(config: &Config, found: &mut Findings) {
     let said = &config.oidc.url;
     if said.is_empty() {
-        return found.ok(CHECK, "oidc.url is not set: the console offers no sign-in, the command line does");
+        return found.ok(CHECK, "oidc.url is not set; only the command line offers sign-in");
     }
     let Ok(url) = Url::parse(said) else { return };
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        let says = format!("oidc.url {said} has more than a host: the console is served at `/` alone");
-        return found.warning(CHECK, says, format!("name the address alone: {PAGE}"));
+        let says = format!("oidc.url {said} has a path or a query, but the console is served at `/`");
+        return found.warning(CHECK, says, format!("remove the path and the query; {PAGE}"));
     }
     let is_near = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
     if is_near && !config.listen.ip().to_canonical().is_loopback() {
-        let says =
-            format!("oidc.url {said} is this machine, and browsers of others are sent back to their own");
+        let says = format!(
+            "oidc.url {said} is a loopback address, so browsers on other machines cannot return to the server"
+        );
         return found.warning(
             CHECK,
             says,
-            format!("name the address that browsers know the server by: {PAGE}"),
+            format!("name the address at which browsers reach the server; {PAGE}"),
         );
     }
-    found.ok(CHECK, format!("browsers come back to {}/login/callback", said.trim_end_matches('/')));
+    found.ok(CHECK, format!("browsers return to {}/login/callback", said.trim_end_matches('/')));
 }
 
 #[cfg(test)]
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_no_browser_comes_back_to_is_told() {
+    fn an_address_that_browsers_cannot_return_to_is_a_warning() {
         let of = |said: &str, listen: &str| {
             let mut config = Config { listen: listen.parse().unwrap(), ..Config::default() };
             config.oidc.url = said.into();
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_for_devices_needs_a_provider_that_has_them() {
+    fn a_device_client_needs_a_provider_with_the_device_flow() {
         let of = |client: &str, has: bool| {
             let oidc = Oidc { device_client_id: client.into(), ..Oidc::default() };
             state(|found| devices(&oidc, has, found))

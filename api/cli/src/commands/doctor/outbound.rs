@@ -1,4 +1,4 @@
-//! Whom the server tells by itself: channels of notifications, and the collector of traces. They are knocked at, and sent nothing.
+//! Checks of notification channels and of the trace collector. The checks connect and send no data.
 
 use crate::commands::doctor::finding::Findings;
 use api::{
@@ -9,7 +9,7 @@ use backends::outbound;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Looks at channels and collector; knocks at each, unless `patience` is none.
+/// Checks channels and collector. Connects to each if `patience` is given.
 pub(super) async fn look(config: &Config, patience: Option<Duration>, found: &mut Findings) {
     channels(config, patience, found).await;
     collector(config, patience, found).await;
@@ -19,12 +19,12 @@ async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findi
     const CHECK: &str = "notifications";
     let all = notify::check(&config.notify);
     if all.is_empty() {
-        // The server says the same of its own settings.
+        // The server may have reported the same.
         if found.0.iter().any(|one| one.check == CHECK) {
             return;
         }
         let says = "no channel is set: no operator is notified when something needs attention";
-        return found.warning(CHECK, says, "set one under notify.channels; `tenure notify test` tries it");
+        return found.warning(CHECK, says, "set one under notify.channels; `tenure notify test` checks it");
     }
     for (name, made) in all {
         let leads = match made {
@@ -33,24 +33,18 @@ async fn channels(config: &Config, patience: Option<Duration>, found: &mut Findi
                 found.failed(
                     CHECK,
                     why,
-                    "mend it, or the server does not start: the manual, page notifications",
+                    "correct it, otherwise the server does not start; see the manual, page notifications",
                 );
                 continue;
             }
         };
         let Some(patience) = patience else {
-            found.ok(CHECK, format!("{name}: its settings and secrets are right; it was not called"));
+            found.ok(CHECK, format!("{name}: its settings and secrets are valid; it was not called"));
             continue;
         };
         match knock(&leads, patience).await {
-            Ok(()) => {
-                found.ok(CHECK, format!("{name}: reached; `tenure notify test {name}` sends something"))
-            }
-            Err(why) => found.failed(
-                CHECK,
-                format!("{name}: {why}"),
-                "see whether its address is right, and whether a firewall is in the way",
-            ),
+            Ok(()) => found.ok(CHECK, format!("{name}: reached; `tenure notify test {name}` sends a test")),
+            Err(why) => found.failed(CHECK, format!("{name}: {why}"), "check its address and firewalls"),
         }
     }
 }
@@ -61,20 +55,20 @@ async fn collector(config: &Config, patience: Option<Duration>, found: &mut Find
         return;
     }
     match knock(&Destination::Http(url.clone()), patience).await {
-        Ok(()) => found.ok("traces", format!("somebody answers at {url}")),
+        Ok(()) => found.ok("traces", format!("{url} answers")),
         Err(why) => found.warning(
             "traces",
             format!("{url}: {why}"),
-            "see traces.url, and whether the collector runs: the manual, page traces; nothing else waits for it",
+            "check traces.url and that the collector runs; see the manual, page traces; the server works without it",
         ),
     }
 }
 
-/// Whether anybody is there. Whatever is answered over HTTP is an answer: nothing was asked.
+/// Checks that the destination answers. Any HTTP answer counts.
 async fn knock(leads: &Destination, patience: Duration) -> Result<(), String> {
     let unanswered = || format!("it does not answer within {patience:?}");
     match leads {
-        // It was opened when the channel was made.
+        // The file was opened when the channel was created.
         Destination::File => Ok(()),
         Destination::Http(url) => {
             let client = outbound::client().timeout(patience).build();

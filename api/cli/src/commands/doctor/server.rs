@@ -1,4 +1,4 @@
-//! The server that is asked, who asks it, and what it says of itself.
+//! Checks of the connection to the server: address, TLS, clock, version.
 
 use crate::{
     client::contexts::{self, Target},
@@ -14,30 +14,26 @@ use reqwest::{Response, StatusCode, redirect::Policy, tls::TlsInfo};
 use serde_json::Value;
 use std::{error::Error, path::Path, time::Duration};
 
-/// How far clocks may be apart before it is said; the server tells its own to the second.
+/// The difference of the clocks above which the check warns, in seconds. The server sends whole seconds.
 const APART: i64 = 2;
-/// From when on leases, schedules and approvals are seen to end at other times than people expect.
+/// The difference of the clocks above which the check fails, in seconds.
 const FAR_APART: i64 = 30;
-/// How long before its end a certificate is to be renewed.
+/// The days before the end of a certificate at which it should be renewed.
 pub(super) const RENEW_DAYS: i64 = 14;
 
-/// A server that answers.
+/// A server that answered.
 pub(super) struct Served {
     base: String,
     token: Option<String>,
     http: reqwest::Client,
 }
 
-/// Looks at the server that is named, if there is one; `None` where none answers.
+/// Checks the server. Returns `None` if it does not answer.
 pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findings) -> Option<Served> {
     let target = match contexts::target(common) {
         Ok(target) => target,
         Err(failure) => {
-            found.failed(
-                "server",
-                failure.message,
-                "mend the file of contexts, or name --server and --token",
-            );
+            found.failed("server", failure.message, "correct the contexts file, or use --server and --token");
             return None;
         }
     };
@@ -48,7 +44,7 @@ pub(super) async fn look(common: &Common, patience: Duration, found: &mut Findin
             found.failed(
                 "server",
                 failure.message,
-                "the certificates that this machine trusts, or those of --ca-file, cannot be read",
+                "check the system's certificates and the file of --ca-file",
             );
             return None;
         }
@@ -84,30 +80,30 @@ fn http(trusted: Option<&Path>, patience: Duration) -> Result<reqwest::Client, F
     builder.user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION"))).build().map_err(Failure::other)
 }
 
-/// Nobody answers: a failure where a server was named, and the way it is where none was.
+/// Reports that the server does not answer: a failure if a server was named, otherwise a warning.
 fn unreached(common: &Common, target: &Target, error: &reqwest::Error, found: &mut Findings) {
     let server = &target.server;
     let named = common.said.server != Source::Nowhere || target.context.is_some();
     if !named && error.is_connect() {
-        let says = format!("none answers at {}: looked at this machine alone", server.value);
+        let says = format!("no server answers at {}; checked only this machine", server.value);
         return found.warning(
             "server",
             says,
             "start one with `tenure serve`, or name one with --server or --context",
         );
     }
-    let says = format!("{} (by {}) cannot be reached: {}", server.value, server.by, whole(error));
+    let says = format!("{} (from {}) cannot be reached: {}", server.value, server.by, whole(error));
     let remedy = if error.is_timeout() {
-        "see whether a firewall is in the way, and whether it is overloaded; --timeout waits for longer"
+        "check firewalls and the load of the server; --timeout sets a longer wait"
     } else if server.value.starts_with("https:") {
-        "see whether it runs, whether its name is known, and whether this machine trusts its certificate: --ca-file names an authority of yours"
+        "check that it runs, that its name resolves, and that this machine trusts its certificate; --ca-file adds a certificate authority"
     } else {
-        "see whether it runs, and whether its name is known"
+        "check that it runs and that its name resolves"
     };
     found.failed("server", says, remedy);
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 pub(super) fn whole(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -118,17 +114,21 @@ pub(super) fn whole(error: &reqwest::Error) -> String {
     text
 }
 
-/// What the connection and the head of an answer tell.
+/// Reports the connection, TLS and the clock.
 fn reached(target: &Target, answer: &Response, found: &mut Findings) {
     let server = &target.server;
-    found.ok("server", format!("{} (by {}) answers", server.value, server.by));
+    found.ok("server", format!("{} (from {}) answers", server.value, server.by));
     let secure = answer.url().scheme() == "https";
     if secure {
         let certificate = answer.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
         certificate_of(certificate.and_then(tls::expiry), found);
     } else if !contexts::is_loopback(&server.value) {
-        let says = "it is spoken to in the clear: whoever is on the way reads the token";
-        found.warning("server", says, "let it speak TLS (`tls.certificate_file`), or put a proxy with TLS before it, and name it with https");
+        let says = "the connection has no TLS, so the token can be read on the network";
+        found.warning(
+            "server",
+            says,
+            "enable TLS (`tls.certificate_file`), or use a proxy with TLS and its https address",
+        );
     }
     let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
     let Some(theirs) = date.and_then(|date| DateTime::parse_from_rfc2822(date).ok()) else { return };
@@ -137,25 +137,25 @@ fn reached(target: &Target, answer: &Response, found: &mut Findings) {
 
 fn certificate_of(ends: Option<DateTime<Utc>>, found: &mut Findings) {
     let Some(ends) = ends else {
-        let says = "TLS, with a certificate whose end cannot be read";
-        return found.warning("server", says, "look at it: `openssl s_client -connect HOST:443`");
+        let says = "TLS; the end of the certificate cannot be read";
+        return found.warning("server", says, "check it: `openssl s_client -connect HOST:443`");
     };
     let left = (ends - timestamps::now()).num_days();
-    let says = format!("TLS; the certificate is valid until {}, {left} days", ends.to_rfc3339());
+    let says = format!("TLS; the certificate is valid until {} ({left} days)", ends.to_rfc3339());
     if left < RENEW_DAYS {
         return found.warning("server", says, "renew it before then");
     }
     found.ok("server", says);
 }
 
-/// `offset`: by how many seconds the server's clock is ahead.
+/// Reports the difference of the clocks. `offset` is the number of seconds by which the server's clock is ahead.
 pub(super) fn clocks(offset: i64, found: &mut Findings) {
     let says = match offset {
         0 => "the server's clock and this one agree".to_owned(),
         1.. => format!("the server's clock is {offset} s ahead of this one"),
         ..0 => format!("the server's clock is {} s behind this one", offset.unsigned_abs()),
     };
-    let remedy = "have both kept by NTP: leases, schedules and deadlines go by the server's clock";
+    let remedy = "synchronise both by NTP; leases, schedules and deadlines use the server's clock";
     if offset.abs() > FAR_APART {
         found.failed("clock", says, remedy);
     } else if offset.abs() > APART {
@@ -172,24 +172,24 @@ async fn version(answer: Response, found: &mut Findings) {
     let theirs = told.get("version").and_then(Value::as_str).filter(|_| status.is_success());
     match theirs {
         Some(theirs) if theirs == own => {
-            found.ok("server", format!("version {own}, the same as this program's"))
+            found.ok("server", format!("version {own}, the same as this program"))
         }
         Some(theirs) => {
-            let says = format!("version {theirs}, and this program is {own}");
-            found.warning(
-                "server",
-                says,
-                "use the program of the server's version: it knows the same commands and codes",
-            );
+            let says = format!("version {theirs}; this program has version {own}");
+            found.warning("server", says, "use a program of the server's version");
         }
         None => {
-            let says = format!("what answers there ({status}) does not say that it is tenure");
-            found.failed("server", says, "see what listens there, or name another with --server");
+            let says = format!("the answer ({status}) is not from a Tenure server");
+            found.failed(
+                "server",
+                says,
+                "check which program listens there, or name another server with --server",
+            );
         }
     }
 }
 
-/// An answer as JSON; what is none, or is too long, is nothing.
+/// Returns an answer as JSON, or null if it is not JSON or too long.
 async fn json(answer: Response) -> Value {
     let body = outbound::body(answer, outbound::PAGE).await.unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_default()
@@ -204,7 +204,7 @@ impl Served {
         request.send().await
     }
 
-    /// An answer as JSON, with its status; what is no answer is no JSON either.
+    /// Returns the status and the JSON of an answer. Without an answer, the status is 504 and the JSON is null.
     pub(super) async fn read(&self, path: &str) -> (StatusCode, Value) {
         let Ok(answer) = self.ask(path).await else { return (StatusCode::GATEWAY_TIMEOUT, Value::Null) };
         let status = answer.status();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_apart_are_told_the_louder_the_further() {
+    fn a_larger_clock_difference_is_more_severe() {
         for (offset, wanted) in [
             (0, State::Ok),
             (-2, State::Ok),

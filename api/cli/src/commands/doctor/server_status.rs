@@ -1,4 +1,4 @@
-//! What the server says of itself: whether it is ready, who asks, its store, what is stuck, the audit.
+//! Checks of the server's own reports: readiness, token, store, stuck executions, policy, audit.
 
 use crate::{
     client::contexts::Target,
@@ -10,9 +10,9 @@ use chrono::{DateTime, Utc};
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// How long before its end a token is to be replaced, in minutes.
+/// The minutes before the end of a token at which it should be replaced.
 const ENDS_SOON: i64 = 30;
-/// How far the audit may be behind, in seconds; as `docs/operations.md` has it for an alarm.
+/// The longest delay of the audit, in seconds; the same as the alert in `docs/operations.md`.
 const AUDIT_LAG: f64 = 60.0;
 
 impl Served {
@@ -25,8 +25,8 @@ impl Served {
         if checks.is_empty() {
             return found.failed(
                 "server",
-                "it does not say whether it is ready",
-                "see its log, and `/readyz`",
+                "it does not report whether it is ready",
+                "check its log and `/readyz`",
             );
         }
         for check in checks {
@@ -35,41 +35,33 @@ impl Served {
             if check.get("ok") == Some(&Value::Bool(true)) {
                 found.ok("server", says);
             } else {
-                found.failed(
-                    "server",
-                    says,
-                    "the manual, page operations, first look; the server's log has the rest",
-                );
+                found.failed("server", says, "see the manual, page operations, and the server's log");
             }
         }
     }
 
-    /// Whether it works, for who is not told by which checks.
+    /// Reports readiness for a caller who may not see the single checks.
     async fn ready_in_short(&self, found: &mut Findings) {
         let Ok(answer) = self.ask("/readyz").await else { return };
         if answer.status().is_success() {
-            return found.ok("server", "ready; what its checks say is told to those who may read_metrics");
+            return found.ok("server", "ready; the details need the right `read_metrics`");
         }
         let says = outbound::excerpt_text(answer).await.trim().replace('\n', "; ");
-        found.failed(
-            "server",
-            says,
-            "the manual, page operations, first look; the server's log has the rest",
-        );
+        found.failed("server", says, "see the manual, page operations, and the server's log");
     }
 
-    /// Who asks. Whether anything more can be asked.
+    /// Checks the token. Returns true if further checks can use it.
     pub(super) async fn who(&self, target: &Target, found: &mut Findings) -> bool {
         let Some(token) = &target.token else {
-            let says = format!("none is named, and there is none in {}", target.token_file.display());
+            let says = format!("no token was given, and {} has none", target.token_file.display());
             found.warning("token", says, "use --token, TENURE_TOKEN, --data or a context with a token");
             return false;
         };
         let (status, me) = self.read("/v1/me").await;
         if !status.is_success() {
             let why = me.get("detail").and_then(Value::as_str).unwrap_or("no reason was given");
-            let says = format!("the one by {} is not taken ({}): {why}", token.by, status.as_u16());
-            let remedy = "where people sign in through a provider, `tenure login`; or ask an admin for another: `tenure user remove`, then `tenure user add`";
+            let says = format!("the token from {} was rejected ({}): {why}", token.by, status.as_u16());
+            let remedy = "sign in with `tenure login`, or ask an admin for a new token";
             found.failed("token", says, remedy);
             return false;
         }
@@ -81,9 +73,9 @@ impl Served {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let bound = said("tenant").map(|tenant| format!(", for tenant {tenant} alone")).unwrap_or_default();
+        let bound = said("tenant").map(|tenant| format!(", only for tenant {tenant}")).unwrap_or_default();
         let name = said("name").unwrap_or_default();
-        let who = format!("{name} with {}{bound} (by {})", roles.join(", "), token.by);
+        let who = format!("{name} with {}{bound} (from {})", roles.join(", "), token.by);
         let ends = me.get("ends_at").and_then(Value::as_str).and_then(timestamps::parse);
         lasting(&who, &name, ends, found);
         true
@@ -91,7 +83,7 @@ impl Served {
 
     pub(super) async fn store(&self, found: &mut Findings) {
         let (status, store) = self.read("/v1/store").await;
-        // Not everybody may ask.
+        // Only some roles may read it.
         if status == StatusCode::FORBIDDEN {
             return;
         }
@@ -99,16 +91,23 @@ impl Served {
         match store.get("held").filter(|held| held.is_object()) {
             Some(_) => {
                 let says = format!("held since {}: {}", said("/held/since"), said("/held/why"));
-                found.warning("store", says, "nothing is performed until it is let go: `tenure store held`");
+                found.warning(
+                    "store",
+                    says,
+                    "no work is performed until it is released; see `tenure store held`",
+                );
             }
             None if status.is_success() => {
                 let tasks = store.get("tasks").and_then(Value::as_u64).unwrap_or(0);
-                found.ok("store", format!("{}, by the server; not held, {tasks} tasks wait", said("/kind")));
+                found.ok(
+                    "store",
+                    format!("{}, reported by the server; not held, {tasks} tasks queued", said("/kind")),
+                );
             }
             None => found.failed(
                 "store",
                 format!("the server answers {status}"),
-                "see `/readyz` and the server's log",
+                "check `/readyz` and the server's log",
             ),
         }
     }
@@ -122,8 +121,12 @@ impl Served {
         if let Some(first) = channels.first() {
             let name = first.get("id").and_then(Value::as_str).unwrap_or_default();
             let dead = channels.iter().filter_map(|channel| channel.get("dead")?.as_u64()).sum::<u64>();
-            let says = format!("nobody took {dead} notifications, such as those of channel {name}");
-            found.warning("executions", says, "mend the receiver, then `tenure notify resend CHANNEL --all`");
+            let says = format!("{dead} notifications were not delivered, for example on channel {name}");
+            found.warning(
+                "executions",
+                says,
+                "repair the receiver, then run `tenure notify resend CHANNEL --all`",
+            );
         }
         let schedules =
             listed.get("schedules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -132,22 +135,20 @@ impl Served {
                 first.get(name).and_then(Value::as_str).map(output::sanitize).unwrap_or_default()
             };
             let (count, name, state) = (schedules.len(), said("id"), said("state"));
-            let says = format!(
-                "{count} schedules do not do their work, such as {name}: {state}: {}",
-                said("message")
-            );
-            found.warning("schedules", says, "`tenure stuck` lists them, with a remedy for each");
+            let says =
+                format!("{count} schedules do not run, for example {name}: {state}: {}", said("message"));
+            found.warning("schedules", says, "`tenure stuck` lists them with remedies");
         }
         if items.is_empty() {
-            return found.ok("executions", "none waits for an operator");
+            return found.ok("executions", "no execution needs an operator");
         }
         let id = items.first().and_then(|item| item.get("id")).and_then(Value::as_str).unwrap_or_default();
         let more = if listed.get("next").is_some_and(Value::is_string) { " or more" } else { "" };
-        let says = format!("{}{more} wait for somebody, such as {id}", items.len());
-        found.warning("executions", says, "`tenure stuck` says since when, who, and what to do");
+        let says = format!("{}{more} need an operator, for example {id}", items.len());
+        found.warning("executions", says, "`tenure stuck` lists them with owners and remedies");
     }
 
-    /// What the policy in force says that no policy may say any more.
+    /// Reports contradictions in the policy in force.
     pub(super) async fn policy(&self, found: &mut Findings) {
         let (status, policy) = self.read("/v1/policies/current").await;
         if !status.is_success() {
@@ -157,14 +158,14 @@ impl Served {
         let findings =
             policy.get("findings").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if findings.is_empty() {
-            return found.ok("policy", format!("version {version} is in force, and keeps its own promises"));
+            return found.ok("policy", format!("version {version} is in force and consistent"));
         }
         for finding in findings.iter().filter_map(Value::as_str).map(output::sanitize) {
-            let says = format!("version {version}, in force, contradicts itself: {finding}");
+            let says = format!("version {version} in force contradicts itself: {finding}");
             found.warning(
                 "policy",
                 says,
-                "correct it, and publish it under the next number: `tenure policy publish`",
+                "correct it, and publish it with the next version: `tenure policy publish`",
             );
         }
     }
@@ -185,12 +186,12 @@ impl Served {
             _ => found.warning(
                 "server",
                 says,
-                "`tenure engines` names them; what they held is taken over when its lease ends",
+                "`tenure engines` lists them; other servers take their work when its lease ends",
             ),
         }
     }
 
-    /// What each cluster lacks before a tenant can be onboarded in it.
+    /// Reports missing requirements of each cluster for an onboarding.
     pub(super) async fn clusters(&self, found: &mut Findings) {
         let (_, listed) = self.read("/v1/clusters?limit=1000").await;
         for cluster in listed.get("items").and_then(Value::as_array).into_iter().flatten() {
@@ -203,7 +204,7 @@ impl Served {
         }
     }
 
-    /// Limits that are closed, so that work stands still there, a clock that jumped, and a missing notification channel.
+    /// Reports closed limits, and warnings about the clock and notification channels.
     pub(super) async fn limits(&self, found: &mut Findings) {
         let (_, listed) = self.read("/v1/stuck?workflow=limit").await;
         for row in listed.get("limits").and_then(Value::as_array).into_iter().flatten() {
@@ -217,12 +218,12 @@ impl Served {
             found.warning(
                 "notifications",
                 says,
-                "set one under notify.channels; `tenure notify test` tries it",
+                "set one under notify.channels; `tenure notify test` checks it",
             );
         }
     }
 
-    /// How far the audit is behind, and whether the clock was set back, by the metrics.
+    /// Checks the delay of the audit and the clock, from the metrics.
     pub(super) async fn audit(&self, found: &mut Findings) {
         let Ok(answer) = self.ask("/metrics").await else { return };
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&answer.status()) {
@@ -233,34 +234,34 @@ impl Served {
         match metric(&text, "tenure_audit_lag_seconds") {
             Some(lag) if lag > AUDIT_LAG => found.warning(
                 "audit",
-                format!("what was done is sealed {lag:.0} s late"),
-                "see the server's log for `the audit cannot be sealed`",
+                format!("entries are sealed {lag:.0} s late"),
+                "check the server's log for `the audit cannot be sealed`",
             ),
             Some(lag) => found.ok("audit", format!("sealed up to {lag:.0} s ago")),
-            None => found.warning("audit", "the metrics do not say how far it is behind", "see `/metrics`"),
+            None => found.warning("audit", "its delay is not in the metrics", "check `/metrics`"),
         }
     }
 }
 
-/// Warns if the latest moment on record, so many seconds ahead of the server's clock, is still to come.
+/// Warns if the latest recorded time of a schedule is later than the server's clock. `ahead` is in seconds.
 fn set_back(ahead: Option<f64>, found: &mut Findings) {
     if let Some(ahead) = ahead.filter(|ahead| *ahead > 0.0) {
         let says = format!(
-            "the server's clock was set back: a schedule has moments on record that are {ahead:.0} s ahead"
+            "the server's clock was set back: a schedule has recorded times that are {ahead:.0} s in the future"
         );
-        let remedy = "if the clock is right now, look at what became due by mistake: `tenure schedules list`, `tenure approvals list`; \
-                      if it is wrong, set it: the manual, page operations";
+        let remedy = "if the clock is correct, check for early starts and deadlines: `tenure schedules list`, `tenure approvals list`; \
+                      otherwise correct the clock; see the manual, page operations";
         found.warning("clock", says, remedy);
     }
 }
 
-/// How long the token lasts that `who` came with, as the server says.
+/// Reports when the caller's token ends.
 fn lasting(who: &str, name: &str, ends: Option<DateTime<Utc>>, found: &mut Findings) {
     let is_session = name.starts_with("oidc:");
     let remedy = if is_session {
         "sign in again before then: `tenure login`"
     } else {
-        "ask an admin for another before then"
+        "ask an admin for a new token before then"
     };
     match ends {
         Some(ends) => {
@@ -276,13 +277,13 @@ fn lasting(who: &str, name: &str, ends: Option<DateTime<Utc>>, found: &mut Findi
             }
         }
         None if is_session => {
-            found.ok("token", format!("{who}; it ends with the session: `tenure login` begins another"))
+            found.ok("token", format!("{who}; it ends with the session; `tenure login` starts another"))
         }
-        None => found.ok("token", format!("{who}; it ends when an admin ends it, and not by itself")),
+        None => found.ok("token", format!("{who}; it has no end until an admin revokes it")),
     }
 }
 
-/// The value of a metric without labels.
+/// Returns the value of a metric without labels.
 fn metric(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.split_whitespace().next()?.parse().ok()
@@ -294,7 +295,7 @@ mod tests {
     use crate::commands::doctor::finding::State;
 
     #[test]
-    fn a_token_that_ends_is_not_said_to_last() {
+    fn a_token_is_shown_with_its_end() {
         let says = |name: &str, minutes: Option<i64>| {
             let mut found = Findings::default();
             let ends = minutes.map(|minutes| timestamps::now() + chrono::Duration::minutes(minutes));
@@ -302,7 +303,7 @@ mod tests {
             found.0.remove(0)
         };
         let last = says("ada", None);
-        assert!(last.state == State::Ok && last.says.contains("not by itself"), "{last:?}");
+        assert!(last.state == State::Ok && last.says.contains("it has no end"), "{last:?}");
         let session = says("oidc:ada", None);
         assert!(session.says.contains("ends with the session"), "{session:?}");
         let later = says("oidc:ada", Some(125));

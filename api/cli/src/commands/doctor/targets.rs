@@ -1,5 +1,5 @@
-//! Every target of the file of targets, each asked for one thing that is not there: that takes a connection and credentials, and
-//! changes nothing.
+//! Checks of each backend in the file of targets. A check reads a resource that does not exist, so it tests the connection and the
+//! credentials and changes nothing.
 
 use crate::commands::doctor::finding::{Findings, State};
 use api::config::Config;
@@ -13,25 +13,25 @@ use std::{path::Path, sync::Arc, time::Duration};
 use store::Epoch;
 use workflows::platform::{CallMetadata, Observer, TenantResource, bucket_name, tenant_name};
 
-/// A tenant that nobody has; its names have the form of any other's.
+/// A tenant that does not exist. The names of its resources have the usual form.
 const NOBODY: &str = "doctor-probe";
 
-/// A target: where it stands in the file, and what is looked for in it.
+/// A target: its field in the file, and the resource to read.
 struct Target {
     field: String,
-    /// The file with this target alone.
+    /// A file with only this target.
     alone: Value,
-    /// Nothing can be looked for in some: their settings are read, and that is all.
+    /// The resource to read, or `None` if only the settings can be checked.
     thing: Option<TenantResource>,
 }
 
-/// Looks at each target.
+/// Checks each target.
 pub(super) async fn look(config: &Config, patience: Duration, found: &mut Findings) {
     if config.targets.is_empty() {
-        return found.ok("targets", "none are named: every cluster is simulated");
+        return found.ok("targets", "none are set; every cluster is simulated");
     }
     let file = Path::new(&config.targets);
-    let mend = "the manual, page contract says what stands in it";
+    let mend = "see the manual, page contract";
     if let Err(error) = Targets::read(file) {
         return found.failed("targets", error.to_string(), mend);
     }
@@ -39,7 +39,7 @@ pub(super) async fn look(config: &Config, patience: Duration, found: &mut Findin
     let whole: Value = workflows::yaml::read(&text).unwrap_or_default();
     let all = apart(&whole);
     if all.is_empty() {
-        return found.ok("targets", format!("{} names none: every cluster is simulated", file.display()));
+        return found.ok("targets", format!("{} has none; every cluster is simulated", file.display()));
     }
     for target in all {
         let (state, says) = probe(&target, patience).await;
@@ -51,7 +51,7 @@ pub(super) async fn look(config: &Config, patience: Duration, found: &mut Findin
     }
 }
 
-/// The targets of a file, each by itself.
+/// Splits the file into one target each.
 fn apart(whole: &Value) -> Vec<Target> {
     let mut whole = whole.clone();
     whole.sort_all_objects();
@@ -108,7 +108,7 @@ async fn probe(target: &Target, patience: Duration) -> (State, String) {
         Err(_) => return (State::Failed, unanswered(patience)),
     };
     let Some(thing) = &target.thing else {
-        return (State::Ok, "its settings are right; it is not called from here".into());
+        return (State::Ok, "its settings are valid; it is not called from here".into());
     };
     let stamp = CallMetadata {
         action: "Doctor",
@@ -127,13 +127,13 @@ async fn probe(target: &Target, patience: Duration) -> (State, String) {
 }
 
 fn unanswered(patience: Duration) -> String {
-    format!("it does not answer within {patience:?}; --timeout waits for longer")
+    format!("it does not answer within {patience:?}; --timeout sets a longer wait")
 }
 
-/// What the answer to a look tells.
+/// Returns the result of a read.
 fn judged(answer: Result<bool, ActionError>) -> (State, String) {
     match answer {
-        Ok(_) => (State::Ok, "reached, and its credentials are taken".into()),
+        Ok(_) => (State::Ok, "reached; its credentials are accepted".into()),
         Err(error) => {
             (State::Failed, format!("{} ({}; `tenure explain {}`)", error.message, error.code, error.code))
         }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_of_a_file_is_looked_at_by_itself() {
+    fn every_target_of_a_file_is_checked_separately() {
         let whole = json!({
             "clusters": { "eu-1": { "kubernetes": {}, "agents": {} }, "eu-2": { "simulated": {} } },
             "keys": { "vault": {} },
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_target_with_a_mistake_is_told_with_its_field() {
+    async fn a_wrong_target_is_reported_with_its_field() {
         let whole = json!({ "keys": { "drawer": {} } });
         let (state, says) = probe(&apart(&whole)[0], Duration::from_secs(1)).await;
         assert_eq!(state, State::Failed);

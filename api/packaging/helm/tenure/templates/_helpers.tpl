@@ -22,12 +22,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* The rights of rbac.yaml name this account, so it bears that name when they are made. */}}
+{{/* The account name. rbac.yaml requires it if its roles are created. */}}
 {{- define "tenure.account" -}}
 {{- if .Values.rbac.create }}tenure{{ else }}{{ include "tenure.name" . }}{{ end }}
 {{- end }}
 
-{{/* The pod, the same for one server with a volume and for many with a database. */}}
+{{/* The pod template, for one server with a volume and for several with a database. */}}
 {{- define "tenure.pod" -}}
 metadata:
   labels:
@@ -56,7 +56,7 @@ spec:
       type: RuntimeDefault
   {{- if .Values.secret }}
   initContainers:
-  # Files of a secret can be read by the group; Tenure takes a key only if nobody else can read it.
+  # The group can read files of a secret, but Tenure accepts a key only if no other user can read it.
   - name: keys
     image: {{ include "tenure.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -116,7 +116,7 @@ spec:
     - name: http
       containerPort: 7878
       protocol: TCP
-    # A store that is large takes its time to open.
+    # A large store takes time to open.
     startupProbe:
       httpGet: {path: /livez, port: http, scheme: {{ include "tenure.scheme" . }}}
       periodSeconds: 2

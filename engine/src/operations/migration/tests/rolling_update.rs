@@ -1,4 +1,4 @@
-//! Two versions at work on one store at the same time, as while servers are replaced one by one. S58.
+//! Two versions on one store at the same time, as in a rolling update. S58.
 
 use super::{Bench, First, Recipient, Third};
 use crate::{
@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use store::{ExecutionId, Store as _};
 
 impl Bench {
-    /// An engine that asks others for up to so long.
+    /// Returns an engine that relays events for up to this long.
     fn relaying<W: Workflow<Platform = ()>>(&self, within: Duration) -> Engine<()> {
         self.engine::<W>().with_options(Options { relay: Some(within), ..Options::default() })
     }
@@ -20,7 +20,7 @@ impl Bench {
         new.start(data, Request::by(&Person::new("ada", ["staff"]))).await.unwrap().id
     }
 
-    /// What `told` answers while `other` works, and time passes.
+    /// Returns the result of the future, which runs while `other` works and time passes.
     async fn while_working<T>(&self, other: &Engine<()>, told: impl Future<Output = T>) -> T {
         let working = async {
             loop {
@@ -31,7 +31,7 @@ impl Bench {
         };
         tokio::select! {
             answer = told => answer,
-            () = working => unreachable!("it works for ever"),
+            () = working => unreachable!("it works forever"),
         }
     }
 }
@@ -40,16 +40,16 @@ fn pause() -> Event {
     Event::PauseRequested(Attribution { by: "olga".into(), reason: String::new() })
 }
 
-/// A server that cannot work on a task does not keep those who can from it.
+/// A server that cannot run a task does not block a server that can.
 #[tokio::test]
-async fn what_only_the_other_version_can_work_on_is_handed_back_for_a_moment() {
+async fn a_task_of_the_other_version_is_returned_for_a_short_time() {
     let bench = Bench::new();
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let third = bench.third(&new).await;
     for pause in [100, 200, 400] {
         assert_eq!(old.run_until_idle().await.unwrap(), 1);
         bench.clock.advance(Duration::from_millis(pause - 1));
-        assert_eq!(old.run_until_idle().await.unwrap(), 0, "it is put off for {pause} ms");
+        assert_eq!(old.run_until_idle().await.unwrap(), 0, "it is deferred for {pause} ms");
         bench.clock.advance(Duration::from_millis(1));
     }
 
@@ -57,13 +57,13 @@ async fn what_only_the_other_version_can_work_on_is_handed_back_for_a_moment() {
 
     assert_eq!(new.record(third).await.unwrap().state, "AtDoor");
     let elsewhere: &Arc<VersionRouting> = &old.inner.version_routing;
-    assert!(elsewhere.yields(old.clock().now()).is_some(), "others go first for a while");
+    assert!(elsewhere.yields(old.clock().now()).is_some(), "others lease first for a while");
     assert!(new.inner.version_routing.yields(new.clock().now()).is_none());
 }
 
-/// The same of what stands in a state that the later version has no more.
+/// The same for an execution in a state that the later version has removed.
 #[tokio::test]
-async fn what_stands_in_a_state_that_is_gone_is_left_to_the_version_that_has_it() {
+async fn an_execution_in_a_removed_state_is_left_to_the_version_that_has_it() {
     let bench = Bench::new();
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let person = Person::new("ada", ["staff"]);
@@ -73,14 +73,14 @@ async fn what_stands_in_a_state_that_is_gone_is_left_to_the_version_that_has_it(
 
     assert_eq!(new.run_until_idle().await.unwrap(), 1, "its deadline");
     bench.clock.advance(Duration::from_millis(100));
-    assert_eq!(old.run_until_idle().await.unwrap(), 2, "its deadline, and the way back");
+    assert_eq!(old.run_until_idle().await.unwrap(), 2, "its deadline, and the compensation");
 
     assert_eq!(old.record(first).await.unwrap().reason.as_deref(), Some("expired"));
 }
 
-/// A person speaks to a server of the earlier version about what the later has taken over.
+/// A person sends a command to an older server about an execution that the newer one has upgraded.
 #[tokio::test]
-async fn what_one_version_cannot_take_the_other_takes_for_it() {
+async fn an_event_for_the_other_version_is_relayed_to_it() {
     let bench = Bench::new();
     let (old, new) = (bench.relaying::<First>(10 * SECOND), bench.engine::<Third>());
     let third = bench.third(&new).await;
@@ -106,14 +106,14 @@ async fn what_one_version_cannot_take_the_other_takes_for_it() {
     assert_eq!(
         bench.store.documents("relayed", "", None, 10).await.unwrap().items,
         [],
-        "answers are taken away"
+        "answers are removed"
     );
     assert_eq!(bench.store.tasks(third).await.unwrap(), []);
 }
 
-/// What nobody takes is taken back, and never takes effect.
+/// A message that is not delivered in time is withdrawn, and never takes effect.
 #[tokio::test]
-async fn what_nobody_takes_in_time_is_refused_and_never_takes_effect() {
+async fn an_event_that_is_not_relayed_in_time_is_refused_and_never_takes_effect() {
     let bench = Bench::new();
     let (old, new) = (bench.relaying::<First>(SECOND), bench.engine::<Third>());
     let third = bench.third(&new).await;
@@ -129,9 +129,9 @@ async fn what_nobody_takes_in_time_is_refused_and_never_takes_effect() {
     assert!(matches!(alone, Err(Error::NoWorker { .. })), "{alone:?}");
 }
 
-/// Whoever asks may be of another version than whoever begins.
+/// The sender of a start may have another version than the engine that starts it.
 #[tokio::test]
-async fn what_is_asked_for_in_an_earlier_shape_is_begun_in_todays_and_a_later_one_is_left_to_others() {
+async fn input_of_an_earlier_schema_is_upgraded_and_input_of_a_later_one_is_left_to_others() {
     let bench = Bench::new();
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let person = Person::new("ada", ["staff"]);
@@ -146,9 +146,9 @@ async fn what_is_asked_for_in_an_earlier_shape_is_begun_in_todays_and_a_later_on
     assert!(matches!(refused, Err(Error::NoWorker { schema: 3, .. })), "{refused:?}");
 }
 
-/// Votes are for a plan, by its digest: an upgrade that leaves the plan as it was does not void them.
+/// A vote is for the digest of a plan. An upgrade that does not change the plan keeps its votes.
 #[tokio::test]
-async fn a_plan_keeps_its_name_through_an_upgrade() {
+async fn a_plan_keeps_its_digest_through_an_upgrade() {
     let bench = Bench::new();
     let (old, new) = (bench.engine::<First>(), bench.engine::<Third>());
     let [one, ..] = bench.all().await;

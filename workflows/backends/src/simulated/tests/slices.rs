@@ -29,6 +29,24 @@ struct History {
     names: Vec<String>,
 }
 
+/// A node of the tenant, in service.
+fn bought_node(number: usize, model: &GpuModel, by: ExecutionId) -> Node {
+    Node {
+        id: node(number),
+        cluster: CLUSTER.parse().unwrap(),
+        region: "eu-west".parse().unwrap(),
+        gpu: Gpu { model: model.clone(), count: Gpus(GPUS) },
+        cpu_milli: 64_000,
+        memory_mib: 262_144,
+        chunk: 0,
+        owner: Some(acme()),
+        owner_epoch: OwnerEpoch(1),
+        claimed_by: Some(by),
+        state: NodeState::InService,
+        driver_version: None,
+    }
+}
+
 fn acme() -> TenantId {
     "acme".parse().unwrap()
 }
@@ -132,20 +150,7 @@ impl History {
                 quarantined: BTreeSet::new(),
             })?;
             for number in 0..NODES {
-                view.put(&Node {
-                    id: node(number),
-                    cluster: CLUSTER.parse().unwrap(),
-                    region: "eu-west".parse().unwrap(),
-                    gpu: Gpu { model: model.clone(), count: Gpus(GPUS) },
-                    cpu_milli: 64_000,
-                    memory_mib: 262_144,
-                    chunk: 0,
-                    owner: Some(acme()),
-                    owner_epoch: OwnerEpoch(1),
-                    claimed_by: Some(by),
-                    state: NodeState::InService,
-                    driver_version: None,
-                })?;
+                view.put(&bought_node(number, &model, by))?;
             }
             Ok(())
         })

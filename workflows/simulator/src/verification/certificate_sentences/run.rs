@@ -80,8 +80,7 @@ impl Scene {
             "rita".into(),
             Moment::from(BEGIN),
             "the contract has ended".into(),
-        )
-        .on_platform(engine.platform());
+        );
         let id = engine.start(asked, Request::by(&Person::new("rita", ["platform_ops"]))).await?.id;
         Ok(Self { engine, store, clock, id, rng, tap, answers: 0, abstained: false })
     }

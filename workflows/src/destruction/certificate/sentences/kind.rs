@@ -100,6 +100,91 @@ pub enum SentenceKind {
     Observed,
 }
 
+const APPROVAL_FIELDS: &[&str] = &[
+    "approvals.gate",
+    "approvals.workflow",
+    "approvals.schema",
+    "approvals.plan_digest",
+    "approvals.requested_by",
+    "approvals.seats.any_of",
+    "approvals.seats.count",
+    "approvals.opened_at",
+    "approvals.granted_at",
+];
+
+const VOTE_FIELDS: &[&str] = &[
+    "approvals.votes.name",
+    "approvals.votes.roles",
+    "approvals.votes.on_behalf_of",
+    "approvals.votes.break_glass",
+    "approvals.votes.created_by",
+    "approvals.votes.claim",
+    "approvals.votes.issued_by",
+    "approvals.votes.not_separate.*",
+    "approvals.votes.removed_on",
+    "approvals.votes.verdict",
+    "approvals.votes.reason",
+    "approvals.votes.at",
+];
+
+const KEPT_FIELDS: &[&str] =
+    &["retained.what", "retained.data_class", "retained.rule", "retained.reason", "retained.destroy_by"];
+
+const ASSET_FOUND_FIELDS: &[&str] = &[
+    "assets.id",
+    "assets.tenant",
+    "assets.workspace",
+    "assets.type",
+    "assets.locator",
+    "assets.serial",
+    "assets.data_class",
+    "assets.node",
+    "assets.discovered_by",
+    "assets.discovered_at",
+];
+
+const RECORD_OF_FIELDS: &[&str] = &[
+    "assets.record.asset",
+    "assets.record.type",
+    "assets.record.tenant",
+    "assets.record.node",
+    "assets.record.owner_epoch",
+    "assets.record.data_class",
+];
+
+const DOER_FIELDS: &[&str] = &[
+    "assets.record.actor.name",
+    "assets.record.actor.position",
+    "assets.record.actor.location",
+    "assets.record.actor.contact",
+    "assets.record.run",
+    "assets.record.step",
+];
+
+const DEVICE_FIELDS: &[&str] = &[
+    "assets.record.device.vendor",
+    "assets.record.device.model",
+    "assets.record.device.serial",
+    "assets.record.device.property_number",
+    "assets.record.device.firmware",
+    "assets.record.device.capacity_bytes",
+    "assets.record.device.reported.*",
+];
+
+const WORK_FIELDS: &[&str] = &[
+    "assets.record.method",
+    "assets.record.technique",
+    "assets.record.tool.name",
+    "assets.record.tool.version",
+    "assets.record.tool.command",
+];
+
+const REQUEST_FIELDS: &[&str] =
+    &["request.by", "request.at", "request.reason", "legal_basis.basis", "legal_basis.reference"];
+
+const INVENTORY_FIELDS: &[&str] =
+    &["inventory.assets", "inventory.digest", "inventory.pages.assets", "inventory.pages.digest"];
+
 impl SentenceKind {
     /// The kind of the field at the end of these names, those of lists included; none of a field that is not known.
     pub(super) fn of(path: &[&str]) -> Option<Self> {
@@ -115,7 +200,7 @@ impl SentenceKind {
                 }
             }
         };
-        Self::VARIANTS.iter().copied().find(|kind| kind.fields().iter().any(|pattern| fits(pattern)))
+        Self::VARIANTS.iter().copied().find(|kind| kind.fields().iter().any(fits))
     }
 
     /// The fields of this kind. `*` stands for all below it; lists add no name.
@@ -127,64 +212,20 @@ impl SentenceKind {
             Self::IssuedAt => &["issued_at"],
             Self::Summary => &["title", "kind", "exceptions", "results.*"],
             Self::Tenant => &["tombstone.tenant", "tombstone.onboarded_by", "tombstone.onboarded_at"],
-            Self::Request => {
-                &["request.by", "request.at", "request.reason", "legal_basis.basis", "legal_basis.reference"]
-            }
-            Self::Approval => &[
-                "approvals.gate",
-                "approvals.workflow",
-                "approvals.schema",
-                "approvals.plan_digest",
-                "approvals.requested_by",
-                "approvals.seats.any_of",
-                "approvals.seats.count",
-                "approvals.opened_at",
-                "approvals.granted_at",
-            ],
+            Self::Request => REQUEST_FIELDS,
+            Self::Approval => APPROVAL_FIELDS,
             Self::Plan => &["approvals.plan.*"],
-            Self::Vote => &[
-                "approvals.votes.name",
-                "approvals.votes.roles",
-                "approvals.votes.on_behalf_of",
-                "approvals.votes.break_glass",
-                "approvals.votes.created_by",
-                "approvals.votes.claim",
-                "approvals.votes.issued_by",
-                "approvals.votes.not_separate.*",
-                "approvals.votes.removed_on",
-                "approvals.votes.verdict",
-                "approvals.votes.reason",
-                "approvals.votes.at",
-            ],
+            Self::Vote => VOTE_FIELDS,
             Self::Pivot => &["id", "pivot_at", "scope", "scope.*"],
-            Self::Inventory => {
-                &["inventory.assets", "inventory.digest", "inventory.pages.assets", "inventory.pages.digest"]
-            }
-            Self::Kept => &[
-                "retained.what",
-                "retained.data_class",
-                "retained.rule",
-                "retained.reason",
-                "retained.destroy_by",
-            ],
+            Self::Inventory => INVENTORY_FIELDS,
+            Self::Kept => KEPT_FIELDS,
             Self::NotChecked => &["not_checked.location", "not_checked.why"],
             Self::Caveats => &["caveats"],
             Self::Policies => &["policies.*"],
             Self::AuditHead => &["audit_head.chain", "audit_head.entries", "audit_head.digest"],
             Self::Repairs => &["repairs.*"],
             Self::Supplements => &["supplements.*"],
-            Self::AssetFound => &[
-                "assets.id",
-                "assets.tenant",
-                "assets.workspace",
-                "assets.type",
-                "assets.locator",
-                "assets.serial",
-                "assets.data_class",
-                "assets.node",
-                "assets.discovered_by",
-                "assets.discovered_at",
-            ],
+            Self::AssetFound => ASSET_FOUND_FIELDS,
             Self::Judgement => &["assets.record_hash", "assets.exception"],
             Self::RecordOf
             | Self::Doer
@@ -206,39 +247,11 @@ impl SentenceKind {
 
     fn fields_of_record(self) -> &'static [&'static str] {
         match self {
-            Self::RecordOf => &[
-                "assets.record.asset",
-                "assets.record.type",
-                "assets.record.tenant",
-                "assets.record.node",
-                "assets.record.owner_epoch",
-                "assets.record.data_class",
-            ],
-            Self::Doer => &[
-                "assets.record.actor.name",
-                "assets.record.actor.position",
-                "assets.record.actor.location",
-                "assets.record.actor.contact",
-                "assets.record.run",
-                "assets.record.step",
-            ],
+            Self::RecordOf => RECORD_OF_FIELDS,
+            Self::Doer => DOER_FIELDS,
             Self::Moments => &["assets.record.started_at", "assets.record.ended_at"],
-            Self::Device => &[
-                "assets.record.device.vendor",
-                "assets.record.device.model",
-                "assets.record.device.serial",
-                "assets.record.device.property_number",
-                "assets.record.device.firmware",
-                "assets.record.device.capacity_bytes",
-                "assets.record.device.reported.*",
-            ],
-            Self::Work => &[
-                "assets.record.method",
-                "assets.record.technique",
-                "assets.record.tool.name",
-                "assets.record.tool.version",
-                "assets.record.tool.command",
-            ],
+            Self::Device => DEVICE_FIELDS,
+            Self::Work => WORK_FIELDS,
             Self::Memory => &["assets.record.scrub.*"],
             Self::Firmware => &["assets.record.firmware", "assets.record.firmware.*"],
             Self::Key => &["assets.record.key.*"],
