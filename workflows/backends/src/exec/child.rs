@@ -51,7 +51,7 @@ struct Group(Option<Pid>);
 impl Group {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // The call fails only if the group is already empty.
+            // An error means that the group is already empty.
             let _nobody_left = kill_process_group(group, signal);
         }
     }
