@@ -4,7 +4,7 @@ use crate::replay::{Replay, ReplayError, ReplayEvent, baseline::Baseline};
 use engine::{Event, Person, Verdict, Vote};
 use std::time::Duration;
 
-/// The time until an approval. The policy allows an hour.
+/// The time until the simulated approvers decide.
 const ANSWERS_AFTER: Duration = Duration::from_secs(300);
 
 impl Replay<'_> {
