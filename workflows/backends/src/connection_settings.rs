@@ -1,14 +1,14 @@
-//! What the targets with secrets share: reading a secret where it lies, a client for HTTP, and saying which field is wrong.
+//! Shared by targets with secrets: reads secrets from files, builds an HTTP client, and reports invalid settings.
 
 use std::{fs, path::Path};
 
-/// Why a target cannot be used as it is described.
+/// An invalid setting of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct SettingError {
-    /// Which field of its settings, with the path to it.
+    /// The path of the field.
     pub field: &'static str,
-    /// What is wrong, and what to do.
+    /// The problem and the fix.
     pub why: String,
 }
 
@@ -18,7 +18,8 @@ impl SettingError {
     }
 }
 
-/// The secret in a file, without the line's end. Read whenever it is used, so that it can be exchanged while the server runs.
+/// Reads a secret from a file, without a trailing newline. It is read at each use, so that it can be replaced while the
+/// server runs.
 pub(super) fn secret(field: &'static str, path: &Path) -> Result<String, SettingError> {
     let text = fs::read_to_string(path).map_err(|e| {
         SettingError::new(
@@ -36,19 +37,19 @@ pub(super) fn secret(field: &'static str, path: &Path) -> Result<String, Setting
     Ok(secret.to_owned())
 }
 
-/// Twelve bytes of chance in hexadecimal.
+/// Returns twelve random bytes in hexadecimal.
 #[cfg(any(feature = "pkcs11", feature = "vault"))]
 pub(super) fn random_id() -> String {
     use ring::rand::SecureRandom;
     let mut bytes = [0_u8; 12];
-    // A system without randomness does not start TLS either; what is left is still told apart by its making.
+    // Without a random source TLS does not start either; the ids only have to differ.
     if ring::rand::SystemRandom::new().fill(&mut bytes).is_err() {
         bytes.fill_with(|| fastrand::u8(..));
     }
     hex(&bytes)
 }
 
-/// An identity that follows from these, so that two who make the same at once give it the same.
+/// Returns an id derived from the parts, so that concurrent creators get the same id.
 #[cfg(any(feature = "s3", feature = "vault"))]
 pub(super) fn derived_id(parts: &[&str]) -> String {
     let mut whole = ring::digest::Context::new(&ring::digest::SHA256);
@@ -59,12 +60,13 @@ pub(super) fn derived_id(parts: &[&str]) -> String {
     hex(whole.finish().as_ref()).chars().take(24).collect()
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A client for the target at `endpoint`, which follows no redirect, as that would carry a secret elsewhere.
+/// Returns an HTTP client for the target at `endpoint`. It follows no redirects, because they would send the secret to
+/// another host.
 #[cfg(any(feature = "s3", feature = "vault"))]
 pub(super) fn client(endpoint: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, SettingError> {
     use reqwest::Certificate;

@@ -1,4 +1,4 @@
-//! What an HTTP answer, or its absence, says of what became of a call: the one place where statuses are classed.
+//! Maps HTTP responses and transport errors to action errors. All backends use this mapping.
 
 use crate::outbound::Unread;
 use engine::ActionError;
@@ -9,11 +9,11 @@ use reqwest::{
 use std::time::Duration;
 use workflows::platform::codes;
 
-/// The longest that a target may ask to be left alone; what asks for more is looked at again after this long.
+/// The longest accepted retry delay. Longer requests of a target are shortened to it.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// Why an answer with this status is a failure, or nothing where it is none. `changing` says whether the call could have
-/// changed something: then a failure of the target's own leaves the outcome unknown.
+/// Returns the error for an HTTP status, or `None` for success. If `changing` is true, a server error leaves the
+/// outcome of the call unknown.
 #[must_use]
 pub fn refusal(status: StatusCode, headers: &HeaderMap, said: &str, changing: bool) -> Option<ActionError> {
     if status.is_success() {
@@ -43,8 +43,8 @@ pub fn refusal(status: StatusCode, headers: &HeaderMap, said: &str, changing: bo
     })
 }
 
-/// Why a call had no answer that can be read. Before it was sent, or where nothing can have changed, it may pass; after, nobody
-/// knows what it did.
+/// Returns the error for a call without a readable answer. It is transient if the request was not sent or could not
+/// change anything, and unknown otherwise.
 #[must_use]
 pub fn failure(error: &reqwest::Error, about: &str, changing: bool) -> ActionError {
     let said = format!("{about}: {}", spelled_out(error));
@@ -59,7 +59,7 @@ pub fn failure(error: &reqwest::Error, about: &str, changing: bool) -> ActionErr
     }
 }
 
-/// Why an answer was not read whole: longer than may be, compressed, or broken off.
+/// Returns the error for an answer that is too long, compressed, or incomplete.
 #[must_use]
 pub fn unread(error: &Unread, about: &str, changing: bool) -> ActionError {
     match error {
@@ -68,7 +68,7 @@ pub fn unread(error: &Unread, about: &str, changing: bool) -> ActionError {
     }
 }
 
-/// The error for an answer that is none. What changed may have changed for all that.
+/// Returns the error for an invalid answer. If `changing` is true, the outcome of the call is unknown.
 #[must_use]
 pub fn unreadable(said: impl std::fmt::Display, changing: bool) -> ActionError {
     if changing {
@@ -78,14 +78,14 @@ pub fn unreadable(said: impl std::fmt::Display, changing: bool) -> ActionError {
     }
 }
 
-/// How long the target asks to be left alone, where it says so in seconds.
+/// Returns the delay in seconds that the target requests.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST))
 }
 
-/// The error with its causes, and without the address, which may hold what is secret.
+/// Formats the error with its causes but without the URL, which can contain secrets.
 fn spelled_out(error: &reqwest::Error) -> String {
     let mut said = if error.is_timeout() { "no answer in time".to_owned() } else { "no answer".to_owned() };
     let mut cause = std::error::Error::source(error);

@@ -1,5 +1,6 @@
-//! What serves the capabilities: real targets, each behind a feature of its own, and a simulated world for whatever is not named
-//! in the file of targets; the GPU facts of this machine by NVML, and the keys of sealed records.
+//! Implementations of the platform's capabilities: real targets, each behind its own feature, and a simulated platform
+//! for all targets that the target file does not name. Also GPU facts of this machine from NVML, and the keys of sealed
+//! records.
 
 pub mod agents;
 mod assemble;

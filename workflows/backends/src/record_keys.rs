@@ -1,4 +1,4 @@
-//! Record keys of a sealed store.
+//! Record keys of an encrypted store.
 
 use async_trait::async_trait;
 use engine::{ActionError, Clock, SECOND, Workflow};
@@ -10,14 +10,14 @@ use workflows::{
     platform::{Records, codes},
 };
 
-/// The workflows whose executions lie under the platform's key, whomever they are about: the proof that a tenant's data is
-/// destroyed outlasts the tenant.
+/// Workflows whose executions are encrypted with the platform's key instead of the tenant's, because the proof of a
+/// tenant's data destruction must outlast the tenant.
 pub const PLATFORM_KEY_WORKFLOWS: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
 
-/// Journal entries looked at in one go.
+/// The number of journal entries read at once.
 const PAGE: usize = 1_000;
 
-/// Records that are not sealed: there is no key to destroy.
+/// Records of a store without encryption; there is no key to destroy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoRecordKeys;
 
@@ -32,13 +32,13 @@ impl Records for NoRecordKeys {
     }
 }
 
-/// Records in a sealed store.
+/// Records of an encrypted store.
 pub struct RecordKeys {
-    /// The store, as the engine sees it.
+    /// The store, as the engine uses it.
     pub store: Arc<dyn Store>,
-    /// Its keys.
+    /// The record keys.
     pub keys: Arc<KeyFolder>,
-    /// Says when a key was destroyed.
+    /// The clock for the time of a key's destruction.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -56,7 +56,7 @@ impl Records for RecordKeys {
 
     async fn destroy_key(&self, tenant: &str) -> Result<Vec<String>, ActionError> {
         let failed = |error: store::Error| ActionError::transient(codes::RECORD_KEYS, error);
-        // The digest of an entry is over what it says, which nobody can read once the key is gone.
+        // The digest of an entry covers its content, which is unreadable after the key is destroyed.
         if self.unsealed_entry_of(tenant).await.map_err(failed)? {
             return Err(ActionError::pending(codes::AUDIT_BEHIND, SECOND));
         }
@@ -66,7 +66,7 @@ impl Records for RecordKeys {
 }
 
 impl RecordKeys {
-    /// Whether the audit has yet to take over something that lies under the tenant's key.
+    /// Returns true if the audit has not yet sealed an entry that is encrypted with the tenant's key.
     async fn unsealed_entry_of(&self, tenant: &str) -> Result<bool, store::Error> {
         let cursor = audit::cursor(&*self.store).await?;
         let mut after = cursor.after.map(|after| (Sequence(after), u32::MAX));

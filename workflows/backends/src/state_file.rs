@@ -1,6 +1,6 @@
-//! What a backend on a machine must not forget, in one file: replaced whole and synced, held by one process at a time.
+//! A state file of a backend: replaced atomically, synced, and locked by one process at a time.
 //!
-//! [`Steps`] are the keys and epochs of the steps that have acted, for targets that can compare neither.
+//! [`Steps`] holds the keys and epochs of steps, for targets that store neither.
 
 use engine::ActionError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -13,29 +13,29 @@ use std::{
 use store::Epoch;
 use workflows::platform::{CallMetadata, codes};
 
-/// How many steps are remembered; a node sees a few a day.
+/// The number of steps that are kept. A node has a few per day.
 const STEPS: usize = 1_000;
 
-/// How often, and how far apart, it is tried to take the file.
+/// The number of attempts to lock the file, and the delay between them.
 const TRIES: u32 = 5;
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// The steps that have acted, in the order of their last acts.
+/// The recorded steps, in the order of their last calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Steps(Vec<Step>);
 
-/// A step that has acted.
+/// The record of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Step {
     step: String,
     epoch: Epoch,
-    /// Keys that took effect, with what was asked by them.
+    /// Keys that took effect, each with its request.
     done: Vec<(String, String)>,
 }
 
 impl Steps {
-    /// Whether this call took effect before. Refuses one of a holder that was followed by another.
+    /// Returns true if this call already took effect. Rejects a call with an outdated epoch.
     pub(super) fn admit(&self, request: &str, stamp: &CallMetadata) -> Result<bool, ActionError> {
         let Some(seen) = self.0.iter().find(|seen| seen.step == stamp.step) else {
             return Ok(false);
@@ -55,13 +55,13 @@ impl Steps {
         }
     }
 
-    /// Whether the step of this call has acted, or begun to.
+    /// Returns true if the step of this call is recorded.
     #[cfg(feature = "drives")]
     pub(super) fn knows(&self, stamp: &CallMetadata) -> bool {
         self.0.iter().any(|seen| seen.step == stamp.step)
     }
 
-    /// Remembers that a step acts, and what was asked by its key if that has taken effect.
+    /// Records the step of a call, and its key and request if it took effect.
     pub(super) fn seen(&mut self, stamp: &CallMetadata, done: Option<&str>) {
         let at = self.0.iter().position(|seen| seen.step == stamp.step);
         let step = at.map(|at| self.0.remove(at));
@@ -74,7 +74,7 @@ impl Steps {
     }
 }
 
-/// The file, and nobody else's while it is held.
+/// The content of a file, locked for this process.
 #[derive(Debug)]
 pub(super) struct LockedFile<T> {
     path: PathBuf,
@@ -86,13 +86,13 @@ fn unavailable(path: &Path, error: impl std::fmt::Display) -> ActionError {
     ActionError::transient(codes::UNAVAILABLE, format!("the node's file {}: {error}", path.display()))
 }
 
-/// Whether a process has the file.
+/// Returns true if a process has locked the file.
 pub(super) fn is_held(path: &Path) -> bool {
     let lock = File::open(path.with_extension("lock"));
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Reads the file without holding it. One that is not there holds nothing.
+/// Reads the file without a lock. An absent file has the default content.
 pub(super) fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, ActionError> {
     match fs::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
@@ -105,7 +105,7 @@ pub(super) fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<T, Acti
 }
 
 impl<T: Default + Serialize + DeserializeOwned> LockedFile<T> {
-    /// Takes the file, unless another has it, of whom `at_work` says what they do.
+    /// Locks the file. `at_work` describes the work of another process that may hold the lock, for the error.
     pub(super) fn take(path: &Path, at_work: &str) -> Result<Self, ActionError> {
         let lock = File::create(path.with_extension("lock")).map_err(|error| unavailable(path, error))?;
         let mut taken = lock.try_lock();
@@ -113,7 +113,7 @@ impl<T: Default + Serialize + DeserializeOwned> LockedFile<T> {
             if taken.is_ok() {
                 break;
             }
-            // Whoever only looks whether it is held holds it for a moment.
+            // A check by another process holds the lock for a moment.
             std::thread::sleep(MOMENT);
             taken = lock.try_lock();
         }
@@ -124,7 +124,7 @@ impl<T: Default + Serialize + DeserializeOwned> LockedFile<T> {
         }
     }
 
-    /// Puts the content into the file.
+    /// Writes the content to the file.
     pub(super) fn keep(&self) -> Result<(), ActionError> {
         let kept = || -> std::io::Result<()> {
             let fresh = self.path.with_extension("new");

@@ -1,24 +1,24 @@
-//! What is wrong with the settings of a target.
+//! Invalid settings of a target.
 
 use std::fmt::Display;
 
-/// What is wrong with a target: the field, why, and what to write.
+/// An invalid setting: the field, the problem and the fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct TargetError {
     /// The path of the field, such as `clusters.eu-1.kubernetes.context`.
     pub field: String,
-    /// What is wrong with it, and what to write.
+    /// The problem and the fix.
     pub why: String,
 }
 
 impl TargetError {
-    /// That this field is wrong.
+    /// Creates an error for a field.
     pub fn new(field: &str, why: impl Display) -> Self {
         Self { field: field.to_owned(), why: why.to_string() }
     }
 
-    /// The same, of a field within another.
+    /// Returns the error with `outer` as prefix of the field's path.
     #[must_use]
     pub fn within(self, outer: &str) -> Self {
         let field = if self.field.is_empty() { outer.to_owned() } else { format!("{outer}.{}", self.field) };

@@ -1,7 +1,7 @@
-//! The file of targets: which backend serves which cluster, region, key store and hook.
+//! The target file: the backend of each cluster, region, key store and hook.
 //!
-//! What the file does not name is served by the simulator. Invariant: a file with any mistake serves nothing; the server does
-//! not start with half of it.
+//! The simulator serves everything that the file does not name. Invariant: a file with an error is rejected as a whole,
+//! and the server does not start.
 
 #[cfg(test)]
 mod tests;
@@ -11,53 +11,55 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, path::Path};
 
-/// A kind of backend with its settings: one key, the kind's name.
+/// A kind of backend with its settings: one entry, whose key is the kind's name.
 pub(super) type BackendSettings = BTreeMap<String, Value>;
 
-/// The file of targets, as written. [`Targets::connect`] reads the settings of each.
+/// The parsed target file. [`Targets::connect`] parses the settings of each target.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Targets {
-    /// By the name of the cluster in the fleet: what serves it, of `kubernetes`, `slurm` and `agents` one or more; or
-    /// `simulated: {}`.
+    /// Backends by the cluster's name in the fleet: one or more of `kubernetes`, `slurm` and `agents`, or `simulated:
+    /// {}`.
     pub(super) clusters: BTreeMap<String, BackendSettings>,
-    /// What keeps tenants' keys: `vault` or `pkcs11`.
+    /// The store of tenants' keys: `vault` or `pkcs11`.
     pub(super) keys: BackendSettings,
-    /// By region: what keeps buckets, `s3`.
+    /// The object store of each region: `s3`.
     pub(super) objects: BTreeMap<String, BackendSettings>,
-    /// By cluster and node: what serves a machine as hardware, `drives`.
+    /// The backend of each machine's hardware, by cluster and node: `drives`.
     pub(super) machines: BTreeMap<String, BTreeMap<String, BackendSettings>>,
-    /// By name, one of `SYSTEMS` of the kinds: the hook that serves a system of the house.
+    /// Custom systems by name, which must be one of `SYSTEMS` in `kinds`.
     pub(super) systems: BTreeMap<String, SystemTarget>,
-    /// By name: what stands behind a hook, `exec` or `http`.
+    /// Hooks by name: `exec` or `http`.
     pub(super) hooks: BTreeMap<String, BackendSettings>,
 }
 
-/// A system of the house.
+/// A custom system behind hooks.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SystemTarget {
-    /// What changes it, `exec` or `http`.
+    /// The hook that changes it: `exec` or `http`.
     pub(super) hook: BackendSettings,
-    /// What looks at it with credentials of its own.
+    /// The hook that reads it with its own credentials.
     pub(super) verifier: BackendSettings,
 }
 
 impl Targets {
-    /// The targets of this file.
+    /// Reads a target file.
     ///
     /// # Errors
-    /// That it cannot be read, with its line where it is not as it should be.
+    ///
+    /// If the file cannot be read or parsed; a parse error names the line.
     pub fn read(file: &Path) -> Result<Self, TargetError> {
         let wrong = |why: String| TargetError::new("", why).within(&file.display().to_string());
         let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
         Self::parse(&text).map_err(|error| error.within(&file.display().to_string()))
     }
 
-    /// The targets of this text, as YAML.
+    /// Parses targets from YAML.
     ///
     /// # Errors
-    /// What is not as it should be, with its line.
+    ///
+    /// If the text is invalid; the error names the line.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -66,7 +68,7 @@ impl Targets {
     }
 }
 
-/// The one kind that is named, if any is.
+/// Returns the single kind that is named, or `None`. Fails if there are several.
 pub(super) fn one_of(at: &str, chosen: BackendSettings) -> Result<Option<(String, Value)>, TargetError> {
     if chosen.len() > 1 {
         let kinds: Vec<&str> = chosen.keys().map(String::as_str).collect();
@@ -78,7 +80,7 @@ pub(super) fn one_of(at: &str, chosen: BackendSettings) -> Result<Option<(String
     Ok(chosen.into_iter().next())
 }
 
-/// The one kind that is named.
+/// Returns the single kind that is named. Fails for none or several.
 pub(super) fn exactly_one(
     at: &str,
     chosen: BackendSettings,

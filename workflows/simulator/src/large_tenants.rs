@@ -1,8 +1,8 @@
-//! The life of a tenant of thousands of nodes, with what it costs for each node: it is onboarded, grows and is offboarded, on a store that
-//! takes no row of more than 64 KiB.
+//! The lifecycle of a tenant with thousands of nodes, with its cost per node: onboarding, growth and offboarding, on a
+//! store that rejects rows of more than 64 KiB.
 //!
-//! Called by `cargo bench -p tests --bench large_tenants` and by the tests below. Invariant: counts are exact and the same in each run;
-//! seconds are not.
+//! Called by `cargo bench -p tests --bench large_tenants` and by the tests below. Invariant: counts are exact and equal
+//! in each run; durations vary.
 
 mod counted;
 mod stage;
@@ -16,24 +16,24 @@ use stage::Stage;
 use std::fmt;
 use workflows::destruction::certificate::StoredCertificate;
 
-/// Why a life was not lived to its end.
+/// The error of a run.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What one part of a tenant's life cost.
+/// The cost of one part of the lifecycle.
 #[derive(Clone, Debug)]
 pub struct PartOfLife {
     /// `onboarding`, `growth` or `offboarding`.
     pub name: &'static str,
-    /// How many nodes it was about.
+    /// The number of nodes.
     pub nodes: u32,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
-    /// What was read and written meanwhile.
+    /// Read and written rows.
     pub counts: RowCounts,
 }
 
 impl PartOfLife {
-    /// What `count` comes to for each node.
+    /// Returns `count` per node.
     #[must_use]
     pub fn per_node(&self, count: u64) -> f64 {
         count as f64 / f64::from(self.nodes.max(1))
@@ -60,10 +60,11 @@ impl fmt::Display for PartOfLife {
     }
 }
 
-/// Onboards a tenant of `nodes` nodes, lets it grow by a quarter, and offboards it with a certificate.
+/// Onboards a tenant of `nodes` nodes, grows it by a quarter, and offboards it with a certificate.
 ///
 /// # Errors
-/// When a part ends otherwise, or an execution waits for an operator.
+///
+/// If a part ends in another state, or an execution waits for an operator.
 pub async fn life_of_tenant(nodes: u32) -> Result<Vec<PartOfLife>, Failure> {
     let stage = Stage::with_nodes(nodes).await?;
     let more = nodes / 4;

@@ -1,8 +1,8 @@
-//! Cluster life replayed: the same engine, store and workflows on a clock that jumps and a platform that is simulated.
+//! Replays of cluster traces: the real engine, store and workflows, with a clock that jumps and a simulated platform.
 //!
-//! A trace is read ([`read`]), made a [`Scenario`] (nodes, quotas, demands), and replayed ([`replay_all`]). Invariant: what
-//! is decided here is decided by [`workflows::scheduling::admission`] and the workflows, never by this module, which only says when
-//! something happens, and watches. `docs/simulate.md` is the page for people.
+//! A trace is parsed ([`read`]), converted to a [`Scenario`] (nodes, quotas, demands) and replayed ([`replay_all`]).
+//! Invariant: all decisions are made by [`workflows::scheduling::admission`] and the workflows. This crate only
+//! produces events and measures results. See `docs/simulate.md`.
 
 #[cfg(any(test, feature = "lab"))]
 pub mod large_tenants;

@@ -1,7 +1,7 @@
-//! Published cases of preemption, read by renaming their fields, so that the planner's answers can be compared.
+//! Published cases of preemption, converted to the planner's terms to compare its decisions.
 //!
-//! The format is that of Kueue's own tables, transcribed: `cluster_queue` is a workspace, `flavor/resource` a kind. Only
-//! what decides is read; other keys are left alone. `docs/examples/reclaim-cases.json` is a small file of that kind.
+//! The format transcribes Kueue's test tables: `cluster_queue` is a workspace, `flavor/resource` a kind. Keys without
+//! influence on the decision are ignored. `docs/examples/reclaim-cases.json` is a small example.
 
 mod field;
 mod parse;
@@ -14,28 +14,28 @@ use std::{
 };
 use workflows::scheduling::planner::{Demand, PlanAnswer, Settings, Snapshot, plan};
 
-/// A file that cannot be read as cases: which case, which key, and what is wrong with it.
+/// An error in a case file: case, key and problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("case {case}: {key}: {why}")]
 pub struct Broken {
-    /// The id of the case, or its place in the file.
+    /// The id of the case, or its position in the file.
     pub case: String,
-    /// The key, with the way to it.
+    /// The path of the key.
     pub key: String,
-    /// What is wrong.
+    /// The problem.
     pub why: String,
 }
 
-/// A victim and why it is one.
+/// A victim and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     name: String,
-    /// None where the case does not say.
+    /// `None` if the case does not state it.
     reason: Option<String>,
     ongoing: Option<bool>,
 }
 
-/// Targets as they are shown.
+/// Victims for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets(BTreeSet<Target>);
 
@@ -58,7 +58,7 @@ impl fmt::Display for Targets {
     }
 }
 
-/// One case: a state, a demand, and who should give way.
+/// A case: a state, a demand, and the expected victims.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Its id.
@@ -66,7 +66,7 @@ pub struct Case {
     snapshot: Snapshot,
     demand: Demand,
     settings: Settings,
-    /// Names of workloads by the ids that they are ordered by.
+    /// Names of workloads by the ids that determine their order.
     names: BTreeMap<String, String>,
     want: BTreeSet<Target>,
     want_count: u64,
@@ -76,7 +76,8 @@ impl Case {
     /// Plans the case.
     ///
     /// # Errors
-    /// If other victims are chosen, or for other reasons, than it says: what it says, and what was chosen.
+    ///
+    /// If other victims or reasons are chosen than expected: the expected and the chosen ones.
     pub fn check(&self) -> Result<(), (String, Targets)> {
         let victims = match plan(&self.snapshot, &self.demand, &self.settings) {
             Ok(PlanAnswer::Reclaim(plan)) => plan.victims,
@@ -108,10 +109,11 @@ impl Case {
     }
 }
 
-/// Reads a file of cases.
+/// Parses a case file.
 ///
 /// # Errors
-/// If it is not JSON or a case lacks something, naming the case and the key.
+///
+/// If it is not JSON or a case is incomplete; the error names case and key.
 pub fn read(text: &str) -> Result<Vec<Case>, Broken> {
     let broken = |why: String| Broken { case: "none".to_owned(), key: "cases".to_owned(), why };
     let whole: Value = serde_json::from_str(text).map_err(|error| broken(format!("no JSON: {error}")))?;

@@ -1,7 +1,7 @@
-//! The replay itself: virtual time jumps to what happens next, a demand, an end, a sweep, or a task of the engine's.
+//! The replay: virtual time jumps to the next event, which is a demand, an end, a sweep, or a task of the engine.
 //!
-//! Invariant: nothing is decided here. Demands go to [`workflows::scheduling::admission`], what must be called back to the reclaim
-//! workflow, and the ledger is only read, to see what they did.
+//! Invariant: this module makes no decisions. Demands go to [`workflows::scheduling::admission`] and reclaims to the
+//! reclaim workflow; the ledger is only read, to observe their decisions.
 
 mod approver;
 mod baseline;
@@ -47,20 +47,21 @@ pub use measures::{Measures, Sample, Waits, WorkspaceMeasures};
 pub use outcome::{Outcome, ReplayError, Settings, Violation};
 pub use parallel::replay_all;
 
-/// What happens at a moment.
+/// An event of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReplayEvent {
     /// The work of a demand's run is done.
     Done { demand: usize, run: u32 },
-    /// People decide on what they have been asked.
+    /// Approvers decide on open requests.
     Decide,
     /// The sweeps run.
     Sweep,
-    /// A demand is made.
+    /// A demand arrives.
     Ask { demand: usize },
 }
 
-/// After so many sweeps all who wait are looked at: a promise that is broken stays so until it is served.
+/// The number of sweeps between two checks of all queued demands. A missed promise stays visible until its demand is
+/// served.
 const PROMISES_EVERY: u64 = 5;
 
 pub(super) struct Replay<'a> {
@@ -82,7 +83,7 @@ pub(super) struct Replay<'a> {
     pub(super) story: EventLog,
     pub(super) loans_ended: BTreeMap<u64, Timestamp>,
     pub(super) late: BTreeSet<usize>,
-    /// What those wait for who came inside their workspace's reservation and have not run yet.
+    /// GPUs for which demands inside their workspace's reservation wait before their first run.
     promised: HashMap<(WorkspaceName, GpuKind), u64>,
     pub(super) idle: bool,
     pub(super) single: bool,
@@ -91,10 +92,11 @@ pub(super) struct Replay<'a> {
     ends: Timestamp,
 }
 
-/// Replays a scene. `progress` hears, now and then, what part of it is done and what happens.
+/// Replays a scenario. Calls `progress` from time to time with the completed share.
 ///
 /// # Errors
-/// When the engine, the ledger or the simulated cluster cannot go on.
+///
+/// If the engine, the ledger or the simulated cluster fails.
 pub async fn replay(
     scene: &Scenario,
     settings: &Settings,
@@ -185,7 +187,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Lets the engine do what is due, and looks at what came of it.
+    /// Runs the engine's due tasks and observes the results.
     async fn work(&mut self) -> Result<(), ReplayError> {
         let mut worked = 0;
         while self.stage.engine.work_next().await? {
@@ -212,7 +214,7 @@ impl<'a> Replay<'a> {
         self.agenda.push(Reverse((at, happening)));
     }
 
-    /// What runs on a schedule: the platform is looked at, and what waits or is overdue is dealt with.
+    /// Runs the schedules: observes the platform, and processes queued demands and overdue loans.
     async fn sweep(&mut self) -> Result<(), ReplayError> {
         let now = self.stage.now();
         let next = now.after(self.scene.terms.sweep_every);
@@ -247,7 +249,7 @@ impl<'a> Replay<'a> {
         if self.sweeps.is_multiple_of(PROMISES_EVERY) { self.check_promises().await } else { Ok(()) }
     }
 
-    /// Acts on what a change of the account came to.
+    /// Processes the effects of a change of the account.
     async fn hear(&mut self, news: &AdmissionEffects) -> Result<(), ReplayError> {
         self.catch_up().await?;
         let mut more = news.more;
@@ -284,12 +286,12 @@ impl<'a> Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// How many executions of workflows were started, starts of admitted workloads left out.
+    /// Returns the number of started executions, without starts of workloads.
     async fn executions(&self) -> Result<u64, ReplayError> {
         let (mut count, mut after) = (0, None);
         loop {
             let page = self.stage.engine.list(&Filter::default(), after, 1_000).await?;
-            // A start is a part of its admission, which is counted as such.
+            // A start is part of its admission, which is counted.
             let starts = page.items.iter().filter(|record| record.workflow == WorkloadStart::NAME).count();
             count += (page.items.len() - starts) as u64;
             after = page.next;
@@ -300,7 +302,7 @@ impl Replay<'_> {
     }
 }
 
-/// Measures how long a replay takes; here, so that only the engine knows a real clock.
+/// Measures the duration of a replay. Defined here, so that only the engine uses a real clock.
 pub(super) fn start_stopwatch() -> Stopwatch {
     Stopwatch::start()
 }

@@ -1,4 +1,4 @@
-//! A scene: everything a replay needs. Nodes, what each workspace may use, who asks for what when, and the terms.
+//! A scenario: nodes, quotas, demands and terms of a replay.
 
 mod file;
 mod population;
@@ -24,43 +24,43 @@ use workflows::{
 pub use population::Population;
 pub use source::{Source, any_model, read};
 
-/// The start of a replay whose trace has no date of its own: 2026-01-05, a Monday, at midnight UTC.
+/// The start of a replay whose trace has no date: 2026-01-05, a Monday, at midnight UTC.
 pub const MONDAY: Timestamp = Timestamp(1_767_571_200_000);
-/// GPUs of a node, where no fleet is given (domain 7.3).
+/// GPUs per node, if no fleet is given.
 const NODE_GPUS: u16 = 8;
-/// Of 100 GPUs so many stay out of every quota (domain 7.3).
+/// The percentage of GPUs that are outside of all quotas.
 const BUFFER_PERCENT: u64 = 5;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeSpec {
-    /// Its serial number.
+    /// The serial number.
     pub node: NodeId,
-    /// By index: the profile that a GPU is cut into, or `None` for a whole one.
+    /// By index: the profile of a partitioned GPU, or `None` for a whole one.
     pub gpus: Vec<Option<Profile>>,
 }
 
-/// What a workspace may use.
+/// A workspace and its quotas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkspaceSpec {
-    /// What it is for.
+    /// The class.
     pub class: WorkspaceClass,
-    /// By resource.
+    /// Quotas by resource.
     pub allowances: BTreeMap<Resource, Allowance>,
-    /// The part of the nominal that it gets back within the deadline.
+    /// The part of the nominal quota that is returned within the deadline.
     pub reserved: BTreeMap<GpuKind, u64>,
 }
 
-/// What is promised, and how borrowers are treated. Defaults as in domain 3.2.
+/// The terms of loans and reclaims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReclaimTerms {
-    /// From a borrower's notice to its eviction.
+    /// The time from a borrower's notice to its eviction.
     pub grace: Duration,
-    /// From a demand inside a reservation to its GPUs.
+    /// The longest time from a demand inside a reservation to its GPUs.
     pub deadline: Duration,
-    /// A borrower that was evicted does not borrow again for so long.
+    /// How long an evicted borrower may not borrow again.
     pub cooldown: Duration,
-    /// How often the sweeps run.
+    /// The interval of the sweeps.
     pub sweep_every: Duration,
 }
 
@@ -75,58 +75,58 @@ impl Default for ReclaimTerms {
     }
 }
 
-/// A scene.
+/// A scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Scenario {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it shows, where it says so.
+    /// The description, if it has one.
     pub about: String,
-    /// Where it comes from.
+    /// The origin.
     pub kind: Kind,
     /// The tenant.
     pub tenant: TenantId,
-    /// The model of all its GPUs.
+    /// The model of all GPUs.
     pub model: GpuModel,
-    /// The moment it begins.
+    /// The start.
     pub starts: Timestamp,
-    /// So long after that it ends.
+    /// The duration.
     pub ends: Duration,
-    /// Its nodes.
+    /// The nodes.
     pub machines: Vec<NodeSpec>,
-    /// Its workspaces.
+    /// The workspaces.
     pub workspaces: BTreeMap<WorkspaceName, WorkspaceSpec>,
-    /// Who asks for what, by moment.
+    /// The demands, by time.
     pub demands: Vec<Demand>,
-    /// What is promised.
+    /// The terms.
     pub terms: ReclaimTerms,
-    /// What was counted to make the shares.
+    /// Counts from the derivation of quotas.
     pub counts: Vec<(String, Counted)>,
-    /// What was left out or presumed.
+    /// Assumptions and omissions.
     pub notes: Vec<String>,
 }
 
-/// Why a scene cannot be made.
+/// The reason why a scenario cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// The trace asks for nothing.
+    /// The trace has no demands.
     #[error("the trace asks for no GPU at all")]
     Empty,
     /// The fleet is too small.
     #[error("the fleet has {have} GPUs and the quotas need {need}, the buffer included; give more nodes")]
     FleetTooSmall {
-        /// What it has.
+        /// The GPUs of the fleet.
         have: u64,
-        /// What is needed.
+        /// The required GPUs.
         need: u64,
     },
-    /// It would last too long.
+    /// The scenario is too long.
     #[error("so often repeated it would last longer than {days} days; repeat it less often")]
     TooLong {
-        /// What it may last.
+        /// The limit in days.
         days: u64,
     },
-    /// A workload's name has no room for its number.
+    /// A workload's name is too long for its number.
     #[error(
         "{0}: with the number of its time behind it the name is longer than 64 characters; use shorter names"
     )]
@@ -134,15 +134,16 @@ pub enum ScenarioError {
 }
 
 impl Scenario {
-    /// The story of more demands than this is told to nobody.
+    /// The largest number of demands for which the event log is recorded.
     pub const TOLD: usize = 200;
-    /// A replay lasts no longer: a hundred years.
+    /// The longest replay: a hundred years.
     pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
-    /// The replay of a trace's second half, with shares counted from its first (domain 7.3).
+    /// Creates the replay of a trace's second half, with quotas derived from its first half.
     ///
     /// # Errors
-    /// When the trace is empty, or `fleet` has too few GPUs.
+    ///
+    /// If the trace is empty, or if `fleet` has too few GPUs.
     pub fn of(trace: &Trace, fleet: Option<&[NodeRow]>, model: &GpuModel) -> Result<Self, ScenarioError> {
         if trace.demands.is_empty() {
             return Err(ScenarioError::Empty);
@@ -177,11 +178,13 @@ impl Scenario {
         })
     }
 
-    /// The same life `times` times over, one time right behind the other, so that a year can be made of weeks. Nodes and quotas stay;
-    /// workloads of the second time and later have `.2` and so on behind their names. What works until the end works until that of its time.
+    /// Repeats the scenario `times` times in sequence, for example to make a year from weeks. Nodes and quotas stay;
+    /// workloads of later repetitions have a number after their names, such as `-2`. A workload without an end runs
+    /// until the end of its repetition.
     ///
     /// # Errors
-    /// When it would last longer than a moment can be told, or a name would be longer than one may be.
+    ///
+    /// If the result is too long, or if a name exceeds its limit.
     pub fn repeated(mut self, times: u32) -> Result<Self, ScenarioError> {
         let whole = self.ends.checked_mul(times).filter(|whole| *whole <= Self::LONGEST);
         let ends = whole.ok_or(ScenarioError::TooLong { days: Self::LONGEST.as_secs() / 86_400 })?;
@@ -211,7 +214,7 @@ impl Scenario {
         Ok(self)
     }
 
-    /// GPUs or slices of a kind.
+    /// Returns the GPUs or slices of each kind.
     #[must_use]
     pub fn capacity(&self) -> BTreeMap<GpuKind, u64> {
         let mut all = BTreeMap::new();
@@ -223,14 +226,14 @@ impl Scenario {
         all
     }
 
-    /// Whole cards.
+    /// Returns the number of whole GPUs.
     #[must_use]
     pub fn gpus(&self) -> usize {
         self.machines.iter().map(|machine| machine.gpus.len()).sum()
     }
 }
 
-/// What each workspace is promised: nothing to those that only borrow.
+/// Returns the quota of each workspace; none for those that only borrow.
 fn shares(trace: &Trace, split: &Split) -> Shares {
     quota_shares::reservations(trace, split, |demand| {
         let research = trace.workspaces.get(&demand.workspace) == Some(&WorkspaceClass::Research);
@@ -238,7 +241,7 @@ fn shares(trace: &Trace, split: &Split) -> Shares {
     })
 }
 
-/// The counts of domain 7.3 point 3b by what the trace groups by, and by workspace as they are replayed.
+/// Counts demands by the trace's groups and by the replayed workspaces.
 fn counts(trace: &Trace, split: &Split, shares: &Shares) -> Vec<(String, Counted)> {
     let origin = |demand: &Demand| (demand.origin.clone(), demand.kind.clone());
     let mut all = Vec::new();
@@ -257,7 +260,7 @@ fn portions(trace: &Trace, shares: &Shares) -> BTreeMap<WorkspaceName, Workspace
         let portion = WorkspaceSpec { class: *class, allowances: BTreeMap::new(), reserved: BTreeMap::new() };
         portions.insert(workspace.clone(), portion);
     }
-    // Every workspace may borrow every kind, also one that it owns nothing of.
+    // Every workspace may borrow every kind, even without a quota for it.
     let kinds: std::collections::BTreeSet<_> =
         trace.demands.iter().map(|demand| &demand.kind).chain(shares.keys().map(|(_, kind)| kind)).collect();
     for (workspace, portion) in &mut portions {
@@ -273,7 +276,7 @@ fn portions(trace: &Trace, shares: &Shares) -> BTreeMap<WorkspaceName, Workspace
     portions
 }
 
-/// Whole GPUs that hold what is promised of each kind, the buffer included; one at least of every kind that is asked for.
+/// Returns the whole GPUs that the quotas of each kind and the buffer need; at least one for every demanded kind.
 fn cards(trace: &Trace, shares: &Shares) -> BTreeMap<GpuKind, u64> {
     let mut promised: BTreeMap<GpuKind, u64> = BTreeMap::new();
     for demand in &trace.demands {
@@ -297,7 +300,7 @@ fn machines(
 ) -> Result<Vec<NodeSpec>, ScenarioError> {
     let cards = cards(trace, shares);
     let need: u64 = cards.values().sum();
-    // Whole cards first, so that they lie together on nodes.
+    // Whole GPUs first, so that they are on the same nodes.
     let mut cuts: Vec<(Option<Profile>, u64)> =
         cards.into_iter().map(|(kind, cards)| (kind.profile, cards)).collect();
     cuts.sort();
@@ -310,7 +313,7 @@ fn machines(
         let Some((node, size)) = sizes.next() else {
             return Err(ScenarioError::FleetTooSmall { have: placed, need });
         };
-        // What is over on the last node is left whole: it belongs to the buffer.
+        // The remaining GPUs of the last node stay whole and belong to the buffer.
         let gpus: Vec<_> = (0..size).map(|_| cuts.next().flatten()).collect();
         placed += u64::from(size);
         machines.push(NodeSpec { node, gpus });
@@ -318,7 +321,7 @@ fn machines(
     Ok(machines)
 }
 
-/// Nodes to draw from, with their GPUs: those of the fleet, the largest first, or as many of one size as are wanted.
+/// Returns nodes with their number of GPUs: those of the fleet, the largest first, or any number of nodes of one size.
 fn sizes<'a>(fleet: Option<&'a [NodeRow]>, need: u64) -> Box<dyn Iterator<Item = (NodeId, u16)> + 'a> {
     match fleet {
         Some(rows) => {
@@ -333,7 +336,7 @@ fn sizes<'a>(fleet: Option<&'a [NodeRow]>, need: u64) -> Box<dyn Iterator<Item =
     }
 }
 
-/// A name that is written in the code.
+/// Parses a name from a constant.
 fn known<K: NameKind>(text: &str) -> Result<Name<K>, Invalid> {
     text.parse().map_err(|error| Finding::new(None, "", format!("{error}"), Name::<K>::rule()).into())
 }

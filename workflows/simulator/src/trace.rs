@@ -1,4 +1,4 @@
-//! A trace: who asked for which GPUs, when, and for how long. What every adapter makes of its file.
+//! A trace: demands with workspace, GPUs, time and duration. All adapters produce it from their files.
 
 mod csv_rows;
 pub(crate) mod dlrm;
@@ -13,62 +13,62 @@ use workflows::tenancy::{Checkpoint, GpuKind, TenantId, WorkloadClass, Workspace
 pub use openb::{per_gpu, slice};
 pub use quota_shares::{Counted, Split};
 
-/// How a demand is treated by others.
+/// The treatment of a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
-    /// As its workspace's share says at the moment it is made: inside the reservation it is production and may not be
-    /// evicted, above it is batch and may.
+    /// Determined by its workspace's share when it arrives: production and not preemptible inside the reservation,
+    /// batch and preemptible above it.
     ByShare,
-    /// As the trace says.
+    /// Given by the trace.
     Given {
-        /// What it is like.
+        /// The class.
         class: WorkloadClass,
-        /// Whether it may be evicted for others.
+        /// True if it may be evicted.
         preemptible: bool,
         /// Higher is more important.
         priority: i32,
     },
 }
 
-/// A demand: one workload, asked for once.
+/// A demand: one workload, submitted once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Demand {
     /// The workload's name, unique in its trace.
     pub name: String,
-    /// The person or program that asks, where the trace names one.
+    /// The submitting person or program, if the trace names one.
     pub by: Option<String>,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// What the trace itself groups by, such as an application; a workspace may hold several.
+    /// The trace's own group, such as an application. A workspace may contain several.
     pub origin: String,
-    /// Asked for so long after the trace begins.
+    /// The arrival, as time since the start of the trace.
     pub at: Duration,
-    /// How long it works once it runs; `None` until the trace ends.
+    /// The running time; `None` means until the end of the trace.
     pub lasts: Option<Duration>,
-    /// When it left in the recording, so long after the trace begins; `None` if it outlived it.
+    /// The end in the recording, as time since the start of the trace. `None` if it was still running at the end.
     pub left: Option<Duration>,
-    /// Which GPUs.
+    /// The kind of GPU.
     pub kind: GpuKind,
-    /// How many of them.
+    /// The number of GPUs.
     pub gpus: u64,
-    /// The most of them that must lie on one node; 0 for anywhere.
+    /// The number of GPUs that must be on one node; 0 for no constraint.
     pub together: u64,
-    /// How it is treated.
+    /// The treatment.
     pub standing: Treatment,
-    /// How it saves its work.
+    /// The checkpoint type.
     pub checkpoint: Checkpoint,
 }
 
 impl Demand {
-    /// Whether it held its GPUs in the recording at `moment`.
+    /// Returns true if it held its GPUs at this time in the recording.
     #[must_use]
     pub fn held_at(&self, moment: Duration) -> bool {
         self.at < moment && self.left.is_none_or(|left| left > moment)
     }
 }
 
-/// Where a trace comes from.
+/// The origin of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -77,33 +77,33 @@ pub enum Kind {
     Openb,
     /// Instances of the Alibaba GPU trace of 2025.
     Dlrm,
-    /// Tenure's own: one row or line per workload.
+    /// Tenure's own format: one row or line per workload.
     Events,
     /// A scenario in YAML.
     Scenario,
-    /// Made by the generator.
+    /// Drawn by the generator.
     Generated,
 }
 
 /// A trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Trace {
-    /// Where it comes from.
+    /// The origin.
     pub kind: Kind,
-    /// The tenant that all of it is replayed under.
+    /// The tenant of all demands.
     pub tenant: TenantId,
-    /// What each workspace is for.
+    /// The classes of the workspaces.
     pub workspaces: BTreeMap<WorkspaceName, WorkspaceClass>,
-    /// By moment, then as the file has them.
+    /// Ordered by time, then as in the file.
     pub demands: Vec<Demand>,
-    /// When it ends, so long after it begins.
+    /// The end, as time since the start.
     pub ends: Duration,
-    /// What was left out or presumed, for people to check.
+    /// Assumptions and omissions, for the reader of the report.
     pub notes: Vec<String>,
 }
 
 impl Trace {
-    /// Puts the demands in order, and makes sure that the trace does not end before them.
+    /// Sorts the demands, and extends the trace to the last one.
     pub(super) fn settled(mut self) -> Self {
         self.demands.sort_by_key(|demand| demand.at);
         let last = self.demands.iter().map(|demand| demand.left.unwrap_or_default().max(demand.at)).max();
@@ -112,7 +112,7 @@ impl Trace {
     }
 }
 
-/// `text` as the name of a workspace: what it may not contain becomes `-`.
+/// Converts text to the name of a workspace; invalid characters become `-`.
 pub(super) fn workspace_name(text: &str) -> Option<WorkspaceName> {
     let mut name = String::with_capacity(text.len());
     for c in text.chars().map(|c| c.to_ascii_lowercase()) {
@@ -125,7 +125,7 @@ pub(super) fn workspace_name(text: &str) -> Option<WorkspaceName> {
     name.trim_end_matches('-').parse().ok()
 }
 
-/// A number below `shares` that depends on nothing but `text`.
+/// Returns a number below `shares` that depends only on `text`.
 pub(super) fn hashed(text: &str, shares: u64) -> u64 {
     use sha2::{Digest as _, Sha256};
     let digest = Sha256::digest(text.as_bytes());
@@ -133,7 +133,7 @@ pub(super) fn hashed(text: &str, shares: u64) -> u64 {
     head.checked_rem(shares).unwrap_or(0)
 }
 
-/// The recipe's priorities (domain 7.3): production above batch, so that a workspace's own batch makes room first.
+/// Priorities of replayed demands: production above batch, so that a workspace's own batch work is evicted first.
 pub(super) const PRODUCTION: i32 = 100;
 /// See [`PRODUCTION`].
 pub(super) const BATCH: i32 = 0;

@@ -1,6 +1,7 @@
-//! The proof behind `tenure workflow verify` and the suite: every workflow, run in small worlds with everything made to go wrong.
+//! Verification for `tenure workflow verify` and the test suite: runs every workflow in small scenarios with all
+//! injected faults.
 //!
-//! What is done to a run is [`engine::testing`]'s; here are the worlds, and what of them must be as before.
+//! [`engine::testing`] injects the faults. This module has the scenarios and selects the state that must be restored.
 
 mod capacity_exhaustion;
 mod certificate_sentences;
@@ -38,15 +39,15 @@ use workflows::{
 
 type Reports = Pin<Box<dyn Future<Output = Result<Vec<Report>, Error>>>>;
 
-/// The worlds of one or more workflows, not yet run.
+/// The scenarios of one or more workflows.
 #[derive(Clone, Copy, Debug)]
 pub struct Proof {
-    /// The workflows that it reports on.
+    /// The verified workflows.
     pub workflows: &'static [&'static str],
     run: fn() -> Reports,
 }
 
-/// Every proof. Each workflow that is registered has a report of its own in one of them.
+/// All proofs. Each registered workflow has its own report in one of them.
 const PROOFS: &[Proof] = &[
     Proof { workflows: &[Onboarding::NAME], run: || one(onboarding()) },
     Proof { workflows: &[QuotaIncrease::NAME], run: || one(quota_increase()) },
@@ -71,17 +72,18 @@ fn two(reports: impl Future<Output = Result<(Report, Report), Error>> + 'static)
     })
 }
 
-/// The proof that reports on the workflow called `name`, if there is one.
+/// Returns the proof for the workflow `name`, if there is one.
 #[must_use]
 pub fn of(name: &str) -> Option<&'static Proof> {
     PROOFS.iter().find(|proof| proof.workflows.contains(&name))
 }
 
 impl Proof {
-    /// Tries its workflows in every way that the engine knows. A report for each, in their order.
+    /// Verifies its workflows with all faults of the engine, and returns a report for each, in order.
     ///
     /// # Errors
-    /// When a world cannot be set up.
+    ///
+    /// If a scenario cannot be created.
     pub async fn run(&self) -> Result<Vec<Report>, Error> {
         let mut reports = (self.run)().await?;
         for (report, name) in reports.iter_mut().zip(self.workflows) {

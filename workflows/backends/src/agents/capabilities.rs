@@ -1,4 +1,4 @@
-//! The capabilities that agents serve.
+//! Implements the platform's capabilities with agents.
 
 use super::{Agents, Command, Output};
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use workflows::platform::{
     Scrubbed, WorkloadNotice, WorkloadRef, Workloads, codes,
 };
 
-/// An answer to another question than was asked.
+/// The error for an answer that does not match the command.
 fn other(command: &'static str, changing: bool) -> ActionError {
     crate::http_response::unreadable(format!("the agent answers another question than {command}"), changing)
 }
@@ -107,8 +107,7 @@ fn done(output: Output, command: &'static str) -> Result<(), ActionError> {
     }
 }
 
-/// Workloads of a cluster whose GPUs agents look after: what is about GPUs goes to the agents, everything else to whatever else
-/// serves the cluster.
+/// Workloads of a cluster whose GPUs are served by agents. GPU calls go to the agents, all others to another backend.
 #[derive(Debug)]
 pub struct GpusByAgents {
     agents: Arc<Agents>,
@@ -117,10 +116,10 @@ pub struct GpusByAgents {
 }
 
 impl GpusByAgents {
-    /// These agents, and `rest` for all that is not about GPUs.
+    /// Combines agents with `rest`, which serves all calls that are not about GPUs.
     #[must_use]
     pub fn over(agents: Arc<Agents>, rest: Arc<dyn Workloads>) -> Self {
-        // Said for as long as the process runs, once a cluster.
+        // Lives as long as the process; there is one per cluster.
         let said = String::leak(format!("{} and agents", rest.backend()));
         Self { agents, rest, said }
     }
@@ -192,8 +191,8 @@ impl Workloads for GpusByAgents {
         self.rest.notify_ended(of, stamp).await
     }
 
-    /// Processes that the driver knows, and what the cluster itself says has them: a job that was given GPUs and has not opened
-    /// them yet is seen by the cluster alone.
+    /// Returns the processes that the driver lists and the GPU users that the cluster reports. Only the cluster knows a
+    /// job that has GPUs assigned but has not opened them.
     async fn clients(
         &self,
         cluster: &str,

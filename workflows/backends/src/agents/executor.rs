@@ -1,7 +1,7 @@
-//! The hand of an agent: orders carried out on this machine.
+//! Runs an agent's orders on this machine.
 //!
-//! What takes longer than a call is gone on with and asked for again by the same key; it is given up when nobody asks any more. What
-//! must not be done twice is in the node's file, which outlives the process.
+//! A scrub outlives its call: a later call with the same key returns its result. It is cancelled if no call asks for it
+//! for some time. Work that must run only once is recorded in the node's state file, which outlives the process.
 
 use crate::agents::protocol::{Command, IssuedCommand, NodeReport, Output};
 use crate::nvml::{LocalNode, NvmlTarget, TargetError};
@@ -19,30 +19,30 @@ use tokio::{
 };
 use workflows::platform::{CallMetadata, Gpus, ScrubLevel, Scrubbed, codes};
 
-/// How long one GPU may take to be cleared. Default 30 min; about a minute for every 100 GB is usual.
+/// The longest scrub of one GPU. Usual is about one minute per 100 GB.
 const SCRUB_WITHIN: Duration = Duration::from_secs(30 * 60);
-/// For how long a scrub goes on for which nobody asks. Default 5 min: an engine that was lost is followed by another before.
+/// How long a scrub continues without a call that asks for it. Another engine replaces a lost one within this time.
 const UNASKED: Duration = Duration::from_secs(300);
-/// How often it is looked whether somebody still asks.
+/// How often the last call of a scrub is checked.
 const LOOK: Duration = Duration::from_secs(5);
-/// When to ask again how far a scrub is.
+/// The retry delay for a scrub in progress.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long the driver has to say how the GPUs are.
+/// The deadline for reading the state of the GPUs.
 const SEE_WITHIN: Duration = Duration::from_secs(20);
 
 type Outcome = Result<Scrubbed, ActionError>;
 
-/// What carries out orders for this machine.
+/// Runs orders on this machine.
 #[derive(Debug)]
 pub struct Executor {
     node: LocalNode,
     cluster: String,
     name: String,
-    /// By key.
+    /// Scrubs by key.
     scrubs: Mutex<BTreeMap<String, Scrub>>,
 }
 
-/// A scrub that goes on. It ends with this.
+/// A scrub in progress. Dropping this value cancels it.
 #[derive(Debug)]
 struct Scrub {
     asked: Arc<Mutex<Instant>>,
@@ -61,20 +61,22 @@ fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Executor {
-    /// The hand for the machine of these settings. The driver is asked only when something is asked of it.
+    /// Creates the executor for the machine of these settings. Does not call the driver.
     ///
     /// # Errors
-    /// [`TargetError`] when a setting cannot be worked with.
+    ///
+    /// [`TargetError`] if a setting is invalid.
     pub fn connect(target: NvmlTarget) -> Result<Self, TargetError> {
         let (cluster, name) = (target.cluster.clone(), target.node.clone());
         Ok(Self { node: LocalNode::connect(target)?, cluster, name, scrubs: Mutex::default() })
     }
 
-    /// Carries out an order, or says how far it is. Dropping it ends it, but for a scrub, which goes on for as long as it is asked
-    /// for.
+    /// Runs an order and returns its result, or a retry delay for a scrub in progress. Dropping the call cancels the
+    /// order, except a scrub.
     ///
     /// # Errors
-    /// As of the capability that the order is of.
+    ///
+    /// As in the capability that the command belongs to.
     pub async fn carry_out(&self, order: &IssuedCommand) -> Result<Output, ActionError> {
         let (stamp, cluster, node) = (order.stamp(), self.cluster.as_str(), self.name.as_str());
         match &order.command {
@@ -101,7 +103,7 @@ impl Executor {
     }
 
     async fn scrub(&self, gpus: &BTreeSet<u16>, level: ScrubLevel, stamp: &CallMetadata) -> Outcome {
-        // Before one that goes on is waited for: a late call learns nothing of it.
+        // Checked before waiting, so that a late call cannot read the result of a newer one.
         if let Some(before) = self.node.admit_scrub(gpus, level, stamp).await? {
             return Ok(before);
         }
@@ -125,7 +127,7 @@ impl Executor {
         })
     }
 
-    /// The scrub with this key: the one that goes on, or one that is begun.
+    /// Returns the scrub with this key. Starts it if necessary.
     fn joined(
         &self,
         gpus: &BTreeSet<u16>,
@@ -149,7 +151,7 @@ impl Executor {
             };
             tokio::select! {
                 came = node.scrub_gpus(&gpus, level, SCRUB_WITHIN, &of) => {
-                    // Whoever asked may be gone; the node's file has it.
+                    // The caller may have gone; the state file has the result.
                     let _ = tell.send(Some(came));
                 }
                 () = nobody => tracing::warn!(key = of.key, "a scrub was given up: nobody asks for it any more"),
@@ -159,18 +161,19 @@ impl Executor {
         outcome
     }
 
-    /// Whether something goes on beyond the calls that asked for it.
+    /// Returns true if a scrub is in progress.
     #[must_use]
     pub fn is_scrubbing(&self) -> bool {
         lock_unpoisoned(&self.scrubs).values().any(|scrub| !scrub.task.is_finished())
     }
 
-    /// Gives up what goes on. It stops before its next call of the driver.
+    /// Cancels all scrubs. Each stops before its next call to the driver.
     pub fn give_up(&self) {
         lock_unpoisoned(&self.scrubs).clear();
     }
 
-    /// What there is to see of this machine. What cannot be seen is named, and never taken for well or free.
+    /// Reads the state of this machine. Values that cannot be read are listed as unknown, never assumed healthy or
+    /// free.
     pub async fn see(&self) -> NodeReport {
         let stamp = CallMetadata {
             action: "see",

@@ -1,8 +1,9 @@
-//! GPUs of machines on which an agent runs: calls are laid into a mailbox, and the agent comes for them.
+//! GPUs of machines that run an agent. Calls are queued, and the agent polls for them.
 //!
-//! The agent calls, the server never does: no node needs to be reachable. Invariant: an order that was not handed over has changed
-//! nothing, and is *unavailable*; one that was handed over and not answered in time is *unknown*. Mailboxes are in memory alone: the
-//! engine repeats a call with its key, and the node's own file knows which keys have acted. `docs/backends/gpu.md` has the agent.
+//! The agent connects to the server, so nodes need not be reachable. Invariant: an order that was not delivered has
+//! changed nothing and fails as *unavailable*; an order that was delivered but not answered in time is *unknown*.
+//! Queues are only in memory: the engine retries a call with its key, and the node's state file records the keys that
+//! took effect. See `docs/backends/gpu.md`.
 
 mod capabilities;
 #[cfg(feature = "nvml")]

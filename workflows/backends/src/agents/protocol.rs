@@ -1,5 +1,4 @@
-//! What passes between a server and the agent of a node. One version of both is enough: a field that the other does not know is
-//! passed over.
+//! Messages between the server and a node's agent. There is one version of the protocol: unknown fields are ignored.
 
 use crate::nvml::GpuFacts;
 use engine::{ActionError, Class};
@@ -10,48 +9,48 @@ use workflows::platform::{
     CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, ScrubLevel, Scrubbed, codes,
 };
 
-/// What an agent can be asked to do: the calls of `Gpus`, and those of `Workloads` that are about GPUs.
+/// Commands for an agent: the methods of `Gpus`, and the methods of `Workloads` that concern GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "call", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Command {
-    /// How the GPUs are partitioned.
+    /// Read the layout of the GPUs.
     Layout,
-    /// Partition them so.
+    /// Set the layout of the GPUs.
     SetLayout {
-        /// The profile to have.
+        /// The requested layout.
         profile: String,
     },
-    /// Test them.
+    /// Test the GPUs.
     Diagnose {
-        /// How deep.
+        /// The depth of the test.
         level: DiagnosisLevel,
     },
-    /// What the driver has counted of them.
+    /// Read the health counters of the driver.
     Health,
-    /// Reset them.
+    /// Reset the GPUs.
     Reset,
-    /// Reboot the node, if its boot is this one.
+    /// Reboot the node if its boot id is `boot`.
     Reboot {
-        /// The boot that is to end.
+        /// The id of the boot to end.
         boot: String,
     },
-    /// Who has these open, by index; of all when none is named.
+    /// List the processes that have GPUs open. An empty set means all GPUs.
     Clients {
-        /// Which.
+        /// The indexes of the GPUs.
         gpus: BTreeSet<u16>,
     },
-    /// Clear the memory of these, by index; of all when none is named.
+    /// Clear the memory of GPUs. An empty set means all GPUs.
     Scrub {
-        /// Which.
+        /// The indexes of the GPUs.
         gpus: BTreeSet<u16>,
-        /// How far.
+        /// The level of the scrub.
         level: ScrubLevel,
     },
 }
 
 impl Command {
-    /// Whether something can have changed when no answer comes.
+    /// Returns true if the command can change something even without an answer.
     #[must_use]
     pub fn changes(&self) -> bool {
         match self {
@@ -61,31 +60,31 @@ impl Command {
     }
 }
 
-/// A command with the circumstances of its call.
+/// A command with the metadata of its call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuedCommand {
-    /// Names this sending of the command; a repetition with the same key has another.
+    /// The id of this delivery. A retry with the same key has another id.
     pub id: String,
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// On behalf of which step.
+    /// The step that makes the call.
     pub step: String,
     /// The idempotency key.
     pub key: String,
     /// The fencing token.
     pub epoch: u64,
-    /// Whether it is a compensation.
+    /// True for a compensation.
     #[serde(default)]
     pub undo: bool,
-    /// Whether nothing may change.
+    /// True for a dry run, which must change nothing.
     #[serde(default)]
     pub dry_run: bool,
-    /// How long somebody waits for the answer, in milliseconds from when it was handed over.
+    /// How long the caller waits after delivery, in milliseconds.
     pub deadline_ms: u64,
 }
 
 impl IssuedCommand {
-    /// The order for a command in these circumstances.
+    /// Creates the order for a command and the metadata of its call.
     pub(super) fn of(id: String, command: Command, stamp: &CallMetadata) -> Self {
         Self {
             id,
@@ -99,16 +98,16 @@ impl IssuedCommand {
         }
     }
 
-    /// Whether something can have changed when no answer comes.
+    /// Returns true if the order can change something even without an answer.
     pub(super) fn changes(&self) -> bool {
         self.command.changes() && !self.dry_run
     }
 
-    /// The circumstances as the node sees them. An answer has to reach the server before its caller gives up, so a fifth of the
-    /// time, at most two seconds, is kept for the way back.
+    /// Returns the call metadata for the node. A fifth of the deadline, at most two seconds, is reserved for the
+    /// answer's way back to the server.
     #[must_use]
     pub fn stamp(&self) -> CallMetadata {
-        /// The most that is kept.
+        /// The largest reserved time.
         const WAY: Duration = Duration::from_secs(2);
         let whole = Duration::from_millis(self.deadline_ms);
         CallMetadata {
@@ -127,83 +126,83 @@ pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
-    /// Of `layout`.
+    /// Result of `layout`.
     Layout(GpuLayout),
-    /// Of what answers nothing but that it is done.
+    /// Result of a command that returns no data.
     Done,
-    /// Of `diagnose`.
+    /// Result of `diagnose`.
     Diagnosis(Diagnosis),
-    /// Of `health`.
+    /// Result of `health`.
     Health(GpuHealth),
-    /// Of `clients`.
+    /// Result of `clients`.
     Clients(Vec<String>),
-    /// Of `scrub`.
+    /// Result of `scrub`.
     Scrubbed(Scrubbed),
 }
 
-/// What an agent says when it asks for orders.
+/// An agent's poll for orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
-    /// Names the process: another one after each start.
+    /// The id of the agent process, new after each start.
     pub instance: String,
-    /// The version of its program.
+    /// The version of the agent program.
     #[serde(default)]
     pub version: String,
-    /// The orders that it has and has not answered yet. What was handed over to it and is not among them never came.
+    /// Orders that the agent has received and not answered. A delivered order that is missing here never arrived.
     #[serde(default)]
     pub holding: BTreeSet<String>,
-    /// How long it waits for orders, in milliseconds.
+    /// How long the agent waits for orders, in milliseconds.
     #[serde(default)]
     pub wait_ms: u64,
 }
 
-/// What it is answered.
+/// The answer to a poll.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullResponse {
-    /// What to do.
+    /// New orders.
     pub orders: Vec<IssuedCommand>,
-    /// Of the orders that it has, those for which nobody waits any more.
+    /// Orders of this agent whose callers no longer wait.
     #[serde(default)]
     pub withdrawn: BTreeSet<String>,
 }
 
-/// What became of an order.
+/// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Which.
+    /// The id of the order.
     pub id: String,
-    /// What it came to.
+    /// The result.
     pub outcome: Result<Output, ActionError>,
 }
 
-/// What an agent saw of its node.
+/// An agent's report about its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Its GPUs, by the driver.
+    /// GPU facts from the driver.
     #[serde(default)]
     pub gpus: Option<GpuFacts>,
-    /// How they are.
+    /// Health of the GPUs.
     #[serde(default)]
     pub health: Option<GpuHealth>,
-    /// Who has them open.
+    /// The processes that have GPUs open.
     #[serde(default)]
     pub clients: Option<Vec<String>>,
-    /// Why something of this is not known.
+    /// Reasons why values are missing.
     #[serde(default)]
     pub unknown: Vec<String>,
 }
 
-/// How much of an agent's words is passed on, in characters.
+/// The longest message of an agent that is passed on, in characters.
 const WORDS: usize = 1_000;
-/// The longest that an agent may ask to be left alone.
+/// The longest retry delay that an agent may request.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// A failure as it is passed on: with a code that is known, and no more words than fit. An agent is one of many, on a machine that
-/// tenants use.
+/// Limits an agent's error to a known code and a short message. Agents run on machines that tenants use, so their text
+/// is not trusted.
 pub(super) fn checked(error: ActionError, changing: bool) -> ActionError {
     let message: String = error.message.chars().take(WORDS).collect();
     let Some((code, _)) = codes::ALL.iter().find(|(code, _)| *code == error.code) else {

@@ -1,4 +1,4 @@
-//! One mailbox a node: what is to be done there, what was handed over, and who waits for the answer.
+//! One queue per node: pending orders, orders in progress, and the callers that wait for their results.
 
 use crate::agents::{
     protocol::{
@@ -19,59 +19,60 @@ use tokio::{
 };
 use workflows::platform::{CallMetadata, codes};
 
-/// How long after its last word an agent counts as there. It comes back within milliseconds, unless it was restarted.
+/// How long after its last request an agent counts as present. It polls again within milliseconds, unless it restarts.
 const PRESENT: Duration = Duration::from_secs(5);
-/// How often it is looked whether it still is.
+/// How often the presence of the agent is checked.
 const LOOK: Duration = Duration::from_millis(500);
-/// The longest that an agent is kept waiting for orders.
+/// The longest wait of a poll for orders.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The agents of every cluster that has some.
+/// The agents of all clusters that have agents.
 #[derive(Debug, Default)]
 pub struct Agents {
     clusters: BTreeMap<String, AgentsTarget>,
     nodes: Mutex<BTreeMap<(String, String), Arc<CommandQueue>>>,
 }
 
-/// An agent, as it is listed.
+/// An agent in the list of agents.
 #[derive(Clone, Debug, Serialize)]
 pub struct AgentEntry {
-    /// Its cluster.
+    /// The cluster.
     pub cluster: String,
-    /// Its node.
+    /// The node.
     pub node: String,
-    /// The version of its program.
+    /// The version of the agent program.
     pub version: String,
-    /// Whether it comes for orders.
+    /// True if the agent polls for orders.
     pub present: bool,
-    /// How long ago it was heard, in milliseconds.
+    /// Milliseconds since its last request.
     pub silent_ms: u64,
-    /// Orders that wait to be handed over.
+    /// Orders that are not delivered yet.
     pub waiting: usize,
-    /// Orders that were handed over and not answered yet.
+    /// Orders that are delivered but not answered.
     pub handed_over: usize,
-    /// What it saw last, if it has said so.
+    /// The agent's last report about its node.
     pub seen: Option<NodeReport>,
-    /// How long ago, in milliseconds.
+    /// Milliseconds since that report.
     pub seen_ms: Option<u64>,
 }
 
 impl Agents {
-    /// The agents of these clusters.
+    /// Creates the registry for these clusters.
     #[must_use]
     pub fn of(clusters: BTreeMap<String, AgentsTarget>) -> Self {
         Self { clusters, nodes: Mutex::default() }
     }
 
-    /// The hashes of the keys of a cluster's agents; none where it has none.
+    /// Returns the key hashes of a cluster's agents. Empty for a cluster without agents.
     ///
     /// # Errors
-    /// In words, that they cannot be read.
+    ///
+    /// A message if the hashes cannot be read.
     pub fn hashes(&self, cluster: &str) -> Result<Vec<String>, String> {
         self.clusters.get(cluster).map_or(Ok(Vec::new()), AgentsTarget::hashes)
     }
 
-    /// The clusters that have agents.
+    /// Returns the clusters that have agents.
     pub fn clusters(&self) -> impl Iterator<Item = &str> {
         self.clusters.keys().map(String::as_str)
     }
@@ -81,11 +82,13 @@ impl Agents {
         nodes.entry((cluster.to_owned(), node.to_owned())).or_default().clone()
     }
 
-    /// Has the agent of a node carry out a command, and waits for the answer until the stamp's deadline.
+    /// Sends a command to the agent of a node and waits for the answer until the stamp's deadline.
     ///
     /// # Errors
-    /// What the agent failed with. `platform.unavailable`, transient, when it does not come for the order; when it does and does not
-    /// answer, `platform.no_answer`, unknown, if something can have changed.
+    ///
+    /// The error that the agent returns. `platform.unavailable` (transient) if no agent polls for the order.
+    /// `platform.no_answer` (unknown) if the agent took the order but did not answer and the command can have changed
+    /// something.
     pub async fn ask(
         &self,
         cluster: &str,
@@ -111,13 +114,13 @@ impl Agents {
             match posted.is_handed_over() {
                 Some(true) if late => return Err(silent(&place, changing)),
                 Some(false) if late || !mailbox.is_present() => return Err(absent(&place)),
-                // It was answered in this very moment.
+                // The answer arrived at this moment.
                 None | Some(_) => {}
             }
         }
     }
 
-    /// Hands the orders of a node over to its agent, as soon as there are some, within the time that it waits.
+    /// Delivers the pending orders of a node to its agent. Waits for new orders up to the requested time.
     pub async fn pull(&self, cluster: &str, node: &str, pull: &PullRequest) -> PullResponse {
         let mailbox = self.mailbox(cluster, node);
         let until = Instant::now() + Duration::from_millis(pull.wait_ms).min(LONGEST);
@@ -137,7 +140,7 @@ impl Agents {
         }
     }
 
-    /// Takes an answer; false when nobody waits for it any more.
+    /// Accepts an answer. Returns false if no caller waits for it.
     pub fn answer(&self, cluster: &str, node: &str, answer: Answer) -> bool {
         let mailbox = self.mailbox(cluster, node);
         let mut state = mailbox.state();
@@ -148,7 +151,7 @@ impl Agents {
         taken.reply.send(answer.outcome.map_err(|error| checked(error, changing))).is_ok()
     }
 
-    /// Keeps what an agent saw.
+    /// Stores the agent's report about its node.
     pub fn see(&self, cluster: &str, node: &str, seen: NodeReport) {
         let mailbox = self.mailbox(cluster, node);
         let mut state = mailbox.state();
@@ -156,7 +159,7 @@ impl Agents {
         state.seen = Some((seen, Instant::now()));
     }
 
-    /// Hears that an agent comes for no more orders. What it had not begun waits for the next one.
+    /// Records that an agent stops. Orders that it has not begun wait for the next agent.
     pub fn leave(&self, cluster: &str, node: &str, leaving: &PullRequest) {
         let mailbox = self.mailbox(cluster, node);
         let mut state = mailbox.state();
@@ -171,7 +174,7 @@ impl Agents {
         }
     }
 
-    /// Every agent that was heard since this process began, in the order of cluster and node.
+    /// Returns every agent that has called since the server started, ordered by cluster and node.
     #[must_use]
     pub fn list(&self) -> Vec<AgentEntry> {
         let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -193,45 +196,45 @@ fn silent(place: &str, changing: bool) -> ActionError {
     }
 }
 
-/// Of one node.
+/// The queue of one node.
 #[derive(Debug, Default)]
 struct CommandQueue {
     state: Mutex<State>,
-    /// Rung whenever there is something for the agent.
+    /// Notified when the agent has something to fetch.
     bell: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By id.
+    /// Orders by id.
     orders: BTreeMap<String, PendingCommand>,
-    /// Handed over, and nobody waits any more; told to the agent once.
+    /// Delivered orders whose callers have gone. The agent is informed once.
     withdrawn: BTreeSet<String>,
     agent: Option<Agent>,
     last: Option<(String, Instant)>,
     seen: Option<(NodeReport, Instant)>,
 }
 
-/// An order for whose answer somebody waits.
+/// An order whose caller waits for an answer.
 #[derive(Debug)]
 struct PendingCommand {
     order: IssuedCommand,
     until: Instant,
-    /// To which process it was handed over.
+    /// The agent process that has the order.
     with: Option<String>,
     reply: oneshot::Sender<Result<Output, ActionError>>,
 }
 
-/// The process that comes for orders.
+/// The agent process that polls for orders.
 #[derive(Debug)]
 struct Agent {
     instance: String,
-    /// How many of its requests for orders are open.
+    /// The number of its open polls.
     pulls: usize,
 }
 
 impl State {
-    /// Writes down that the agent was heard.
+    /// Updates the time of the agent's last request.
     fn heard_now(&mut self) {
         if let Some((_, at)) = &mut self.last {
             *at = Instant::now();
@@ -239,14 +242,14 @@ impl State {
     }
 }
 
-/// Takes the order out of the mailbox when nobody waits for its answer any more.
+/// Removes the order from the queue when its caller is dropped.
 struct WithdrawOnDrop<'a> {
     mailbox: &'a CommandQueue,
     id: &'a str,
 }
 
 impl WithdrawOnDrop<'_> {
-    /// Nothing once it was answered.
+    /// Returns true if the order is delivered, and `None` once it is answered.
     fn is_handed_over(&self) -> Option<bool> {
         self.mailbox.state().orders.get(self.id).map(|order| order.with.is_some())
     }
@@ -263,7 +266,7 @@ impl Drop for WithdrawOnDrop<'_> {
     }
 }
 
-/// Counts a request for orders for as long as it is open.
+/// Counts a poll while it is open.
 struct OpenPull<'a> {
     mailbox: &'a CommandQueue,
     instance: String,
@@ -290,7 +293,7 @@ impl CommandQueue {
         state.agent.as_ref().is_some_and(|agent| agent.pulls > 0 || heard)
     }
 
-    /// Lays an order in; nothing when there is no agent to come for it.
+    /// Queues an order. Returns `None` if no agent is present.
     fn post(
         &self,
         order: IssuedCommand,
@@ -305,7 +308,7 @@ impl CommandQueue {
         Some(answer)
     }
 
-    /// An agent asks for orders. What an earlier process of it has taken and not answered is lost with that process.
+    /// Registers a poll. Orders that an earlier process of the agent took and did not answer fail.
     fn arrive(&self, cluster: &str, node: &str, pull: &PullRequest) -> OpenPull<'_> {
         let mut state = self.state();
         state.last = Some((pull.version.clone(), Instant::now()));
@@ -327,7 +330,7 @@ impl CommandQueue {
                 state.orders.iter().filter(|(_, order)| lost(order)).map(|(id, _)| id.clone()).collect();
             for order in ids.iter().filter_map(|id| state.orders.remove(id)) {
                 let place = format!("node {node} of cluster {cluster}, started anew since,");
-                // Whoever does not wait any more needs no answer.
+                // The caller may have gone.
                 let _ = order.reply.send(Err(silent(&place, order.order.changes())));
             }
         }
@@ -337,12 +340,12 @@ impl CommandQueue {
         OpenPull { mailbox: self, instance: pull.instance.clone() }
     }
 
-    /// What there is for this process: orders that nobody has, and its own that never came to it.
+    /// Returns the orders for this process: undelivered ones, and those delivered to it that never arrived.
     fn hand_over(&self, pull: &PullRequest) -> PullResponse {
         let mut state = self.state();
         let now = Instant::now();
         if state.agent.as_ref().is_none_or(|agent| agent.instance != pull.instance) {
-            // Another process has come since, and has them.
+            // A newer agent process now receives the orders.
             return PullResponse::default();
         }
         let mut orders = Vec::new();

@@ -1,21 +1,21 @@
-//! The keys by which the agents of a cluster are known. Only their hashes are here.
+//! The keys that authenticate the agents of a cluster. Only hashes are stored.
 
 use crate::TargetError;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The agents of a cluster, as the file of targets names them.
+/// The agents of a cluster, from the target file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentsTarget {
-    /// Hashes of keys, each the SHA-256 of a key's secret in hexadecimal, as `tenure agent key` prints it. Several, so that keys can
-    /// be changed one node after the other.
+    /// Hashes of keys: the SHA-256 of each key's secret in hexadecimal, as `tenure agent key` prints it. Several keys
+    /// allow a rotation node by node.
     pub keys: Vec<String>,
-    /// A file with more of them, one a line; read at each use, so that a key is taken back without a restart.
+    /// A file with more hashes, one per line. It is read at each use, so that a key can be revoked without a restart.
     pub key_file: Option<PathBuf>,
 }
 
-/// How many hexadecimal digits a hash has.
+/// The length of a hash in hexadecimal digits.
 const DIGITS: usize = 64;
 
 fn is_hash(text: &str) -> bool {
@@ -23,10 +23,11 @@ fn is_hash(text: &str) -> bool {
 }
 
 impl AgentsTarget {
-    /// The hashes that hold now.
+    /// Returns the hashes that are valid now.
     ///
     /// # Errors
-    /// In words, that the file cannot be read: nobody is let in by what is not known.
+    ///
+    /// A message if the file cannot be read. Then no agent is authenticated.
     pub fn hashes(&self) -> Result<Vec<String>, String> {
         let mut all = self.keys.clone();
         if let Some(file) = &self.key_file {
@@ -38,7 +39,7 @@ impl AgentsTarget {
         Ok(all)
     }
 
-    /// That there is a key, and that each is one.
+    /// Checks that there is at least one key and that each hash is valid.
     pub(crate) fn check(&self) -> Result<(), TargetError> {
         let hashes = self.hashes().map_err(|why| TargetError::new("key_file", why))?;
         if hashes.is_empty() && self.key_file.is_none() {

@@ -17,7 +17,7 @@ use workflows::{
     tenancy::Cluster,
 };
 
-/// The platform with these clusters served as they say.
+/// Returns the platform with these clusters served by their configured backends.
 pub(super) async fn clusters(
     all: BTreeMap<String, BackendSettings>,
     mut platform: Platform,
@@ -31,7 +31,8 @@ pub(super) async fn clusters(
     for (name, chosen) in all {
         let named = kinds_of(&name, &chosen)?;
         let mut reached: Option<Arc<dyn Workloads>> = None;
-        // In the order of their names: `kubernetes` is before `slurm`, and what both serve is the former's.
+        // In alphabetical order: `kubernetes` comes before `slurm` and takes precedence where both implement a
+        // capability.
         for (kind, settings) in chosen {
             let here = format!("clusters.{name}.{kind}");
             let within = |error: TargetError| error.within(&here);
@@ -39,7 +40,7 @@ pub(super) async fn clusters(
             let one = match kind.as_str() {
                 "kubernetes" => kinds::kubernetes(&name, settings).await.map_err(within)?,
                 "slurm" => kinds::slurm(&name, settings).map_err(within)?,
-                // Before the others, so that theirs is taken for the workloads.
+                // Comes before the other kinds, so that theirs replaces it for workloads.
                 "agents" => {
                     agents.insert(name.clone(), kinds::agents(settings).map_err(within)?);
                     reached = Some(Arc::new(OutOfReach));
@@ -62,7 +63,7 @@ pub(super) async fn clusters(
                     None => drop(left.blind.insert((system, name.clone()))),
                 }
             }
-            // Where both run, it is Slurm's jobs that have the GPUs.
+            // If both run, Slurm's jobs use the GPUs.
             reached = one.workloads.or(reached);
         }
         workloads.extend(reached.map(|backend| (name.clone(), backend)));
@@ -75,8 +76,8 @@ pub(super) async fn clusters(
     Ok(Connected { platform: platform.with_backends(served).with_unready(unready), agents })
 }
 
-/// Returns what a cluster with these settings lacks before a tenant can be onboarded in it. The one list of these checks: plan, dry run,
-/// request, the list of clusters and `tenure doctor` all show what it returns.
+/// Returns the prerequisites that a cluster with these settings lacks for onboarding. All previews, requests, the list
+/// of clusters and `tenure doctor` use this list.
 fn preflight(kind: &str, settings: &Value) -> Vec<String> {
     let mut lacks = Vec::new();
     if kind == "kubernetes" && settings.get("probe_image").is_none_or(Value::is_null) {
@@ -86,13 +87,13 @@ fn preflight(kind: &str, settings: &Value) -> Vec<String> {
     lacks
 }
 
-/// The system in which a backend of this kind finds what tenants have, where it is real.
+/// Returns the system that a backend of this kind surveys.
 fn system_of(kind: &str) -> Option<&'static str> {
     workflows::platform::SYSTEMS.into_iter().find(|system| *system == kind)
 }
 
-/// Has agents look after the GPUs of their clusters, and whatever partitions them do that; the lifecycle of workloads stays with whatever
-/// else serves the cluster.
+/// Routes GPU calls of clusters to their agents, and layouts to the backend that partitions their GPUs. The lifecycle
+/// of workloads stays with the cluster's other backend.
 fn connect_agents(
     targets: BTreeMap<String, AgentsTarget>,
     layouts: BTreeMap<String, Arc<dyn Gpus>>,
@@ -118,7 +119,7 @@ fn connect_agents(
     agents
 }
 
-/// What is to serve this cluster, for people.
+/// Returns the kinds of backend for a cluster, for display.
 fn kinds_of(name: &str, chosen: &BackendSettings) -> Result<String, TargetError> {
     let at = format!("clusters.{name}");
     let named = chosen.keys().map(String::as_str).collect::<Vec<_>>().join(" and ");

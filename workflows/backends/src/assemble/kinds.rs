@@ -1,61 +1,61 @@
-//! The kinds of backend that a file of targets can name, each made from its settings where it is compiled in.
+//! Kinds of backend that a target file can name, each created from its settings if it is compiled in.
 
 use crate::{TargetError, agents::AgentsTarget, hooks::HookBackend};
 use serde_json::Value;
 use std::sync::Arc;
 use workflows::platform::{Gpus, Keys, Kubernetes, Machines, Objects, Slurm, TenantResources, Workloads};
 
-/// What can serve a cluster.
+/// Kinds of backend for clusters.
 pub(super) const CLUSTERS: &[&str] = &["kubernetes", "slurm", "agents", "simulated"];
-/// What can keep keys.
+/// Kinds of backend for keys.
 pub(super) const KEYS: &[&str] = &["vault", "pkcs11"];
-/// What can keep buckets.
+/// Kinds of backend for buckets.
 pub(super) const OBJECTS: &[&str] = &["s3"];
-/// What can serve a machine.
+/// Kinds of backend for machines.
 pub(super) const MACHINES: &[&str] = &["drives"];
-/// The systems that have no backend of their own.
+/// Systems that are always behind hooks.
 pub(super) const SYSTEMS: &[&str] = &["identity", "storage", "backups", "registry", "logs", "network"];
-/// What can stand behind a hook.
+/// Kinds of hook.
 pub(super) const HOOKS: &[&str] = &["exec", "http"];
 
-/// That there is no such kind.
+/// The error for an unknown kind.
 pub(super) fn unknown(at: &str, known: &[&str]) -> TargetError {
     TargetError::new(at, format!("is no kind of backend: these are: {}", known.join(", ")))
 }
 
-/// That this program was built without the backend.
+/// The error for a backend that is not compiled in.
 #[allow(dead_code, reason = "with every backend compiled in nothing is off")]
 fn not_compiled_in(feature: &str) -> TargetError {
     let why = format!("this tenure was built without it: build it with `--features {feature}`");
     TargetError::new("", why)
 }
 
-/// The settings of a backend, in its type.
+/// Parses the settings of a backend.
 #[allow(dead_code, reason = "without any backend compiled in nothing is read")]
 fn read<T: serde::de::DeserializeOwned>(settings: Value) -> Result<T, TargetError> {
     serde_json::from_value(settings).map_err(|e| TargetError::new("", e))
 }
 
-/// A key store, and what finds its keys again.
+/// A key store and the survey of its keys.
 pub(super) type KeyStore = (Arc<dyn Keys>, Arc<dyn TenantResources>);
-/// An object store, and what finds its buckets again.
+/// An object store and the survey of its buckets.
 pub(super) type ObjectStore = (Arc<dyn Objects>, Arc<dyn TenantResources>);
 
-/// A machine, and what finds the volumes on its drives.
+/// A machine and the survey of its volumes.
 pub(super) type Machine = (Arc<dyn Machines>, Arc<dyn TenantResources>);
 
-/// What a backend of a cluster serves there.
+/// The capabilities that a cluster's backend implements.
 #[derive(Default)]
 pub(super) struct ClusterBackends {
     pub(super) kubernetes: Option<Arc<dyn Kubernetes>>,
     pub(super) slurm: Option<Arc<dyn Slurm>>,
     pub(super) workloads: Option<Arc<dyn Workloads>>,
     pub(super) estate: Option<Arc<dyn TenantResources>>,
-    /// How GPUs are partitioned, and nothing else about them.
+    /// Only the layouts of GPUs.
     pub(super) layouts: Option<Arc<dyn Gpus>>,
 }
 
-/// `name` is what the fleet calls the cluster.
+/// Connects a Kubernetes cluster. `name` is its name in the fleet.
 #[cfg(feature = "kubernetes")]
 pub(super) async fn kubernetes(name: &str, settings: Value) -> Result<ClusterBackends, TargetError> {
     use crate::kubernetes::{GpuOperator, KubernetesCluster};
@@ -78,14 +78,14 @@ pub(super) async fn kubernetes(_: &str, _: Value) -> Result<ClusterBackends, Tar
     Err(not_compiled_in("kubernetes"))
 }
 
-/// The agents on a cluster's nodes.
+/// Parses the settings of the agents on a cluster's nodes.
 pub(super) fn agents(settings: Value) -> Result<AgentsTarget, TargetError> {
     let target: AgentsTarget = serde_json::from_value(settings).map_err(|e| TargetError::new("", e))?;
     target.check()?;
     Ok(target)
 }
 
-/// A cluster that is named and stays simulated.
+/// Checks the settings of a cluster that is named but simulated.
 pub(super) fn simulated(settings: Value) -> Result<(), TargetError> {
     match settings {
         Value::Null => Ok(()),
@@ -94,7 +94,8 @@ pub(super) fn simulated(settings: Value) -> Result<(), TargetError> {
     }
 }
 
-/// `name` is what the fleet calls the cluster. Things are found again by the name that Slurm has for it: it must be the same.
+/// Connects a Slurm cluster. `name` is its name in the fleet, which must equal Slurm's name, because surveys use the
+/// latter.
 #[cfg(feature = "slurm")]
 pub(super) fn slurm(name: &str, settings: Value) -> Result<ClusterBackends, TargetError> {
     use crate::slurm::{SlurmCluster, SlurmTarget};
@@ -116,7 +117,7 @@ pub(super) fn slurm(_: &str, _: Value) -> Result<ClusterBackends, TargetError> {
     Err(not_compiled_in("slurm"))
 }
 
-/// That a setting repeats the name under which it stands.
+/// Checks that a setting equals the key that it is under.
 #[cfg(any(feature = "slurm", feature = "s3"))]
 fn same(field: &str, said: &str, name: &str) -> Result<(), TargetError> {
     if said == name {
@@ -157,7 +158,7 @@ fn pkcs11(_: Value) -> Result<KeyStore, TargetError> {
     Err(not_compiled_in("pkcs11"))
 }
 
-/// `region` is what tenants' wishes call it.
+/// Connects an object store. `region` is the name that tenants' requests use.
 pub(super) fn objects(region: &str, kind: &str, settings: Value) -> Result<ObjectStore, TargetError> {
     match kind {
         "s3" => s3(region, settings),
@@ -179,7 +180,7 @@ fn s3(_: &str, _: Value) -> Result<ObjectStore, TargetError> {
     Err(not_compiled_in("s3"))
 }
 
-/// `cluster` and `node` are what the fleet calls the machine.
+/// Connects a machine. `cluster` and `node` are its names in the fleet.
 pub(super) fn machine(
     cluster: &str,
     node: &str,

@@ -1,6 +1,6 @@
-//! Builds a platform from the file of targets: each capability is served by the backend that the file names.
+//! Builds a platform from the target file: each capability is implemented by the backend that the file names.
 //!
-//! Called when a server starts. Invariant: this is the one place that knows every kind of backend.
+//! Called at the start of a server. Invariant: only this module depends on every kind of backend.
 
 mod clusters;
 mod kinds;
@@ -19,20 +19,21 @@ use std::{
 };
 use workflows::platform::{Machines, Objects, Platform, TenantResources};
 
-/// A platform whose targets are connected.
+/// A platform with connected targets.
 #[derive(Clone, Debug)]
 pub struct Connected {
-    /// Every capability with the backend that serves it.
+    /// Every capability with its backend.
     pub platform: Platform,
-    /// The queues of commands for the agents of nodes.
+    /// The command queues of node agents.
     pub agents: Arc<Agents>,
 }
 
 impl Targets {
-    /// The platform, served by these targets where they say so and as before everywhere else.
+    /// Connects the platform to these targets. Capabilities without a target keep their backend.
     ///
     /// # Errors
-    /// The field at fault, and what to write. What was connected until then is let go.
+    ///
+    /// If a setting is invalid; the error names the field and the fix. Existing connections are dropped.
     pub async fn connect(self, platform: Platform) -> Result<Connected, TargetError> {
         let mut left = ResourceFinders::default();
         let Connected { mut platform, agents } = clusters(self.clusters, platform, &mut left).await?;
@@ -75,13 +76,13 @@ impl Targets {
     }
 }
 
-/// What stands behind a hook that is named here.
+/// Connects the backend of a hook.
 fn hook(at: &str, chosen: BackendSettings) -> Result<Arc<dyn HookBackend>, TargetError> {
     let (kind, settings) = exactly_one(at, chosen, kinds::HOOKS)?;
     kinds::hook(&kind, settings).map_err(|e| e.within(&format!("{at}.{kind}")))
 }
 
-/// The system of this name behind its hooks.
+/// Connects the system of this name to its hooks.
 fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError> {
     let at = format!("systems.{name}");
     let Some(known) = kinds::SYSTEMS.iter().find(|known| **known == name) else {
@@ -100,10 +101,10 @@ fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError
 
 /// By cluster and node.
 type ByNode<T> = BTreeMap<(String, String), Arc<T>>;
-/// What serves machines, and what looks for volumes on them.
+/// Backends of machines, and surveys of their volumes.
 type OfMachines = (ByNode<dyn Machines>, ByNode<dyn TenantResources>);
 
-/// The backends of these machines, and what looks for volumes on them.
+/// Connects the backends of machines, and the surveys of their volumes.
 fn machines(all: BTreeMap<String, BTreeMap<String, BackendSettings>>) -> Result<OfMachines, TargetError> {
     let (mut served, mut volumes) = (BTreeMap::new(), BTreeMap::new());
     for (cluster, nodes) in all {
@@ -119,10 +120,10 @@ fn machines(all: BTreeMap<String, BTreeMap<String, BackendSettings>>) -> Result<
     Ok((served, volumes))
 }
 
-/// What looks for what tenants leave behind.
+/// The surveys of systems and places.
 #[derive(Default)]
 struct ResourceFinders {
     served: BTreeMap<(&'static str, String), Arc<dyn TenantResources>>,
-    /// Real, and nothing can look there.
+    /// Real places without a backend that can survey them.
     blind: BTreeSet<(&'static str, String)>,
 }

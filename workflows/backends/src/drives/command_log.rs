@@ -1,8 +1,8 @@
-//! What was told to a drive, and what its log means in the light of that.
+//! The commands that a drive received, and the interpretation of its log.
 //!
-//! A sanitize log does not count, and a format leaves none. So it is written down before a drive is told anything, and what the
-//! drive says afterwards is compared with what it said before. Invariant: only what was begun here and seen to end well, with
-//! nothing written since, reads as completed.
+//! A sanitize log has no counter, and a format leaves no log. Therefore commands are recorded before they are sent, and
+//! the drive's log is compared with its earlier state. Invariant: an erasure counts as completed only if it began here,
+//! ended successfully, and nothing was written since.
 
 use crate::drives::nvme_pages::{SanitizePage, action};
 use crate::state_file::{LockedFile, Steps};
@@ -12,50 +12,50 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 use workflows::platform::{DriveTechnique, SanitiseLog, SanitiseStatus, codes};
 
-/// All that is kept of one drive.
+/// The stored state of a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CommandLog {
     pub(super) steps: Steps,
-    /// How often an erasure is known to have begun.
+    /// The number of erasures that are known to have begun.
     pub(super) begun: u64,
-    /// What it was told last.
+    /// The last command.
     pub(super) told: Option<LastCommand>,
 }
 
-/// What a drive was told last.
+/// The last command sent to a drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LastCommand {
     /// `nvme sanitize`.
     Sanitise {
         technique: DriveTechnique,
-        /// Its log before it was told.
+        /// The drive's log before the command.
         before: Vec<u8>,
-        /// Whether it is known to have begun; counted then.
+        /// True if the command is known to have begun; it is then counted.
         taken: bool,
     },
-    /// `nvme format`, which ends with the command. None until its end was seen; counted when it is sent.
+    /// `nvme format`, which completes synchronously. `None` until its end is observed. Counted when sent.
     Format { well: Option<bool> },
 }
 
-/// What can be seen of a drive.
+/// The observed state of a drive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DriveStatus {
-    /// Its sanitize log, where it has one.
+    /// The sanitize log, if the drive has one.
     pub(super) page: Option<SanitizePage>,
-    /// A format is running, by this program or by what the drive says; with the 65,536ths that are done.
+    /// Set if a format is running, by this program or according to the drive; the progress is in 65,536ths.
     pub(super) formatting: Option<u32>,
 }
 
 impl DriveStatus {
-    /// Its log as it stands, whoever began what.
+    /// Returns the log as the drive reports it, whatever started the erasure.
     pub(super) fn raw(&self, begun: u64) -> SanitiseLog {
         let Some(page) = &self.page else { return SanitiseLog { begun, ..SanitiseLog::default() } };
         SanitiseLog { status: page.status, progress: page.progress, begun }
     }
 
-    /// Whether something is being erased, by whomever.
+    /// Returns true if an erasure is in progress, whatever started it.
     pub(super) fn at_work(&self) -> bool {
         let sanitising = self.page.as_ref().is_some_and(|page| page.status == SanitiseStatus::InProgress);
         sanitising || self.formatting.is_some()
@@ -63,14 +63,14 @@ impl DriveStatus {
 }
 
 impl CommandLog {
-    /// Where the erasure stands that was begun here.
+    /// Returns the state of the erasure that began here.
     pub(super) fn log(&self, sight: &DriveStatus) -> SanitiseLog {
         let raw = sight.raw(self.begun);
         if raw.status == SanitiseStatus::InProgress {
             return SanitiseLog { begun: self.begun + u64::from(self.newly_taken(sight)), ..raw };
         }
         match &self.told {
-            // Whoever erased it did not do so for this owner.
+            // An erasure by others was not for this owner.
             None if raw.status == SanitiseStatus::Completed => {
                 SanitiseLog { status: SanitiseStatus::Failed, ..raw }
             }
@@ -79,7 +79,7 @@ impl CommandLog {
                 let (status, progress) = match (sight.formatting, well) {
                     (Some(done), _) => (SanitiseStatus::InProgress, done),
                     (None, Some(true)) => (SanitiseStatus::Completed, 0xffff),
-                    // Also when nobody saw how it ended.
+                    // Also if the end was not observed.
                     (None, Some(false) | None) => (SanitiseStatus::Failed, 0),
                 };
                 SanitiseLog { status, progress, begun: self.begun }
@@ -102,7 +102,7 @@ impl CommandLog {
         }
     }
 
-    /// Whether a command whose answer was lost has arrived: the log is not what it was before.
+    /// Returns true if a command without an answer has reached the drive: its log has changed.
     pub(super) fn newly_taken(&self, sight: &DriveStatus) -> bool {
         match (&self.told, &sight.page) {
             (Some(LastCommand::Sanitise { taken: false, before, .. }), Some(page)) => page.head != *before,
@@ -121,7 +121,8 @@ impl CommandLog {
     }
 }
 
-/// Takes the file of a drive or volume, unless another has it, of whom `at_work` says what they do.
+/// Locks the state file of a drive or volume. `at_work` describes the work of another process that may hold the lock,
+/// for the error.
 pub(super) async fn lock_state<T>(path: PathBuf, at_work: &'static str) -> Result<LockedFile<T>, ActionError>
 where
     T: Default + Serialize + DeserializeOwned + Send + 'static,
@@ -130,7 +131,7 @@ where
     taken.map_err(|error| ActionError::transient(codes::UNAVAILABLE, error))?
 }
 
-/// The file of a drive or volume. Serial numbers may hold anything.
+/// Returns the path of a drive's or volume's state file. Serial numbers can contain any characters.
 pub(super) fn state_path(folder: &Path, kind: &str, name: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("_{:x}_", c as u32) };
     folder.join(format!("{kind}-{}.json", name.chars().map(plain).collect::<String>()))

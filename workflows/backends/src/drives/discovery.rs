@@ -1,4 +1,4 @@
-//! Which drives there are: controllers and block devices, joined by the serial number that each of them says.
+//! Finds the drives of a machine: NVMe controllers and block devices, joined by serial number.
 
 use crate::drives::{nvme_pages::Identity, tools::Tools};
 use engine::ActionError;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use workflows::platform::codes;
 
-/// Disks of the kernel's own making, on which nothing lasts or that lie elsewhere.
+/// Virtual disks of the kernel, and disks on other machines.
 const NOT_DRIVES: [&str; 5] = ["loop", "ram", "zram", "nbd", "fd"];
 
-/// A block device, with those that lie on it.
+/// A block device and the devices on top of it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Block {
     pub(super) name: String,
@@ -26,7 +26,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// What it is used for, itself or by what lies on it; none when it is not in use.
+    /// Returns the use of the device or of a device on top of it; `None` if it is not in use.
     pub(super) fn in_use(&self) -> Option<String> {
         if let Some(at) = self.mountpoints.iter().flatten().next() {
             return Some(format!("{} is mounted at {at}", self.path));
@@ -37,36 +37,36 @@ impl Block {
             .or_else(|| held.map(|child| format!("{} is part of {} ({})", self.path, child.path, child.kind)))
     }
 
-    /// It and all that lie on it.
+    /// Returns the device and all devices on top of it.
     pub(super) fn all(&self) -> Vec<&Block> {
         [self].into_iter().chain(self.children.iter().flat_map(Block::all)).collect()
     }
 
-    /// Its serial number, as the kernel has it.
+    /// Returns the kernel's serial number of the device.
     pub(super) fn serial(&self) -> Option<&str> {
         self.serial.as_deref().map(str::trim).filter(|serial| !serial.is_empty())
     }
 }
 
-/// A drive with all that belongs to it.
+/// A drive with its controllers and block devices.
 #[derive(Clone, Debug)]
 pub(super) struct Device {
     pub(super) serial: String,
-    /// What its controller says; none for a drive that does not speak NVMe, of which nothing is known to erase it.
+    /// The controller's identify data. Absent for a drive without NVMe, for which no erasure is known.
     pub(super) identity: Option<Identity>,
-    /// The device files of its controllers.
+    /// The device files of the controllers.
     pub(super) controllers: Vec<String>,
-    /// Its namespaces, or itself.
+    /// The namespaces, or the drive itself.
     pub(super) blocks: Vec<Block>,
 }
 
 impl Device {
-    /// What any of it is used for.
+    /// Returns the use of any of its block devices.
     pub(super) fn in_use(&self) -> Option<String> {
         self.blocks.iter().find_map(Block::in_use)
     }
 
-    /// One of its controllers.
+    /// Returns one of its controllers.
     pub(super) fn controller(&self) -> Result<&str, ActionError> {
         self.controllers.first().map(String::as_str).ok_or_else(|| {
             let why = format!("drive {} does not speak NVMe: its controller cannot be asked", self.serial);
@@ -80,7 +80,7 @@ struct Listed {
     blockdevices: Vec<Block>,
 }
 
-/// The block devices, with those that lie on each, as the kernel has them.
+/// Lists the block devices as a tree.
 pub(super) async fn blocks(tools: &Tools<'_>) -> Result<Vec<Block>, ActionError> {
     let columns = "NAME,PATH,TYPE,SIZE,SERIAL,MOUNTPOINTS";
     let ran = tools.good(&tools.target.lsblk, &["--json", "--bytes", "--output", columns]).await?;
@@ -88,13 +88,13 @@ pub(super) async fn blocks(tools: &Tools<'_>) -> Result<Vec<Block>, ActionError>
     Ok(listed.blockdevices)
 }
 
-/// What an NVMe device file says of its controller.
+/// Reads the identify data of an NVMe controller.
 async fn identify(tools: &Tools<'_>, path: &str) -> Result<Identity, ActionError> {
     let ran = tools.nvme(&["id-ctrl", path, "--output-format=binary"]).await?;
     Identity::read(&ran.stdout).map_err(|why| ran.unreadable(why))
 }
 
-/// The controllers of local drives, as `nvme0`. Those that are reached over a network are other machines'.
+/// Returns the controllers of local drives, such as `nvme0`. Controllers behind a network belong to other machines.
 async fn controllers(tools: &Tools<'_>) -> Result<Vec<String>, ActionError> {
     let ran = tools.nvme(&["list-subsys", "--output-format=json"]).await?;
     let mut found = Vec::new();
@@ -104,7 +104,7 @@ async fn controllers(tools: &Tools<'_>) -> Result<Vec<String>, ActionError> {
     Ok(found)
 }
 
-/// Every path of local transport, wherever this version of nvme-cli has put it.
+/// Collects all paths with local transport; their place in the output differs between versions of nvme-cli.
 fn local(said: &Value, found: &mut Vec<String>) {
     match said {
         Value::Array(items) => items.iter().for_each(|item| local(item, found)),
@@ -119,15 +119,16 @@ fn local(said: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Whether the kernel's name is that of an NVMe namespace.
+/// Returns true if the kernel's name is one of an NVMe namespace.
 fn is_namespace(name: &str) -> bool {
     name.starts_with("nvme")
 }
 
-/// All drives of the machine, each read from itself.
+/// Returns all drives of the machine.
 ///
 /// # Errors
-/// Also when two drives say the same serial number, or one has none: they could not be told apart on a certificate.
+///
+/// If two drives have the same serial number, or one has none, because a certificate must identify each drive.
 pub(super) async fn drives(tools: &Tools<'_>) -> Result<Vec<Device>, ActionError> {
     let mut found: BTreeMap<String, Device> = BTreeMap::new();
     for name in controllers(tools).await? {
@@ -148,7 +149,7 @@ pub(super) async fn drives(tools: &Tools<'_>) -> Result<Vec<Device>, ActionError
     for block in blocks(tools).await?.into_iter().filter(|block| block.kind == "disk") {
         if is_namespace(&block.name) {
             let serial = identify(tools, &block.path).await?.serial;
-            // One without a local controller lies on another machine.
+            // A namespace without a local controller is on another machine.
             if let Some(device) = found.get_mut(&serial) {
                 device.blocks.push(block);
             }
@@ -164,7 +165,7 @@ pub(super) async fn drives(tools: &Tools<'_>) -> Result<Vec<Device>, ActionError
     Ok(found.into_values().collect())
 }
 
-/// The drive of this serial number.
+/// Returns the drive with this serial number.
 pub(super) async fn drive(tools: &Tools<'_>, serial: &str) -> Result<Device, ActionError> {
     let all = drives(tools).await?;
     all.into_iter().find(|device| device.serial == serial).ok_or_else(|| {
@@ -173,7 +174,8 @@ pub(super) async fn drive(tools: &Tools<'_>, serial: &str) -> Result<Device, Act
     })
 }
 
-/// Whether every namespace that a drive has is there as a block device: what is not can be neither formatted nor sampled.
+/// Returns true if every namespace of the drive is visible as a block device. Others can be neither formatted nor
+/// sampled.
 pub(super) async fn is_whole(tools: &Tools<'_>, device: &Device) -> Result<bool, ActionError> {
     let Some(identity) = &device.identity else { return Ok(true) };
     let mut words = vec!["list-ns", device.controller()?, "--output-format=json"];
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(open.as_deref(), Some("/dev/nvme0n1p1 is part of /dev/mapper/c (crypt)"));
     }
 
-    /// nvme-cli 1 has one object, 2 a list of hosts; both name paths alike.
+    /// The output of nvme-cli 1 is an object, that of version 2 a list of hosts; the names of paths are equal.
     #[test]
     fn controllers_over_a_network_are_no_drives_of_the_machine() {
         let path = |name, transport| json!({ "Name": name, "Transport": transport, "State": "live" });

@@ -1,4 +1,4 @@
-//! Having a drive erase itself, and where that stands.
+//! Starts the erasure of a drive and reads its progress.
 
 use crate::drives::{
     command_log::{self, CommandLog, DriveStatus, LastCommand},
@@ -15,7 +15,7 @@ fn file(tools: &Tools<'_>, serial: &str) -> PathBuf {
     command_log::state_path(&tools.target.state, "drive", serial)
 }
 
-/// nvme-cli, as it names itself: `nvme version 2.3 (git 2.3)`.
+/// Returns nvme-cli with its version from `nvme version 2.3 (git 2.3)`.
 pub(super) async fn tool(tools: &Tools<'_>) -> Result<DriveTool, ActionError> {
     let ran = tools.nvme(&["version"]).await?;
     let said = String::from_utf8_lossy(&ran.stdout);
@@ -23,7 +23,7 @@ pub(super) async fn tool(tools: &Tools<'_>) -> Result<DriveTool, ActionError> {
     Ok(DriveTool { name: "nvme-cli".into(), version: version.to_owned() })
 }
 
-/// The drive as it describes itself.
+/// Returns the drive's description.
 pub(super) async fn describe(
     tools: &Tools<'_>,
     device: &Device,
@@ -62,7 +62,7 @@ pub(super) async fn describe(
     })
 }
 
-/// What can be seen of a drive's erasure.
+/// Reads the state of a drive's erasure.
 async fn look(
     tools: &Tools<'_>,
     device: &Device,
@@ -76,7 +76,7 @@ async fn look(
     }
     if known.told == Some(LastCommand::Format { well: None }) {
         let left = format_left_of(tools, device).await?;
-        // Held for as long as the command runs.
+        // The file is locked while the command runs.
         let running = state_file::is_held(path);
         let done = left.map_or(0, |left| u32::try_from(100_u64.saturating_sub(left) * 655).unwrap_or(0));
         sight.formatting = (running || left.is_some_and(|left| left > 0)).then_some(done);
@@ -84,7 +84,7 @@ async fn look(
     Ok(sight)
 }
 
-/// How much of a format is left, in hundredths, by the namespace that has most to do.
+/// Returns the remaining hundredths of a format, of the slowest namespace.
 async fn format_left_of(tools: &Tools<'_>, device: &Device) -> Result<Option<u64>, ActionError> {
     let mut most = None;
     for block in &device.blocks {
@@ -94,7 +94,7 @@ async fn format_left_of(tools: &Tools<'_>, device: &Device) -> Result<Option<u64
     Ok(most)
 }
 
-/// Where the erasure stands that was begun here.
+/// Returns the state of the erasure that began here.
 pub(super) async fn log(tools: &Tools<'_>, serial: &str) -> Result<SanitiseLog, ActionError> {
     let device = discovery::drive(tools, serial).await?;
     let path = file(tools, serial);
@@ -103,7 +103,8 @@ pub(super) async fn log(tools: &Tools<'_>, serial: &str) -> Result<SanitiseLog, 
     Ok(known.log(&sight))
 }
 
-/// Tells a drive to erase itself, unless this call has done so, the drive is at it, is in use, or cannot.
+/// Starts an erasure. Does nothing if this call already did or one is in progress. Fails if the drive is in use or
+/// lacks the technique.
 pub(super) async fn begin(
     tools: &Tools<'_>,
     serial: &str,
@@ -120,7 +121,7 @@ pub(super) async fn begin(
     }
     let mut sight = look(tools, &device, &held.content, &path).await?;
     if held.content.told == Some(LastCommand::Format { well: None }) {
-        // It is this call that holds the file: only the drive itself can say that it is at it still.
+        // This call itself holds the lock, so only the drive can report a format in progress.
         sight.formatting = format_left_of(tools, &device).await?.filter(|left| *left > 0).map(|_| 0);
     }
     if held.content.newly_taken(&sight) {
@@ -146,7 +147,7 @@ pub(super) async fn begin(
     held.keep()
 }
 
-/// That the drive has the technique, and that nothing of it is in use.
+/// Checks that the drive supports the technique and is not in use.
 async fn able(tools: &Tools<'_>, device: &Device, technique: DriveTechnique) -> Result<(), ActionError> {
     let serial = &device.serial;
     let name: &str = technique.into();
@@ -191,7 +192,7 @@ async fn sanitise(
     }
     let now = look(tools, device, &held.content, &file(tools, &device.serial)).await.map_err(unsure)?;
     if now.at_work() {
-        // Somebody else was faster, or the answer lies: its log will tell.
+        // A concurrent command was faster, or the answer is wrong; the drive's log will show it.
         return Err(ActionError::unknown(codes::NO_ANSWER, refused(device, &ran)));
     }
     held.content.told = was;
@@ -199,7 +200,7 @@ async fn sanitise(
     Err(ActionError::permanent(codes::REFUSED, refused(device, &ran)))
 }
 
-/// Formats each namespace, which ends with the command.
+/// Formats each namespace; the command returns when the format has ended.
 async fn format(
     tools: &Tools<'_>,
     device: &Device,
@@ -227,7 +228,7 @@ fn refused(device: &Device, ran: &ToolOutput) -> String {
     format!("drive {} did not take the command: exit code {}{}", device.serial, ran.code, ran.words)
 }
 
-/// Once a drive was told something, a failure to look at it leaves the outcome unknown.
+/// After a command was sent, a failed read leaves the outcome unknown.
 fn unsure(error: ActionError) -> ActionError {
     ActionError::unknown(codes::NO_ANSWER, error)
 }

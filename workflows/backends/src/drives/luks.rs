@@ -1,8 +1,8 @@
-//! LUKS volumes on the drives: found by their headers, and made unreadable by destroying every key slot.
+//! LUKS volumes on the drives: found by their headers, and destroyed by removing every key slot.
 //!
-//! A thing is the *key* of a volume: it is there while a slot holds it, and gone when none does. The ciphertext stays where it is. A
-//! volume is a tenant's if its header says so: subsystem `tenure/TENANT` (`cryptsetup config --subsystem`), or `tenure/TENANT/CLASS`,
-//! which declares the class of its data. Only LUKS2.
+//! The surveyed object is the *key* of a volume: it exists while a slot holds it. The ciphertext stays on the drive. A
+//! volume belongs to a tenant if its header has the subsystem `tenure/TENANT` (`cryptsetup config --subsystem`) or
+//! `tenure/TENANT/CLASS`, which also declares the class of its data. Only LUKS2 is supported.
 
 use crate::drives::{
     command_log,
@@ -22,19 +22,19 @@ use workflows::platform::{
 };
 
 const SYSTEM: &str = "storage";
-/// What the subsystem of a volume's header begins with when it is a tenant's.
+/// The prefix of the subsystem of tenants' volumes.
 const MARK: &str = "tenure/";
-/// What cryptsetup says when no slot takes the key: there is none, or it is not this one.
+/// Exit codes of cryptsetup if the key fits no slot, or no slot exists.
 const NO_KEY_FITS: [i32; 2] = [1, 2];
-/// What cryptsetup says of a device that it does not understand, or that is none of LUKS.
+/// Exit code of cryptsetup for a device that is not LUKS2.
 const NOT_LUKS: i32 = 1;
 
-/// What is kept of a volume.
+/// The stored state of a volume.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct VolumeState {
     steps: Steps,
-    /// Whether the known key opened it just before it was erased.
+    /// True if the known key opened the volume just before its erasure.
     opened: bool,
 }
 
@@ -43,20 +43,20 @@ struct VolumeState {
 struct Volume {
     uuid: String,
     tenant: String,
-    /// What its data is, where the header says so.
+    /// The class of its data, if the header declares it.
     class: Option<String>,
     label: String,
     slots: usize,
     block: Block,
 }
 
-/// The value of a line of `luksDump`, without what stands for none.
+/// Returns the value of a line of `luksDump`; empty for a placeholder.
 fn line<'a>(dump: &'a str, name: &str) -> &'a str {
     let value = dump.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default();
     if value.starts_with("(no ") { "" } else { value }
 }
 
-/// The volume on a block device, if there is one.
+/// Returns the LUKS2 volume on a block device, if there is one.
 async fn volume(tools: &Tools<'_>, block: &Block) -> Result<Option<Volume>, ActionError> {
     let cryptsetup = &tools.target.cryptsetup;
     let ran = tools.run(cryptsetup, &["isLuks", "--type", "luks2", &block.path], &[], Effect::Look).await?;
@@ -85,7 +85,7 @@ async fn volume(tools: &Tools<'_>, block: &Block) -> Result<Option<Volume>, Acti
     Ok(Some(Volume { uuid, tenant, class, label, slots, block: block.clone() }))
 }
 
-/// All volumes of the machine.
+/// Returns all tenants' volumes of the machine.
 async fn volumes(tools: &Tools<'_>) -> Result<Vec<Volume>, ActionError> {
     let mut found = Vec::new();
     for block in &discovery::blocks(tools).await? {
@@ -96,7 +96,7 @@ async fn volumes(tools: &Tools<'_>) -> Result<Vec<Volume>, ActionError> {
     Ok(found)
 }
 
-/// Whether a key opens the volume. It is given on standard input, and stands on no command line.
+/// Returns true if the key opens the volume. The key is passed on standard input, never on a command line.
 async fn opens(tools: &Tools<'_>, volume: &Volume, key: &[u8]) -> Result<bool, ActionError> {
     let words = ["open", "--test-passphrase", "--key-file=-", "--batch-mode", &volume.block.path];
     let ran = tools.run(&tools.target.cryptsetup, &words, key, Effect::Look).await?;
@@ -128,7 +128,7 @@ impl LocalMachine {
         ObservedResource { thing, uid: uuid.clone(), tenant: tenant.clone(), spec, terminating: false }
     }
 
-    /// The key of a volume that is known here, if one is.
+    /// Returns the configured key of a volume, if there is one.
     fn known_key(&self, uuid: &str) -> Result<Option<Vec<u8>>, ActionError> {
         let Some(folder) = &self.target.known_keys else { return Ok(None) };
         if uuid.contains(['/', '\\', '.']) {
@@ -232,7 +232,8 @@ impl TenantResources for LocalMachine {
         Ok(EmptyProgress::default())
     }
 
-    /// Destroys every key slot. Refused while a mapping is open: the kernel then holds the key, and goes on reading.
+    /// Destroys every key slot. Fails while a mapping is open, because the kernel then holds the key and can still
+    /// decrypt.
     async fn remove(
         &self,
         thing: &TenantResource,
@@ -278,7 +279,7 @@ impl TenantResources for LocalMachine {
         held.keep()
     }
 
-    /// Tries the known key, and says whether it opened the volume before.
+    /// Tries the configured key, and reports if it opened the volume before.
     async fn undecryptable(
         &self,
         key: &TenantResource,
@@ -303,7 +304,7 @@ impl TenantResources for LocalMachine {
         Ok(ProbeFinding { held: volume.slots == 0 && !opened, transcript })
     }
 
-    /// cryptsetup, as it names itself: `cryptsetup 2.6.1 flags: UDEV BLKID`.
+    /// Returns cryptsetup with its version from `cryptsetup 2.6.1 flags: UDEV BLKID`.
     async fn destruction_tool(
         &self,
         thing: &TenantResource,

@@ -1,4 +1,4 @@
-//! A machine, as the actions on hardware see it: its drives by this backend, the rest by hooks of its own.
+//! Implements the hardware capability of a machine: drives by this backend, everything else by hooks.
 
 use crate::drives::{discovery, erase, sampling, settings::DrivesTarget, tools::Tools};
 use crate::{
@@ -17,7 +17,7 @@ use workflows::platform::{
     Reset, Samples, SanitiseLog, Segment, codes,
 };
 
-/// One machine with its drives.
+/// A machine and its drives.
 #[derive(Debug)]
 pub struct LocalMachine {
     pub(super) cluster: String,
@@ -27,10 +27,11 @@ pub struct LocalMachine {
 }
 
 impl LocalMachine {
-    /// The machine of these settings, under the names that workflows give to its cluster and to it. Nothing is run.
+    /// Creates the machine from its settings, with its names in workflows. Runs no program.
     ///
     /// # Errors
-    /// The field at fault, and what to write.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn connect(cluster: &str, node: &str, target: DrivesTarget) -> Result<Self, TargetError> {
         target.check()?;
         let mut hooks: BTreeMap<String, Arc<dyn HookBackend>> = BTreeMap::new();
@@ -45,10 +46,11 @@ impl LocalMachine {
         format!("node {} of cluster {}", self.node, self.cluster)
     }
 
-    /// Its drives, each as it describes itself now.
+    /// Returns the drives with their current state.
     ///
     /// # Errors
-    /// That one could not be asked, or not be told from another: then none is told of.
+    ///
+    /// If one drive cannot be read or identified; then no drive is returned.
     pub async fn drives(&self, stamp: &CallMetadata) -> Result<Vec<Drive>, ActionError> {
         let tools = Tools::of(&self.target, Observer::Platform, stamp);
         let tool = erase::tool(&tools).await?;
@@ -59,7 +61,7 @@ impl LocalMachine {
         Ok(drives)
     }
 
-    /// That this machine is meant.
+    /// Fails if the call is for another machine.
     fn is_meant(&self, cluster: &str, node: &str) -> Result<(), ActionError> {
         if (cluster, node) == (&self.cluster, &self.node) {
             return Ok(());
@@ -68,7 +70,7 @@ impl LocalMachine {
         Err(ActionError::permanent(codes::REFUSED, why))
     }
 
-    /// Has a hook of this machine do something.
+    /// Calls a hook of this machine.
     async fn hook(
         &self,
         (cluster, node): (&str, &str),
@@ -93,7 +95,7 @@ impl LocalMachine {
     }
 }
 
-/// What a hook said, in the type that is wanted of it.
+/// Parses the output of a hook.
 fn read<T: DeserializeOwned>(name: &str, said: Value, changing: bool) -> Result<T, ActionError> {
     serde_json::from_value(said)
         .map_err(|error| http_response::unreadable(format!("the output of hook {name}: {error}"), changing))
@@ -119,7 +121,7 @@ impl Machines for LocalMachine {
         let said = self.hook((cluster, node), "describe", json!({ "gpus": gpus }), stamp).await?;
         let mut said = said;
         if let Some(fields) = said.as_object_mut() {
-            // What the machine's drives are is read from them, whatever the hook says.
+            // Drives are always read from the hardware, whatever the hook reports.
             fields.insert("drives".into(), json!([]));
         }
         let devices: Devices = read("describe", said, false)?;

@@ -1,12 +1,12 @@
-//! The drives of a machine: what their controllers say of themselves, their own erasure, sampling afterwards, and LUKS volumes.
+//! The drives of a machine: controller data, erasure, sampling, and LUKS volumes.
 //!
-//! All of it by programs that stand on every Linux machine: `nvme` (nvme-cli), `cryptsetup`, `lsblk`, `xargs` and `dd`, run where
-//! the drives are; by a command before them, such as `ssh root@gpu-7`, on another machine. What a controller can is read from it
-//! at every call, and so is its serial number; the kernel's names (`nvme0`) are looked up anew each time. A drive knows no request
-//! key, so keys and epochs, and what was told to it last, are in a file per drive. `docs/backends/drives.md` has the settings.
+//! Uses standard Linux programs: `nvme` (nvme-cli), `cryptsetup`, `lsblk`, `xargs` and `dd`. They run on the machine of
+//! the drives, if necessary through a prefix command such as `ssh root@gpu-7`. Capabilities, serial numbers and device
+//! names (`nvme0`) are read at every call. Drives have no idempotency keys, so keys, epochs and the last command are
+//! stored in a file per drive. See `docs/backends/drives.md` for the settings.
 //!
-//! Invariants: nothing is told to a drive that is in use; a sanitisation in progress is never begun again; what did not answer, was
-//! refused or was not seen to its end never reads as done.
+//! Invariants: no command is sent to a drive in use; a sanitisation in progress is not started again; a command that
+//! failed, had no answer or was not observed to its end never counts as completed.
 
 mod command_log;
 mod discovery;

@@ -1,15 +1,15 @@
-//! What controllers say in bytes: the identify page and the sanitize log, as the NVMe base specification lays them out.
+//! Parses the identify page and the sanitize log of the NVMe base specification.
 
 use workflows::platform::{DriveTechnique, SanitiseStatus};
 
-/// How long the identify page of a controller is.
+/// The length of a controller's identify page, in bytes.
 const IDENTIFY: usize = 4_096;
-/// How much of the sanitize log is needed; it is 512 bytes long.
+/// The used part of the sanitize log, which is 512 bytes long.
 const SANITIZE: usize = 20;
-/// That a controller gives no estimate.
+/// The value for a missing estimate.
 const NO_ESTIMATE: u64 = 0xffff_ffff;
 
-/// A little-endian number of so many bytes.
+/// Reads a little-endian number of `len` bytes.
 fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
     let bytes = bytes.get(at..at + len).unwrap_or_default();
     bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
@@ -19,7 +19,7 @@ fn text(bytes: &[u8], from: usize, to: usize) -> String {
     String::from_utf8_lossy(bytes.get(from..to).unwrap_or_default()).trim_matches([' ', '\0']).to_owned()
 }
 
-/// A controller, as it identifies itself (CNS 01h).
+/// A controller's identify data (CNS 01h).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     /// SN.
@@ -30,13 +30,13 @@ pub(super) struct Identity {
     pub(super) firmware: String,
     /// SUBNQN.
     pub(super) subsystem: String,
-    /// TNVMCAP, in bytes; 0 where it is not told.
+    /// TNVMCAP, in bytes; 0 if not reported.
     pub(super) capacity_bytes: u64,
-    /// OACS bit 3: namespaces can be made, and attached to some controllers and not to others.
+    /// OACS bit 3: the controller can create namespaces and attach them to controllers.
     pub(super) manages_namespaces: bool,
-    /// Whether there is a sanitize log: SANICAP says that one technique is there.
+    /// True if the drive has a sanitize log: SANICAP reports at least one technique.
     pub(super) sanitises: bool,
-    /// What SANICAP and OACS say.
+    /// The techniques that SANICAP and OACS report.
     pub(super) can: Vec<DriveTechnique>,
 }
 
@@ -61,7 +61,7 @@ impl Identity {
             model: text(page, 24, 64),
             firmware: text(page, 64, 72),
             subsystem: text(page, 768, 1_024),
-            // Of 16 bytes the lower 8: 16 EiB are enough.
+            // The lower 8 of 16 bytes: 16 EiB are enough.
             capacity_bytes: number(page, 280, 8),
             manages_namespaces: oacs & 0b1000 != 0,
             sanitises: sanicap & 0b111 != 0,
@@ -73,17 +73,17 @@ impl Identity {
 /// The sanitize log (81h).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SanitizePage {
-    /// What of it changes with each sanitisation and as it goes on: SPROG, SSTAT, SCDW10.
+    /// The part that changes with each sanitisation and its progress: SPROG, SSTAT, SCDW10.
     pub(super) head: Vec<u8>,
     /// SSTAT bits 2:0.
     pub(super) status: SanitiseStatus,
-    /// SPROG: 65,536ths that are done.
+    /// SPROG, in 65,536ths.
     pub(super) progress: u32,
-    /// SSTAT bit 8: nothing was written since it ended.
+    /// SSTAT bit 8: nothing was written since the sanitisation ended.
     pub(super) untouched: bool,
-    /// SCDW10 bits 2:0: what was asked last.
+    /// SCDW10 bits 2:0: the last requested action.
     pub(super) action: u64,
-    /// ETO, ETBE and ETCE in seconds, where they are told.
+    /// ETO, ETBE and ETCE in seconds, if reported.
     estimates: [Option<u64>; 3],
 }
 
@@ -111,7 +111,7 @@ impl SanitizePage {
         })
     }
 
-    /// How long the technique takes that workflows use first.
+    /// Returns the estimate for the technique that workflows prefer.
     pub(super) fn estimate(&self, can: &[DriveTechnique]) -> Option<u64> {
         let [overwrite, block, crypto] = self.estimates;
         let of = [
@@ -123,13 +123,13 @@ impl SanitizePage {
     }
 }
 
-/// How much of a format is left, in hundredths: byte 32 (FPI) of an identify page of a namespace. None when it is not told.
+/// Returns the remaining hundredths of a format: byte 32 (FPI) of a namespace's identify page. `None` if not reported.
 pub(super) fn format_left(page: &[u8]) -> Option<u64> {
     let fpi = number(page, 32, 1);
     (page.len() == IDENTIFY && fpi & 0x80 != 0).then_some(fpi & 0x7f)
 }
 
-/// SANACT: how a technique is asked for by `nvme sanitize`. None for a format.
+/// Returns the SANACT value of a technique for `nvme sanitize`. `None` for a format.
 pub(super) fn action(technique: DriveTechnique) -> Option<u64> {
     match technique {
         DriveTechnique::BlockErase => Some(2),
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(can(0, 0b001), [CryptoErase]);
         assert_eq!(can(0, 0b010), [BlockErase]);
         assert_eq!(can(0, 0b100), [Overwrite]);
-        // VERS of SANICAP is no technique.
+        // VERS in SANICAP is not a technique.
         assert_eq!(can(0b1000, 0b1000), []);
         let identity = Identity::read(&identify(0b1010, 0b011)).unwrap();
         assert_eq!((identity.serial.as_str(), identity.firmware.as_str()), ("S5GXNX0R", "9CV10410"));

@@ -1,7 +1,7 @@
-//! Reading places of a drive that nobody could foresee, past every cache, with other programs than those that erased it.
+//! Samples unpredictable blocks of a drive, without caches and with other programs than the erasure.
 //!
-//! It shows that the drive gives nothing out at these places. It does not show that cells are empty: what a drive has deallocated reads
-//! as zero whatever lies beneath.
+//! Samples show that the drive returns no data for these blocks. They do not show that the flash cells are empty: a
+//! deallocated block reads as zero in any case.
 
 use crate::drives::{
     discovery,
@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 use std::{collections::BTreeSet, fmt::Write as _};
 use workflows::platform::{DriveTool, Observer, Samples, codes};
 
-/// How much is read in one place, in bytes: a multiple of every sector size.
+/// The size of a sample in bytes, a multiple of every sector size.
 const PLACE: u64 = 4_096;
 const PLACE_LEN: usize = 4_096;
 
-/// Where to read: the first and the last place, and of each of so many equal sections one in each half.
+/// Returns the blocks to sample: the first, the last, and one in each half of `sections` equal sections.
 fn places(seed: &str, bytes: u64, sections: u64) -> BTreeSet<u64> {
     let all = bytes / PLACE;
     let halves = sections.saturating_mul(2).clamp(1, all.max(1));
@@ -29,27 +29,27 @@ fn places(seed: &str, bytes: u64, sections: u64) -> BTreeSet<u64> {
     places
 }
 
-/// `all * part / parts`, without running over.
+/// Returns `all * part / parts` without overflow.
 fn scaled(all: u64, part: u64, parts: u64) -> u64 {
     let scaled = u128::from(all) * u128::from(part) / u128::from(parts);
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// A number that follows from the seed and the place in the plan, so that others can read the same places again.
+/// Returns a number derived from the seed and the position, so that the same blocks can be sampled again.
 fn chance(seed: &str, number: u64) -> u64 {
     let hash = Sha256::new().chain_update(seed).chain_update(number.to_le_bytes()).finalize();
     hash.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
-/// Whether a place gives nothing out: all zeros, or all ones as flash is after an erasure.
+/// Returns true if a sample has only zeros, or only ones as erased flash does.
 fn is_blank(place: &[u8]) -> bool {
     place.iter().all(|byte| *byte == 0) || place.iter().all(|byte| *byte == 0xff)
 }
 
-/// Reads places of all namespaces of a drive. The plan of the first follows from `seed/0`, of the second from `seed/1`.
+/// Samples all namespaces of a drive. The seed of the first is `seed/0`, of the second `seed/1`.
 pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Result<Samples, ActionError> {
     let target = &tools.target.verifier;
-    // The kernel's word for it, not that of the tool that erased it.
+    // Devices are found by the kernel, not by the tool that erased the drive.
     let blocks = discovery::blocks(tools).await?.into_iter();
     let mut blocks: Vec<_> =
         blocks.filter(|block| block.kind == "disk" && block.serial() == Some(serial)).collect();
@@ -71,13 +71,13 @@ pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Resul
         let places = places(&format!("{seed}/{number}"), block.size, target.sections);
         let mut input = String::new();
         for place in &places {
-            // Into memory: it does not fail.
+            // Writing to memory cannot fail.
             let _written = writeln!(input, "{place}");
         }
         let (dd, from) = (target.dd.to_string_lossy(), format!("if={}", block.path));
         let words = ["-I{}", &dd, &from, "bs=4096", "count=1", "skip={}", "iflag=direct", "status=none"];
         let ran = tools.run(&target.xargs, &words, input.as_bytes(), Effect::Look).await?;
-        // 123 is how xargs says that some of them failed.
+        // `xargs` exits with 123 if some commands failed.
         if ran.code != 0 && ran.code != 123 {
             return Err(ran.failed());
         }
@@ -94,7 +94,7 @@ pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Resul
     Ok(samples)
 }
 
-/// `dd`, as it names itself: `dd (coreutils) 9.1`.
+/// Returns `dd` with its version from `dd (coreutils) 9.1`.
 async fn version(tools: &Tools<'_>) -> Result<DriveTool, ActionError> {
     let ran = tools.good(&tools.target.verifier.dd, &["--version"]).await?;
     let said = String::from_utf8_lossy(&ran.stdout);

@@ -1,4 +1,4 @@
-//! What is configured of a machine's drives.
+//! Settings for the drives of a machine.
 
 use crate::{TargetError, exec::ExecTarget};
 use serde::Deserialize;
@@ -8,21 +8,21 @@ use std::{
 };
 use workflows::platform::{Observer, VerifiedAs};
 
-/// The hooks that a machine may have: what this backend cannot do by itself.
+/// The hooks of a machine, for actions that this backend does not implement.
 pub(super) const HOOKS: [&str; 5] = ["boot", "connect", "describe", "reset", "scrub_gpu"];
 
 /// The drives of a machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DrivesTarget {
-    /// The folder in which is kept what was told to each drive, with keys and epochs. It must exist, on a disk that is none of those
-    /// that are erased.
+    /// The folder for the state of each drive: last command, keys and epochs. It must exist, on a disk that is never
+    /// erased.
     pub state: PathBuf,
-    /// A command before each program, of which the first word is an absolute path: it runs what follows on the machine that has
-    /// the drives, such as `[/usr/bin/ssh, -oBatchMode=yes, root@gpu-7]`. Default none: they are this machine's.
+    /// A prefix command that runs programs on the machine with the drives, such as `[/usr/bin/ssh, -oBatchMode=yes,
+    /// root@gpu-7]`. The first word is an absolute path. Default: none; the drives are in this machine.
     #[serde(default)]
     pub through: Vec<String>,
-    /// The variables of the server's environment that the programs may see. Default `PATH`.
+    /// Variables of the server's environment that are passed to the programs. Default `PATH`.
     #[serde(default = "path_only")]
     pub environment: Vec<String>,
     /// nvme-cli, 2.0 or later. Default `/usr/sbin/nvme`.
@@ -37,28 +37,28 @@ pub struct DrivesTarget {
     /// How drives are sampled.
     #[serde(default)]
     pub verifier: VerifierTarget,
-    /// A folder of keys that open LUKS volumes, each in a file with the volume's UUID for a name: after an erasure they are tried.
-    /// Default none: then the absence of key slots is all that is shown.
+    /// A folder with keys of LUKS volumes, in files named by the volume's UUID. They are tried after an erasure.
+    /// Default: none; then only the absence of key slots is proved.
     #[serde(default)]
     pub known_keys: Option<PathBuf>,
-    /// Programs for what this backend cannot do by itself: `describe`, `connect`, `boot`, `scrub_gpu`, `reset`. Default none: what
-    /// is missing is refused.
+    /// Programs for actions that this backend does not implement: `describe`, `connect`, `boot`, `scrub_gpu`, `reset`.
+    /// Default: none; actions without a program fail.
     #[serde(default)]
     pub hooks: BTreeMap<String, ExecTarget>,
 }
 
-/// How drives are sampled: with other programs than those that erased them, and on request by another way in.
+/// How drives are sampled: with other programs than the erasure and, if configured, with separate access.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierTarget {
-    /// The command before each of the verifier's programs, with credentials of its own. Default as `through`.
+    /// The prefix command of the verifier's programs, with separate credentials. Default: the value of `through`.
     pub through: Option<Vec<String>>,
     /// `dd` with `iflag=direct`. Default `/usr/bin/dd`.
     pub dd: PathBuf,
     /// `xargs` with `-I`. Default `/usr/bin/xargs`.
     pub xargs: PathBuf,
-    /// Into how many equal sections each namespace is divided, of each of which two places of 4 KiB are read, beside the first and
-    /// the last. Default 1000, as NIST SP 800-88 Rev.1 advises.
+    /// The number of equal sections per namespace. Two blocks of 4 KiB are read in each, plus the first and the last
+    /// block. Default 1000, as NIST SP 800-88 Rev. 1 advises.
     pub sections: u64,
 }
 
@@ -85,7 +85,7 @@ fn lsblk() -> PathBuf {
 }
 
 impl DrivesTarget {
-    /// The drives of this machine, with default settings.
+    /// Creates the settings for the local drives, with defaults.
     #[must_use]
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self {
@@ -101,12 +101,12 @@ impl DrivesTarget {
         }
     }
 
-    /// The command before each program, for whose eyes.
+    /// Returns the prefix command, of the verifier or the platform.
     pub(super) fn way(&self, verifier: bool) -> &[String] {
         self.verifier.through.as_ref().filter(|_| verifier).unwrap_or(&self.through)
     }
 
-    /// Whose credentials look: a verifier's only where it has a way in that is not the platform's.
+    /// Returns whose credentials are used: the verifier's only if its access differs from the platform's.
     pub(super) fn verified_as(&self, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Verifier if self.way(true) != self.way(false) => VerifiedAs::Verifier,

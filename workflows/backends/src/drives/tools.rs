@@ -1,4 +1,4 @@
-//! The programs, each run as a child process with the call's own deadline, and what their ends mean.
+//! Runs programs as child processes within the call's deadline, and interprets their exit.
 
 use crate::drives::settings::DrivesTarget;
 use crate::{
@@ -13,35 +13,35 @@ use serde_json::Value;
 use std::{io::ErrorKind, path::Path, time::Duration};
 use workflows::platform::{CallMetadata, Observer, codes};
 
-/// What a shell, `env` or `ssh` says when there is no such program, or none that may be run.
+/// Exit codes of a shell, `env` or `ssh` for a missing or non-executable program.
 const NOT_THERE: [i32; 2] = [126, 127];
-/// What `ssh` says when it did not get there.
+/// Exit code of `ssh` for a failed connection.
 const NOT_REACHED: i32 = 255;
-/// What the C library, `ssh` and cryptsetup say to a user who may not. No exit code tells that from other failures, and these
-/// programs have no other word for it where nothing sets a language.
+/// Messages of the C library, `ssh` and cryptsetup for a missing permission. The exit code does not distinguish it, and
+/// without a locale the messages are fixed.
 const DENIED: [&str; 3] = ["Permission denied", "Operation not permitted", "access denied"];
-/// The most that a program may say, in bytes: samples of a drive, with room to spare.
+/// The largest output of a program, in bytes. Samples of a drive are smaller.
 const OUTPUT_LIMIT: usize = 256 << 20;
 
-/// Whether a program can have changed something when its end was not seen.
+/// The effect of a program: a change has an unknown outcome if its end is not observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Look,
     Change,
 }
 
-/// How a program ended that ended by itself.
+/// The output of a program that exited by itself.
 #[derive(Debug)]
 pub(super) struct ToolOutput {
     pub(super) code: i32,
     pub(super) stdout: Vec<u8>,
-    /// The end of what it said of errors, for a message.
+    /// The end of standard error, for messages.
     pub(super) words: String,
     about: String,
 }
 
 impl ToolOutput {
-    /// That it failed, as a failure to look.
+    /// Returns the error for a failed read-only program.
     pub(super) fn failed(&self) -> ActionError {
         let said = format!("{}: exit code {}{}", self.about, self.code, self.words);
         if is_denied(&self.words) {
@@ -50,18 +50,18 @@ impl ToolOutput {
         ActionError::transient(codes::UNAVAILABLE, said)
     }
 
-    /// That it said what cannot be understood.
+    /// Returns the error for invalid output.
     pub(super) fn unreadable(&self, why: impl std::fmt::Display) -> ActionError {
         http_response::unreadable(format!("{}: {why}", self.about), false)
     }
 
-    /// What it said, in JSON.
+    /// Parses the output as JSON.
     pub(super) fn json(&self) -> Result<Value, ActionError> {
         serde_json::from_slice(&self.stdout).map_err(|error| self.unreadable(error))
     }
 }
 
-/// The programs, for one call.
+/// Runs the programs of one call.
 #[derive(Debug)]
 pub(super) struct Tools<'a> {
     pub(super) target: &'a DrivesTarget,
@@ -76,18 +76,18 @@ impl<'a> Tools<'a> {
         Self { target, way, within: stamp.deadline, since: Stopwatch::start() }
     }
 
-    /// Runs `nvme`, which must succeed; answers with what it said.
+    /// Runs `nvme`, which must succeed, and returns its output.
     pub(super) async fn nvme(&self, words: &[&str]) -> Result<ToolOutput, ActionError> {
         self.good(&self.target.nvme, words).await
     }
 
-    /// Runs a program that changes nothing and must succeed.
+    /// Runs a read-only program, which must succeed.
     pub(super) async fn good(&self, program: &Path, words: &[&str]) -> Result<ToolOutput, ActionError> {
         let ran = self.run(program, words, &[], Effect::Look).await?;
         if ran.code == 0 { Ok(ran) } else { Err(ran.failed()) }
     }
 
-    /// Runs a program, however it ends.
+    /// Runs a program and returns its output, whatever its exit code.
     pub(super) async fn run(
         &self,
         program: &Path,
@@ -123,7 +123,7 @@ fn not_started(about: &str, error: &std::io::Error) -> ActionError {
     }
 }
 
-/// What the end of a program says, but for its exit code.
+/// Checks the end of a program, except its exit code.
 fn ended(about: String, output: Output, does: Effect, afar: bool) -> Result<ToolOutput, ActionError> {
     let words = output.last_words();
     let unsure = |why: &str| {
@@ -135,7 +135,7 @@ fn ended(about: String, output: Output, does: Effect, afar: bool) -> Result<Tool
     };
     let code = match output.ended {
         ChildExit::Exit(_) if output.too_much => return Err(unsure("it said more than may be read")),
-        // Whoever is not let in has told the machine nothing.
+        // A rejected login means that nothing was run on the machine.
         ChildExit::Exit(NOT_REACHED) if afar && is_denied(&words) => {
             let why = format!("{about}: the machine does not let this user in{words}");
             return Err(ActionError::permanent(codes::DENIED, why));

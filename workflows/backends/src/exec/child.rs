@@ -1,4 +1,4 @@
-//! One run of a program, in a process group of its own.
+//! Runs a program once, in its own process group.
 
 use super::ExecTarget;
 use crate::outbound;
@@ -9,34 +9,34 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// How much of what it wrote to its standard error is told of, in bytes.
+/// The number of bytes at the end of standard error that error messages quote.
 const LAST_WORDS: usize = 2 << 10;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChildExit {
-    /// With this code.
+    /// It exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// A signal ended it.
     Signal(i32),
-    /// Its deadline was over, and it was killed.
+    /// It ran past its deadline and was killed.
     Late,
-    /// The system did not say.
+    /// The system reported neither an exit code nor a signal.
     Lost,
 }
 
-/// What a program left.
+/// The output and the exit of a program.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) ended: ChildExit,
     pub(crate) stdout: Vec<u8>,
-    /// It wrote more than may be read.
+    /// True if the program wrote more than the output limit.
     pub(crate) too_much: bool,
     stderr: Vec<u8>,
 }
 
 impl Output {
-    /// The end of what it wrote to its standard error, for a message: one line, with `: ` before it where there is any.
+    /// Returns the last three lines of standard error on one line, with a leading `: `. Empty if there is no output.
     pub(crate) fn last_words(&self) -> String {
         let text = String::from_utf8_lossy(&self.stderr);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -45,18 +45,18 @@ impl Output {
     }
 }
 
-/// A process group that does not outlive this value.
+/// A process group that is killed when this value is dropped.
 struct Group(Option<Pid>);
 
 impl Group {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // Nobody left in it is what is wanted.
+            // An error means that the group is already empty.
             let _nobody_left = kill_process_group(group, signal);
         }
     }
 
-    /// Kills whoever is left in it, once. After that its number may be another's.
+    /// Kills all processes of the group, once. Afterwards the system may reuse the group's number.
     fn end(&mut self) {
         self.signal(Signal::KILL);
         self.0 = None;
@@ -69,10 +69,11 @@ impl Drop for Group {
     }
 }
 
-/// Starts the program, gives it its input, and reads what it says until it ends or its time is over.
+/// Starts the program, writes its input, and reads its output until it exits or the deadline passes.
 ///
 /// # Errors
-/// That it cannot be started.
+///
+/// If the program cannot be started.
 pub(crate) async fn run(target: &ExecTarget, input: &[u8], deadline: Duration) -> io::Result<Output> {
     let mut child = spawn(target)?;
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -80,7 +81,7 @@ pub(crate) async fn run(target: &ExecTarget, input: &[u8], deadline: Duration) -
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feeding = async {
         if let Some(mut stdin) = stdin {
-            // A program that does not want to hear it all may close its input.
+            // A program may close its input before it has read all of it.
             let _closed_early = stdin.write_all(input).await;
         }
     };
@@ -93,7 +94,7 @@ pub(crate) async fn run(target: &ExecTarget, input: &[u8], deadline: Duration) -
     };
     let ending = async {
         let ended = end(&mut child, &mut group, deadline, target.grace).await;
-        // What it left running holds the pipes open: nothing of it goes on.
+        // Child processes that still run keep the pipes open, so the whole group is killed.
         group.end();
         ended
     };
@@ -120,7 +121,7 @@ fn spawn(target: &ExecTarget) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Waits for the program; past its deadline asks it to end, and kills it when it does not.
+/// Waits for the program. After the deadline, sends `SIGTERM`, and kills the program after the grace period.
 async fn end(child: &mut Child, group: &mut Group, deadline: Duration, grace: Duration) -> ChildExit {
     if let Ok(status) = tokio::time::timeout(deadline, child.wait()).await {
         return match status {

@@ -1,7 +1,7 @@
-//! A hook that is a program: JSON on its standard input, JSON on its standard output, its exit code says how it went.
+//! Hooks that run a program: JSON on standard input, JSON on standard output, and an exit code.
 //!
-//! No shell is between. Invariant: the program and all that it started are one process group, which is killed when the deadline
-//! is over, when the call is dropped, and when the program itself has ended.
+//! The program is started without a shell. Invariant: the program and its child processes are one process group. The
+//! group is killed when the deadline passes, when the call is dropped, and when the program itself exits.
 
 pub(crate) mod child;
 mod settings;
@@ -19,32 +19,33 @@ use engine::ActionError;
 use std::time::Duration;
 use workflows::platform::codes;
 
-/// The request was not accepted as it is (`EX_USAGE`, `EX_DATAERR`).
+/// The program rejects the request (`EX_USAGE`, `EX_DATAERR`).
 const REFUSED: [i32; 2] = [64, 65];
-/// What it needs is not there; nothing was done (`EX_UNAVAILABLE`).
+/// A dependency of the program is unavailable. Nothing was changed (`EX_UNAVAILABLE`).
 const UNAVAILABLE: i32 = 69;
-/// Not at the moment; nothing was done (`EX_TEMPFAIL`).
+/// The program cannot do this at the moment. Nothing was changed (`EX_TEMPFAIL`).
 const NOT_NOW: i32 = 75;
-/// What it asked answered what is no answer (`EX_PROTOCOL`).
+/// A system behind the program sent an invalid answer (`EX_PROTOCOL`).
 const UNREADABLE: i32 = 76;
-/// It has no permission (`EX_NOPERM`).
+/// The program lacks a permission (`EX_NOPERM`).
 const DENIED: i32 = 77;
-/// It cannot do that as it is set up (`EX_CONFIG`).
+/// The program is not configured for this (`EX_CONFIG`).
 const UNSUPPORTED: i32 = 78;
-/// A later holder of the step has acted. Not of `sysexits.h`.
+/// A later attempt of the step has already acted. This code is not from `sysexits.h`.
 const FENCED: i32 = 80;
 
-/// A program behind the name of a hook.
+/// A hook backend that runs a program.
 #[derive(Debug)]
 pub struct Program {
     target: ExecTarget,
 }
 
 impl Program {
-    /// The program of these settings. It is not started.
+    /// Creates the backend from its settings. The program is not started.
     ///
     /// # Errors
-    /// The field at fault, and what to write.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn connect(target: &ExecTarget) -> Result<Self, TargetError> {
         target.check()?;
         Ok(Self { target: target.clone() })
@@ -77,7 +78,7 @@ impl HookBackend for Program {
     }
 }
 
-/// What the end of the program says.
+/// Converts the exit and the output of the program to an answer or an error.
 fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
     let (about, changing) = (request.about(), request.changes());
     let unsure = |why: String| {
@@ -103,7 +104,7 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
     }
 }
 
-/// The failure that an exit code stands for, if it stands for one.
+/// Returns the error for an exit code, or `None` for an unassigned code.
 fn failed(code: i32, about: &str, output: &Output, changing: bool) -> Option<ActionError> {
     let told = ErrorBody::read(&output.stdout);
     let words = told.words();

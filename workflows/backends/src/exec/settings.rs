@@ -1,38 +1,39 @@
-//! The settings of a program behind a hook.
+//! Settings of a hook that runs a program.
 
 use crate::TargetError;
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
 use workflows::duration;
 
-/// A program that stands behind the name of a hook.
+/// A hook that runs a program.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecTarget {
-    /// The program, as an absolute path. It is started as it is, without a shell.
+    /// The program, as an absolute path. It is started without a shell.
     pub program: PathBuf,
-    /// What it is given on its command line. Default nothing.
+    /// Command-line arguments. Default: none.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// The folder in which it runs, as an absolute path. Default `/`.
+    /// The working directory, as an absolute path. Default `/`.
     #[serde(default = "root")]
     pub directory: PathBuf,
-    /// The variables of the server's environment that it may see; no other reaches it. Default `PATH`.
+    /// Variables of the server's environment that are passed to the program. Default `PATH`.
     #[serde(default = "path_only")]
     pub environment: Vec<String>,
-    /// How long it has, such as `10m`. Default: the call's own deadline, `30s`.
+    /// The longest run of the program, such as `10m`. Default: the deadline of the call, `30s`.
     #[serde(default, with = "duration::maybe")]
     pub deadline: Option<Duration>,
-    /// How long it has between being asked to end (`SIGTERM`) and being killed once its deadline is over. Default `2s`.
+    /// The time between `SIGTERM` and `SIGKILL` after the deadline. Default `2s`.
     #[serde(default = "grace", with = "duration::text")]
     pub grace: Duration,
-    /// How much of its output is read, in bytes. Default 1 MiB.
+    /// The largest output that is read, in bytes. Default 1 MiB.
     #[serde(default = "megabyte")]
     pub output_limit_bytes: usize,
-    /// Whether it answers the verb `probe`. One that does not is run again after a lost answer. Default true.
+    /// True if the program implements the verb `probe`. If false, the program runs again after a lost answer. Default
+    /// true.
     #[serde(default = "yes")]
     pub probes: bool,
-    /// Whether it answers the verb `dry_run`. Default false: it is not called for dry runs.
+    /// True if the program implements the verb `dry_run`. If false, dry runs do not call it. Default false.
     #[serde(default)]
     pub dry_runs: bool,
 }
@@ -58,7 +59,7 @@ fn yes() -> bool {
 }
 
 impl ExecTarget {
-    /// The program with default settings.
+    /// Creates the settings for a program, with defaults.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
@@ -74,10 +75,11 @@ impl ExecTarget {
         }
     }
 
-    /// That each setting makes sense by itself.
+    /// Checks each setting by itself.
     ///
     /// # Errors
-    /// The field at fault, and what to write.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn check(&self) -> Result<(), TargetError> {
         let absolute = "write an absolute path, so that it is the same from wherever the server is started";
         if !self.program.is_absolute() {

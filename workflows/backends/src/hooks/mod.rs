@@ -1,6 +1,6 @@
-//! Hooks by name, and what passes between Tenure and whatever stands behind one: a program or a service.
+//! Hooks by name, and the protocol between Tenure and the program or service that implements one.
 //!
-//! `docs/backends/hooks.md` is the protocol for those who write one; what is here is its one reading.
+//! `docs/backends/hooks.md` specifies the protocol; this module is its only parser.
 
 mod protocol;
 mod registry;

@@ -1,4 +1,4 @@
-//! The request to a hook and its answer, the same for programs and services.
+//! Request and answer of a hook, the same for programs and services.
 
 use engine::{ActionError, Class, Probe};
 use serde::{Deserialize, Serialize};
@@ -6,53 +6,53 @@ use serde_json::Value;
 use std::time::Duration;
 use workflows::platform::{CallMetadata, Hook, LOOK_AGAIN, codes};
 
-/// The longest that a hook may ask to be left alone.
+/// The longest retry delay that a hook may request.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// What a hook is asked to do.
+/// The operation that a hook performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Verb {
-    /// Do it, or say how it stands if this key is known.
+    /// Perform the action. For a key that is already known, report its outcome.
     Run,
-    /// Say what became of this key, and change nothing.
+    /// Report the outcome of this key. Change nothing.
     Probe,
-    /// Take back what the step did, however far it came.
+    /// Undo the step, regardless of how far it came.
     Undo,
-    /// Answer as the verb would that `undo` tells, and change nothing.
+    /// Dry run of `run`, or of the undo if `undo` is true. Change nothing.
     DryRun,
-    /// Show what there is, and change nothing. Asked of those alone that serve a system.
+    /// List what exists, without a change. Only hooks that serve a system receive this verb.
     Look,
 }
 
 /// The request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Of this protocol: 1.
+    /// The protocol version: 1.
     pub version: u32,
-    /// The name of the hook, so that one program can stand behind several.
+    /// The hook's name, so that one program can implement several.
     pub hook: String,
-    /// What is asked.
+    /// The operation.
     pub verb: Verb,
-    /// The idempotency key: the same on every attempt, another for the undo.
+    /// The idempotency key: the same for every attempt, another one for the undo.
     pub key: String,
-    /// On behalf of which step: the same for a run and its undo.
+    /// The step that makes the call: the same for a run and its undo.
     pub step: String,
-    /// The fencing token: of two calls for one step the one with the smaller token is late.
+    /// The fencing token: of two calls for one step, the one with the smaller token is outdated.
     pub epoch: u64,
-    /// For which tenant.
+    /// The tenant.
     pub tenant: String,
-    /// Whether it is about an undo, which tells a probe or a dry run of one.
+    /// True if a probe or a dry run concerns the undo.
     pub undo: bool,
-    /// What the workflow gave.
+    /// The arguments from the workflow.
     pub arguments: Value,
-    /// How long there is for an answer, in milliseconds.
+    /// The time for an answer, in milliseconds.
     pub deadline_ms: u64,
 }
 
 impl Request {
-    /// The request for a hook in these circumstances.
+    /// Creates the request for a hook and the metadata of its call.
     #[must_use]
     pub fn of(hook: &Hook, verb: Verb, stamp: &CallMetadata, deadline: Duration) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Request {
         }
     }
 
-    /// Whether something can have changed when no answer comes.
+    /// Returns true if the request can change something even without an answer.
     #[must_use]
     pub fn changes(&self) -> bool {
         match self.verb {
@@ -78,7 +78,7 @@ impl Request {
         }
     }
 
-    /// What it is about, for messages.
+    /// Describes the request for error messages.
     #[must_use]
     pub fn about(&self) -> String {
         let verb: &str = self.verb.into();
@@ -86,38 +86,39 @@ impl Request {
     }
 }
 
-/// The answer.
+/// The answer of a hook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
-    /// It is done; what was learned.
+    /// The operation is complete.
     Done {
-        /// Kept in the journal, and given to later steps.
+        /// The result. It is written to the journal and passed to later steps.
         #[serde(default)]
         output: Value,
     },
-    /// It is at work.
+    /// The operation is in progress.
     Pending {
-        /// When to ask again.
+        /// The delay before the next request.
         #[serde(default)]
         retry_after_seconds: Option<u64>,
-        /// Where to ask, for a service; on the same host. Without it the same request is sent again.
+        /// For services: the address to poll, on the same host. Without it, the same request is sent again.
         #[serde(default)]
         poll: Option<String>,
     },
-    /// To a probe: it was not done.
+    /// To a probe: the operation did not take effect.
     NotDone,
-    /// To a probe: what it was done to is no more.
+    /// To a probe: the target of the operation does not exist any more.
     Gone,
-    /// To a probe: nobody can say.
+    /// To a probe: the outcome is unknown.
     CannotTell,
 }
 
 impl Answer {
-    /// The answer to a run or an undo.
+    /// Converts the answer to the result of a run or an undo.
     ///
     /// # Errors
-    /// That it is not done yet; that it is an answer to another question.
+    ///
+    /// If the operation is still in progress, or if the answer is one to a probe.
     pub fn of_deed(self, request: &Request) -> Result<Value, ActionError> {
         match self {
             Self::Done { output } => Ok(output),
@@ -131,7 +132,7 @@ impl Answer {
         }
     }
 
-    /// The answer to a probe.
+    /// Converts the answer to the result of a probe.
     #[must_use]
     pub fn of_probe(self) -> Probe<Value> {
         match self {
@@ -144,46 +145,46 @@ impl Answer {
     }
 }
 
-/// How long to leave a hook alone that says so or does not.
+/// Returns the delay before the next call, within limits, with a default.
 #[must_use]
 pub fn retry_delay(seconds: Option<u64>) -> Duration {
     seconds.map_or(LOOK_AGAIN, Duration::from_secs).clamp(Duration::from_millis(100), LONGEST)
 }
 
-/// What a hook may say of a failure, beside its exit code or status.
+/// Details of a failure, in addition to the exit code or status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ErrorBody {
-    /// A code of [`codes`], where one fits better than the one that the exit code or status stands for.
+    /// One of [`codes`], if it is more precise than the code for the exit code or status.
     pub code: String,
-    /// For people.
+    /// A message for operators.
     pub message: String,
-    /// As RFC 9457 has it: what kind of problem.
+    /// The title of the problem, as in RFC 9457.
     pub title: String,
-    /// As RFC 9457 has it: what happened this time.
+    /// The details of this occurrence, as in RFC 9457.
     pub detail: String,
-    /// How long to leave it alone.
+    /// The delay before the next call.
     pub retry_after_seconds: Option<u64>,
 }
 
 impl ErrorBody {
-    /// What a body says, if it says anything.
+    /// Parses a body. Empty if the body is not valid.
     #[must_use]
     pub fn read(body: &[u8]) -> Self {
         serde_json::from_slice(body).unwrap_or_default()
     }
 
-    /// What it says for people, in one line.
+    /// Returns message, title and detail on one line.
     #[must_use]
     pub fn words(&self) -> String {
-        /// The longest that is passed on, in characters.
+        /// The longest text that is passed on, in characters.
         const LONGEST: usize = 500;
         let parts = [&self.message, &self.title, &self.detail].into_iter().filter(|part| !part.is_empty());
         let said = parts.map(String::as_str).collect::<Vec<_>>().join(": ");
         said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST).collect()
     }
 
-    /// The failure with the code and the wait that are told, where they are known and fit.
+    /// Returns the error with the reported code, if known, and with the reported delay, if the error is transient.
     #[must_use]
     pub fn over(&self, mut error: ActionError) -> ActionError {
         if let Some((code, _)) = codes::ALL.iter().find(|(code, _)| *code == self.code) {

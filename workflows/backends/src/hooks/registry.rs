@@ -7,31 +7,31 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use workflows::platform::{CallMetadata, Hook, Hooks};
 
-/// A program or a service that stands behind the name of a hook.
+/// A program or a service that implements a hook.
 #[async_trait]
 pub trait HookBackend: Debug + Send + Sync {
-    /// What it is, for people.
+    /// The kind of backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// How it is to be called.
+    /// Returns the settings for calls to this hook.
     fn manners(&self) -> HookTraits;
 
-    /// Sends the request and reads the answer, within the request's deadline.
+    /// Sends the request and reads the answer within the request's deadline.
     async fn ask(&self, request: &Request) -> Result<Answer, ActionError>;
 }
 
-/// How a hook is to be called.
+/// Settings for calls to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HookTraits {
-    /// How long it has for an answer, in place of the call's own deadline.
+    /// The deadline of each call; it replaces the deadline of the action.
     pub deadline: Option<Duration>,
-    /// Whether it answers probes. One that does not is called again instead, which its key must make harmless.
+    /// True if the hook implements `probe`. If false, the hook is called again; its key must make that harmless.
     pub probes: bool,
-    /// Whether it answers dry runs. One that does not is not called for them.
+    /// True if the hook implements `dry_run`. If false, dry runs do not call it.
     pub dry_runs: bool,
 }
 
-/// Hooks by name; every other is called on `rest`, where there is one.
+/// Hooks by name. Unknown names are passed to `rest`, if present.
 #[derive(Debug)]
 pub struct HookRegistry {
     hooks: BTreeMap<String, Arc<dyn HookBackend>>,
@@ -40,13 +40,13 @@ pub struct HookRegistry {
 }
 
 impl HookRegistry {
-    /// These hooks, and `rest` for all that are not among them.
+    /// Combines these hooks with `rest`, which serves all other names.
     #[must_use]
     pub fn new(hooks: BTreeMap<String, Arc<dyn HookBackend>>, rest: Option<Arc<dyn Hooks>>) -> Self {
         let named = hooks.iter().map(|(name, hook)| format!("{name}: {}", hook.backend()));
         let others = rest.iter().map(|rest| format!("others: {}", rest.backend()));
         let said = named.chain(others).collect::<Vec<_>>().join(", ");
-        // Said for as long as the process runs, once a process.
+        // Lives as long as the process; there is one per process.
         Self { hooks, rest, said: if said.is_empty() { "none" } else { String::leak(said) } }
     }
 
@@ -91,7 +91,7 @@ impl Hooks for HookRegistry {
                 let request = self.request(one.as_ref(), hook, Verb::Probe, stamp);
                 Ok(one.ask(&request).await?.of_probe())
             }
-            // It is called again with the same key, which says how it stands.
+            // The hook is called again with the same key, and its answer shows the outcome.
             (Some(_), _) => Ok(Probe::NotDone),
             (None, Some(rest)) => rest.probe(hook, stamp).await,
             (None, None) => Err(hook.missing()),

@@ -1,7 +1,8 @@
-//! A system of the house behind a hook: what tenants have in it is made, shown, frozen and removed by a program or service of the house.
+//! A custom system behind a hook: an operator-supplied program or service creates, lists, freezes and deletes the
+//! objects of tenants.
 //!
-//! Invariant: what was not looked for must never pass for absent. An answer that is not whole, that is about something else, or that
-//! shows another tenant's things is an error.
+//! Invariant: an object that was not looked for never counts as absent. An answer that is incomplete, that concerns
+//! another object, or that lists objects of another tenant is an error.
 
 use super::{HookBackend, Request, Verb};
 use crate::http_response::unreadable;
@@ -15,7 +16,7 @@ use workflows::platform::{
     ProbeFinding, TenantResource, TenantResources, VerifiedAs, codes,
 };
 
-/// A tenant's groups, and what is handed over to it, as things of the system `identity`.
+/// Kinds of the system `identity`: a tenant's groups, and the credentials that it receives.
 const GROUPS: &str = "Groups";
 const CREDENTIALS: &str = "Credentials";
 
@@ -25,24 +26,24 @@ pub struct System {
     name: &'static str,
     hook: Arc<dyn HookBackend>,
     verifier: Arc<dyn HookBackend>,
-    /// Whether the verifier is another than the hook.
+    /// True if the verifier differs from the hook.
     has_verifier: bool,
 }
 
 impl System {
-    /// The system of this name: `hook` changes it, `verifier` looks at it with credentials of its own.
+    /// Creates the system with this name. `hook` changes it; `verifier` reads it with its own credentials.
     #[must_use]
     pub fn new(name: &'static str, hook: Arc<dyn HookBackend>, verifier: Arc<dyn HookBackend>) -> Self {
         Self { name, hook, verifier, has_verifier: true }
     }
 
-    /// The same, where the verifier is set up exactly as the hook is: it looks with the hook's credentials.
+    /// Marks the verifier as identical to the hook, so that it reads with the hook's credentials.
     #[must_use]
     pub fn verified_by_itself(self) -> Self {
         Self { has_verifier: false, ..self }
     }
 
-    /// Which system.
+    /// Returns the system's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -60,7 +61,7 @@ impl System {
         Request::of(&hook, verb, stamp, one.manners().deadline.unwrap_or(stamp.deadline))
     }
 
-    /// Asks for a change. A dry run is left out where the hook knows none.
+    /// Requests a change. Skips a dry run if the hook does not support it.
     async fn change(
         &self,
         tenant: &str,
@@ -75,7 +76,7 @@ impl System {
         self.hook.ask(&request).await?.of_deed(&request)
     }
 
-    /// Asks what there is.
+    /// Reads the objects.
     async fn shown<T: DeserializeOwned>(
         &self,
         eyes: Observer,
@@ -116,7 +117,7 @@ impl System {
         TenantResource::new(self.name, "", kind, name)
     }
 
-    /// Makes a thing of the identity provider, and answers with what it is then. Groups that are there with the wanted `spec` stay.
+    /// Creates an object of the identity provider and returns it. Existing groups with the wanted `spec` are kept.
     async fn made(
         &self,
         kind: &str,
@@ -149,7 +150,7 @@ impl System {
     }
 }
 
-/// Whether a thing says of itself what is wanted, in whatever order.
+/// Returns true if the object has the wanted values, in any order.
 fn alike(is: &Value, wanted: &Value) -> bool {
     let sorted = |value: &Value| {
         let mut each = value.clone();
@@ -165,7 +166,7 @@ fn alike(is: &Value, wanted: &Value) -> bool {
     })
 }
 
-/// A thing with what is asked about it: `do` a change, or a look.
+/// Returns the arguments for a request about an object: `do` is the change or the query.
 fn with(thing: &TenantResource, what: &str, more: Value) -> Value {
     let mut all = json!({ "do": what, "place": thing.place, "kind": thing.kind, "name": thing.name });
     if let (Value::Object(all), Value::Object(more)) = (&mut all, more) {
@@ -174,7 +175,7 @@ fn with(thing: &TenantResource, what: &str, more: Value) -> Value {
     all
 }
 
-/// A thing as a hook shows it. What it says besides is what the thing says of itself.
+/// An object as the hook reports it. All further fields are its specification.
 #[derive(Debug, Deserialize)]
 struct ReportedThing {
     #[serde(default)]
@@ -192,7 +193,7 @@ struct ReportedThing {
 }
 
 impl ReportedThing {
-    /// That it names what it shows.
+    /// Checks that the object is fully identified.
     fn check(&self) -> Result<(), String> {
         let fields =
             [("kind", &self.kind), ("name", &self.name), ("uid", &self.uid), ("tenant", &self.tenant)];

@@ -1,8 +1,8 @@
-//! A hook that is a service: signed requests over HTTP, answered at once or when polled.
+//! Hooks that call a service: signed requests over HTTP, answered immediately or by polling.
 //!
-//! Invariant: only the host of the settings is ever called; redirects are not followed, and a place to poll on another host is
-//! refused. Polling goes on within the deadline of one call; what takes longer is pending, and the same request with the same
-//! key asks how it stands.
+//! Invariant: only the configured host is called. Redirects are not followed, and a polling address on another host is
+//! rejected. Polling continues until the call's deadline; after that the action is pending, and the same request with
+//! the same key asks for the outcome.
 
 mod settings;
 mod signed;
@@ -22,10 +22,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use workflows::platform::codes;
 
-/// A later holder of the step has acted.
+/// A later attempt of the step has already acted.
 const FENCED: StatusCode = StatusCode::PRECONDITION_FAILED;
 
-/// A service behind the name of a hook.
+/// A hook backend that calls a service.
 #[derive(Debug)]
 pub struct Service {
     client: Client,
@@ -35,10 +35,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// The service of these settings. It is not called.
+    /// Creates the backend from its settings. The service is not called.
     ///
     /// # Errors
-    /// The field at fault, and what to write.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn connect(target: &HttpTarget) -> Result<Self, TargetError> {
         let url = target.check()?;
         let client = outbound::client().no_proxy();
@@ -51,7 +52,7 @@ impl Service {
         Ok(Self { client, url, target: target.clone(), signer })
     }
 
-    /// A request as this service is sent one, signed, with what is left of the time.
+    /// Builds a signed request with the remaining time as its timeout.
     fn request(
         &self,
         method: Method,
@@ -108,7 +109,7 @@ impl Service {
         })
     }
 
-    /// Where to ask how it stands: on the same host, or nowhere.
+    /// Resolves the polling address. Fails if it is on another host.
     fn poll_at(&self, poll: &str, request: &Request) -> Result<Url, ActionError> {
         let url = self.url.join(poll).ok().filter(|url| url.origin() == self.url.origin());
         url.ok_or_else(|| {
@@ -139,7 +140,7 @@ impl HookBackend for Service {
         let mut answer = self.send(request, self.request(Method::POST, &self.url, body, left())?).await?;
         while let Answer::Pending { retry_after_seconds, poll: Some(poll) } = &answer {
             let (pause, url) = (retry_delay(*retry_after_seconds), self.poll_at(poll, request)?);
-            // What takes longer than this call is asked for by the next one.
+            // The next call with the same key continues to poll.
             if !request.changes() || pause >= left() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The settings of a service behind a hook.
+//! Settings of a hook that calls a service.
 
 use super::Signer;
 use crate::TargetError;
@@ -7,32 +7,33 @@ use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
 use workflows::duration;
 
-/// A service that stands behind the name of a hook.
+/// A hook that calls a service.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTarget {
-    /// Where requests are sent by POST: an `https` URL, or `http` to this machine itself.
+    /// The address for POST requests: an `https` URL, or `http` for the local machine.
     pub url: String,
-    /// A file with certificates of authorities, as PEM. Default: those of the system.
+    /// A PEM file with certificate authorities. Default: those of the system.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
-    /// The name of the key that signs, for the service to know which. With `secret_file`, or neither. Default none: requests are
-    /// not signed.
+    /// The name of the signing key, sent to the service. Requires `secret_file`. Default: none; requests are not
+    /// signed.
     #[serde(default)]
     pub key_id: Option<String>,
-    /// A file with the secret that signs, of at least 16 bytes. It is read at each use. Default none.
+    /// A file with the signing secret of at least 16 bytes. It is read at each use. Default: none.
     #[serde(default)]
     pub secret_file: Option<PathBuf>,
-    /// How long it has, polling included, such as `10m`. Default: the call's own deadline, `30s`.
+    /// The time for an answer, including polling, such as `10m`. Default: the deadline of the call, `30s`.
     #[serde(default, with = "duration::maybe")]
     pub deadline: Option<Duration>,
-    /// How much of an answer is read, in bytes. Default 1 MiB.
+    /// The largest answer that is read, in bytes. Default 1 MiB.
     #[serde(default = "megabyte")]
     pub answer_limit_bytes: usize,
-    /// Whether it answers the verb `probe`. One that does not is called again after a lost answer. Default true.
+    /// True if the service implements the verb `probe`. If false, the service is called again after a lost answer.
+    /// Default true.
     #[serde(default = "yes")]
     pub probes: bool,
-    /// Whether it answers the verb `dry_run`. Default false: it is not called for dry runs.
+    /// True if the service implements the verb `dry_run`. If false, dry runs do not call it. Default false.
     #[serde(default)]
     pub dry_runs: bool,
 }
@@ -46,7 +47,7 @@ fn yes() -> bool {
 }
 
 impl HttpTarget {
-    /// The service at this URL with default settings.
+    /// Creates the settings for a URL, with defaults.
     #[must_use]
     pub fn new(url: &str) -> Self {
         Self {
@@ -61,7 +62,7 @@ impl HttpTarget {
         }
     }
 
-    /// That each setting makes sense by itself; the URL, read.
+    /// Checks each setting by itself and returns the parsed URL.
     pub(super) fn check(&self) -> Result<Url, TargetError> {
         let wrong = |why: &str| TargetError::new("url", format!("{:?} {why}", self.url));
         let url =
@@ -86,7 +87,7 @@ impl HttpTarget {
         Ok(url)
     }
 
-    /// The authorities to trust in place of the system's, if they are named.
+    /// Returns the configured certificate authorities, which replace the system's.
     pub(super) fn authorities(&self) -> Result<Option<Vec<Certificate>>, TargetError> {
         let Some(file) = &self.ca_file else { return Ok(None) };
         let unread = |e| TargetError::new("ca_file", format!("{} cannot be read: {e}", file.display()));
@@ -99,7 +100,7 @@ impl HttpTarget {
         Ok(Some(authorities))
     }
 
-    /// What signs, if requests are to be signed.
+    /// Returns the signer, if requests are signed.
     pub(super) fn signer(&self) -> Result<Option<Signer>, TargetError> {
         match (&self.key_id, &self.secret_file) {
             (None, None) => Ok(None),

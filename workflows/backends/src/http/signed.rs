@@ -1,6 +1,6 @@
-//! Signatures of requests, so that a service knows who calls and that nothing was changed on the way.
+//! Request signatures, by which a service authenticates Tenure and detects changes.
 //!
-//! What is signed, and an example to test one's own reading by, stand in `docs/backends/hooks.md`.
+//! The signed text and a test vector are in `docs/backends/hooks.md`.
 
 use reqwest::Url;
 use ring::{digest, hmac};
@@ -9,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The least that a secret has, in bytes.
+/// The minimum length of a secret, in bytes.
 const SECRET: usize = 16;
 
-/// Signs requests with a secret that is read from its file at each use, so that it can be changed there.
+/// Signs requests. The secret is read from its file at each use, so that it can be replaced there.
 #[derive(Clone, Debug)]
 pub struct Signer {
     key_id: String,
@@ -20,16 +20,17 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// For a key of this name, with the secret in this file.
+    /// Creates a signer with a key name and a secret file.
     ///
     /// # Errors
-    /// That the file cannot be read or holds too little.
+    ///
+    /// If the file cannot be read or the secret is too short.
     pub fn new(key_id: &str, secret_file: &Path) -> Result<Self, String> {
         read(secret_file)?;
         Ok(Self { key_id: key_id.to_owned(), secret_file: secret_file.to_owned() })
     }
 
-    /// The headers that sign a request at this moment, in seconds since 1970.
+    /// Returns the headers that sign a request. `at` is in seconds since 1970.
     pub(super) fn sign(
         &self,
         method: &str,
@@ -50,8 +51,8 @@ impl Signer {
     }
 }
 
-/// The value of `Tenure-Signature` for a request: `v1=` and the HMAC-SHA256, in hexadecimal, of method, path with query,
-/// timestamp and the SHA-256 of the body in hexadecimal, each on a line of its own, after a line with `v1`.
+/// Returns the value of `Tenure-Signature`: `v1=` and the HMAC-SHA256 in hexadecimal. The signed text has five lines:
+/// `v1`, method, path with query, timestamp, and the SHA-256 of the body in hexadecimal.
 #[must_use]
 pub fn signature(secret: &[u8], method: &str, target: &str, at: u64, body: &[u8]) -> String {
     let body = hex(digest::digest(&digest::SHA256, body).as_ref());
@@ -60,7 +61,7 @@ pub fn signature(secret: &[u8], method: &str, target: &str, at: u64, body: &[u8]
     format!("v1={}", hex(hmac::sign(&key, text.as_bytes()).as_ref()))
 }
 
-/// The secret, without the line's end that editors leave.
+/// Reads the secret without a trailing newline.
 fn read(file: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |e| format!("the secret in {} cannot be read: {e}", file.display());
     let mut secret = std::fs::read(file).map_err(unreadable)?;
@@ -87,7 +88,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::signature;
 
-    /// The example of the documentation, which others test their own reading by.
+    /// The test vector in the documentation, which implementers of services use.
     #[test]
     fn the_example_in_the_documentation_is_signed_so() {
         let text = include_str!("../../../../docs/backends/hooks.md");

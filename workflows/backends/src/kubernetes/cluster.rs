@@ -1,4 +1,4 @@
-//! One cluster, and the capability that it serves.
+//! A cluster with an API server, and its implementation of the capability `Kubernetes`.
 
 use crate::kubernetes::{
     client::{
@@ -22,25 +22,25 @@ use workflows::platform::{
     Ownership, ProbeFinding,
 };
 
-/// How long a connection may take; the deadline of a call still bounds it.
+/// The longest time to connect, within the deadline of the call.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The API server of one cluster.
+/// A client of one cluster's API server.
 pub struct KubernetesCluster {
     pub(super) client: kube::Client,
-    /// Reads with other credentials, if there are any.
+    /// Reads with separate credentials, if configured.
     pub(super) verifier: Option<kube::Client>,
-    /// What the fleet calls it.
+    /// The cluster's name in the fleet.
     pub(super) name: String,
     pub(super) target: KubernetesTarget,
     pub(super) marks: LabelNames,
-    /// The versions that were looked up, by plural.
+    /// Discovered API versions by plural name.
     pub(super) served: Mutex<BTreeMap<&'static str, String>>,
-    /// Who may wait by a watch.
+    /// Limits the number of concurrent watches.
     pub(super) watching: Semaphore,
 }
 
-/// Without credentials.
+/// Omits credentials.
 impl fmt::Debug for KubernetesCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubernetesCluster").field("target", &self.target).finish_non_exhaustive()
@@ -48,14 +48,15 @@ impl fmt::Debug for KubernetesCluster {
 }
 
 impl KubernetesCluster {
-    /// The cluster that the target describes. Credentials are read; nothing is sent before the first call. A token file is read
-    /// again as it is renewed.
+    /// Creates the backend for the target. Reads the credentials; the first call sends the first request. A renewed
+    /// token file is read again.
     ///
     /// # Errors
-    /// What is wrong with the settings, and the remedy.
+    ///
+    /// If a setting is invalid; the error names the remedy.
     pub async fn connect(target: &KubernetesTarget) -> Result<Self, KubernetesTargetError> {
         target.checked()?;
-        // Another part of the process may have installed one before; any will do.
+        // Another part of the process may have installed a provider; any provider is fine.
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = match &target.kubeconfig {
             Some(path) => client_of(read("kubeconfig", path, target.context.as_ref()).await?)?,
@@ -79,7 +80,7 @@ impl KubernetesCluster {
         })
     }
 
-    /// The same, by the name that the fleet has for it. What is found there is named with it.
+    /// Sets the cluster's name in the fleet, which is used for all objects found in it.
     #[must_use]
     pub fn called(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
@@ -89,12 +90,12 @@ impl KubernetesCluster {
         request::send(&self.client, ask, until).await
     }
 
-    /// Whether the object's job is done by a webhook of the operator's, so that it is neither made nor looked for.
+    /// Returns true if the operator's webhook replaces this object, so that it is neither created nor read.
     fn elsewhere(&self, place: &ObjectRef) -> bool {
         place.kind == ObjectKind::ValidatingAdmissionPolicy && self.target.admission_webhook.is_some()
     }
 
-    /// Where the object is, and the object.
+    /// Returns the location of the object and its live state.
     pub(super) async fn live(
         &self,
         place: &ObjectRef,
@@ -107,7 +108,7 @@ impl KubernetesCluster {
     }
 }
 
-/// What a kubeconfig file says.
+/// Reads a kubeconfig file.
 async fn read(
     field: &'static str,
     path: &Path,
@@ -120,13 +121,13 @@ async fn read(
 }
 
 fn client_of(mut config: kube::Config) -> Result<kube::Client, KubernetesTargetError> {
-    // The engine decides what is tried again, and when: a retry below it would repeat what may have taken effect.
+    // The engine decides about retries. A retry at a lower level could repeat a call that took effect.
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_WITHIN);
     kube::Client::try_from(config).map_err(|e| KubernetesTargetError::Client(e.to_string()))
 }
 
-/// The answer for an object that the operator's webhook stands in for: it has no identity.
+/// Returns the result for an object that the operator's webhook replaces; it has no uid.
 fn not_ours(manifest: &Manifest, stamp: &CallMetadata) -> FoundObject {
     FoundObject {
         uid: String::new(),

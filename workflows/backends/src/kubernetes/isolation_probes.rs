@@ -1,7 +1,7 @@
-//! Attempts to break a tenant's isolation, as far as an API server alone can be asked.
+//! Probes of a tenant's isolation that need only the API server.
 //!
-//! Every attempt here is a rehearsal (`dryRun=All`) or a review of access: nothing is left behind and nobody is impersonated. What only
-//! running pods can show is tried in [`pods`](super::pods), where there is an image for them.
+//! Each probe is a dry run (`dryRun=All`) or an access review: nothing is stored and no user is impersonated. Probes
+//! that need running pods are in [`pods`](super::pods) and require a probe image.
 
 pub(crate) mod attempt;
 pub(crate) mod foreign_pod;
@@ -27,7 +27,7 @@ use workflows::platform::{
     CallMetadata, IsolationKind, ObjectKind, ObjectRef, ProbeFinding, codes, workspace_name,
 };
 
-/// What somebody who is not of the tenant tries, as verb and resource.
+/// Verbs and resources that a user outside of the tenant tries.
 const TRIED: [(&str, &str); 5] = [
     ("get", "pods"),
     ("create", "pods"),
@@ -35,13 +35,13 @@ const TRIED: [(&str, &str); 5] = [
     ("create", "pods/exec"),
     ("delete", "configmaps"),
 ];
-/// Somebody who is of no tenant.
+/// A user and groups of no tenant.
 const STRANGER: (&str, [&str; 2]) = ("tenure-probe", ["tenure-probe", "system:authenticated"]);
 /// A registry that no policy allows.
 const FOREIGN_IMAGE: &str = "registry.invalid/tenure-probe:1";
-/// What a new namespace answers before its controllers have been there.
+/// Errors of a new namespace before its controllers have processed it.
 const NOT_YET: [&str; 2] = ["status unknown for quota", "error looking up service account"];
-/// Within this time every API server's admission has heard of a quota that is in force: until then, that a pod is not refused says
+/// Within this time, the admission of every API server applies a new quota. Before that, an admitted pod proves
 /// nothing.
 const HEARD: Duration = Duration::from_secs(10);
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -67,7 +67,8 @@ impl KubernetesCluster {
         }
     }
 
-    /// A stranger may do nothing in the namespace, while the tenant's own group may: else the reviews would tell nothing.
+    /// A foreign user must be denied everything in the namespace, while the tenant's own group must be allowed. Without
+    /// that control, the reviews would prove nothing.
     async fn foreign_credentials(
         &self,
         cluster: &str,
@@ -97,7 +98,7 @@ impl KubernetesCluster {
         Ok(found(held && allowed, said.join("; ")))
     }
 
-    /// What the authorisation of the cluster says of somebody, by a `SubjectAccessReview`.
+    /// Returns the decision of a `SubjectAccessReview`.
     async fn may(
         &self,
         user: &str,
@@ -119,8 +120,8 @@ impl KubernetesCluster {
         Ok((allowed, text(&review, &["status", "reason"]).to_owned()))
     }
 
-    /// A pod that asks for one GPU more than the quota has is refused by that quota: of whole GPUs, and of each kind of slices that
-    /// it limits.
+    /// Tries a pod that requests one GPU more than the quota, and expects an error from that quota: for whole GPUs and
+    /// for each profile of slices that it limits.
     async fn over_quota(
         &self,
         cluster: &str,
@@ -137,13 +138,13 @@ impl KubernetesCluster {
             let why = format!("{} limits no requests.{}", at.name(), self.target.gpu_resource);
             return Err(unsupported(IsolationKind::OverQuota, &why));
         }
-        // Admission goes by the status, which a controller writes some time after the quota was made.
+        // Admission uses the status, which a controller writes some time after the quota's creation.
         if limits.iter().any(|(name, hard)| limit(&quota, "status", name) != Some(*hard)) {
             let why =
                 format!("{} is not in force yet: its status does not say what its spec does", at.name());
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
-        // The image is one that the tenant may run, where that is restricted, so that nothing but the quota refuses.
+        // The image is one that the tenant may run, so that only the quota can reject the pod.
         let allowed = match &self.target.probe_image {
             Some(image) => Some(image.clone()),
             None => self
@@ -161,7 +162,7 @@ impl KubernetesCluster {
         Ok(found(held, said.join("; ")))
     }
 
-    /// Rehearses a pod that asks for one more of a resource than the quota allows, until the quota's controller has caught up.
+    /// Tries a pod that requests one unit more than the quota, until the quota is in force.
     async fn one_too_many(
         &self,
         namespace: &str,
@@ -187,7 +188,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// The first registry that the workspace's admission policy allows, if there is such a policy.
+    /// Returns the first registry that the workspace's admission policy allows, if there is a policy.
     async fn registry(
         &self,
         cluster: &str,
@@ -206,7 +207,8 @@ impl KubernetesCluster {
         Ok(registry)
     }
 
-    /// A pod with an image from elsewhere is refused by the admission policy, or by the webhook that stands in for it.
+    /// Tries a pod with a foreign image, and expects an error from the admission policy or from the webhook that
+    /// replaces it.
     async fn foreign_image(
         &self,
         cluster: &str,
@@ -230,7 +232,8 @@ impl KubernetesCluster {
         self.rehearsed(namespace, pod, &tried, by_policy, until).await
     }
 
-    /// Rehearses the creation of a pod. Refused by the guard: it holds. Created: it does not. Refused by anything else: who knows.
+    /// Tries to create a pod in a dry run. An error from the guard proves isolation, success disproves it, and any
+    /// other error leaves the probe undecided.
     async fn rehearsed(
         &self,
         namespace: &str,
@@ -267,7 +270,7 @@ fn unsupported(kind: IsolationKind, why: &str) -> ActionError {
     ActionError::permanent(codes::UNSUPPORTED, format!("not supported: probe {kind}: {why}"))
 }
 
-/// A review of what somebody may do, without being them.
+/// Returns a review of a user's access, without impersonating the user.
 fn review(user: &str, groups: &[&str], namespace: &str, verb: &str, resource: &str) -> Value {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     json!({
@@ -283,8 +286,7 @@ fn review(user: &str, groups: &[&str], namespace: &str, verb: &str, resource: &s
     })
 }
 
-/// A pod that pod security `restricted` takes, and that asks for as little as it can.
-/// The GPUs that a quota limits: whole ones and slices, as containers name them.
+/// Returns the GPUs that a quota limits: whole ones and slices, by resource name.
 fn gpu_limits(quota: &Value, whole: &str) -> Vec<(String, u64)> {
     let hard = value_at(quota, &["spec", "hard"]).and_then(Value::as_object);
     let gpus = hard.into_iter().flatten().filter_map(|(name, _)| {
@@ -295,7 +297,7 @@ fn gpu_limits(quota: &Value, whole: &str) -> Vec<(String, u64)> {
     gpus.collect()
 }
 
-/// A quota's hard limit of a resource, in its `spec` or its `status`.
+/// Returns a quota's hard limit of a resource from its `spec` or `status`.
 fn limit(quota: &Value, part: &str, resource: &str) -> Option<u64> {
     let hard = value_at(quota, &[part, "hard", &format!("requests.{resource}")]);
     hard.and_then(Value::as_str).and_then(quantity)

@@ -1,4 +1,4 @@
-//! The names of what Tenure writes on objects: whose they are, which step made them, which calls they have seen.
+//! Names of Tenure's labels, annotations and taints: owner, creating step, and call history.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl LabelNames {
         self.key("tenant")
     }
 
-    /// Annotation: the step that made the object.
+    /// Annotation: the step that created the object.
     pub(super) fn step(&self) -> String {
         self.key("step")
     }
@@ -35,17 +35,17 @@ impl LabelNames {
         self.key("calls")
     }
 
-    /// Annotation of a namespace: the names of the labels that were asked for.
+    /// Annotation of a namespace: the names of the requested labels.
     pub(super) fn labels(&self) -> String {
         self.key("labels")
     }
 
-    /// Annotation of a cohort: the record of what its queues are given.
+    /// Annotation of a cohort: the record of its queues' quotas.
     pub(super) fn quotas(&self) -> String {
         self.key("quotas")
     }
 
-    /// Annotation of an admission policy: what its expressions were made from.
+    /// Annotation of an object: the requested spec, from which it was derived.
     pub(super) fn asked(&self) -> String {
         self.key("asked")
     }
@@ -55,98 +55,98 @@ impl LabelNames {
         self.key("owner-epoch")
     }
 
-    /// Annotation of a node: the greatest epoch of an ownership that has ended.
+    /// Annotation of a node: the highest epoch of an ownership that has ended.
     pub(super) fn spent_epoch(&self) -> String {
         self.key("spent-epoch")
     }
 
-    /// Annotation of a node: the steps that keep work from it.
+    /// Annotation of a node: the steps that cordon it.
     pub(super) fn cordons(&self) -> String {
         self.key("cordons")
     }
 
-    /// Label of pods that no Kueue queues: the workload that they are.
+    /// Label of pods without a Kueue workload: the workload that they form.
     pub(super) fn workload(&self) -> String {
         self.key("workload")
     }
 
-    /// Annotation of a workload and its pods: when it ends.
+    /// Annotation of a workload and its pods: the time of the eviction.
     pub(super) fn reclaim_at(&self) -> String {
         self.key("reclaim-at")
     }
 
-    /// Annotation of a workload and its pods: it is to save its work. The text is for its owner to repeat.
+    /// Annotation of a workload and its pods: the checkpoint request. Its owner repeats the value in the answer.
     pub(super) fn checkpoint(&self) -> String {
         self.key("checkpoint")
     }
 
-    /// Annotation by the owner of a workload: its work is saved, as the repeated text of the question.
+    /// Annotation by the owner of a workload: the checkpoint is complete, with the value of the request.
     pub(super) fn checkpointed(&self) -> String {
         self.key("checkpointed")
     }
 
-    /// Annotation by the owner of a workload: `ROUTE/SERVICE`, where its requests come from.
+    /// Annotation by the owner of a workload: the `ROUTE/SERVICE` that sends its requests.
     pub(super) fn route(&self) -> String {
         self.key("route")
     }
 
-    /// Annotation of a route: the weights that its back ends had before.
+    /// Annotation of a route: the original weights of its backends.
     pub(super) fn weights(&self) -> String {
         self.key("weights")
     }
 
-    /// Annotation of a pod, by what gives out GPUs on its node: their indexes, `0,1`.
+    /// Annotation of a pod, by the component that assigns GPUs on its node: the indexes, such as `0,1`.
     pub(super) fn gpus(&self) -> String {
         self.key("gpus")
     }
 
-    /// Label of a pod: which probe it is of.
+    /// Label of a pod: the probe that it belongs to.
     pub(super) fn probe(&self) -> String {
         self.key("probe")
     }
 
-    /// Annotation of an admission policy: the image of the probes, which it lets in besides.
+    /// Annotation of an admission policy: the image of the probes, which it also allows.
     pub(super) fn probe_image(&self) -> String {
         self.key("probe-image")
     }
 
-    /// Taint: some step of ours keeps work from the node.
+    /// Taint: a step of Tenure cordons the node.
     pub(super) fn cordon(&self) -> String {
         self.key("cordon")
     }
 }
 
-/// The text at a path of an object; empty when there is none.
+/// Returns the text at a path of an object; empty if absent.
 pub(super) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value at a path of an object.
+/// Returns the value at a path of an object.
 pub(super) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, field| value.get(field))
 }
 
-/// The label of an object.
+/// Returns a label of an object.
 pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, &["metadata", "labels", key]).and_then(Value::as_str)
 }
 
-/// The annotation of an object.
+/// Returns an annotation of an object.
 pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, &["metadata", "annotations", key]).and_then(Value::as_str)
 }
 
-/// The identity of an object.
+/// Returns the uid of an object.
 pub(super) fn uid(object: &Value) -> &str {
     text(object, &["metadata", "uid"])
 }
 
-/// The version of an object.
+/// Returns the resource version of an object.
 pub(super) fn version(object: &Value) -> &str {
     text(object, &["metadata", "resourceVersion"])
 }
 
-/// Whether an object is being deleted.
+/// Returns true if the object is being deleted.
 pub(super) fn terminating(object: &Value) -> bool {
     at(object, &["metadata", "deletionTimestamp"]).is_some_and(Value::is_string)
 }

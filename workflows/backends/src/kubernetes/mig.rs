@@ -1,9 +1,9 @@
-//! How the GPUs of a node are partitioned where NVIDIA's GPU operator does it: by a label that its MIG manager heeds.
+//! GPU layouts of nodes that NVIDIA's GPU operator partitions, by the label that its MIG manager follows.
 //!
-//! Three have to agree: the manager's own word (a label), what the kubelet gives out (`status.allocatable`), and what was found on the
-//! hardware (the labels of GPU feature discovery; with agents in the cluster, what the driver tells them). Invariant: what the manager said
-//! of an earlier layout never passes for its word of this one, as it is taken off with the same write that asks for the new one.
-//! Sources: gpu-operator and mig-parted, `docs/backends/kubernetes.md`.
+//! Three sources must agree: the MIG manager's state (a label), the kubelet's `status.allocatable`, and the hardware
+//! (labels of GPU feature discovery or, with agents, the driver). Invariant: the manager's state for an earlier layout
+//! is never used for the new one, because the write that requests a layout also removes the state label. Sources:
+//! gpu-operator and mig-parted, `docs/backends/kubernetes.md`.
 
 use crate::kubernetes::{
     client::{
@@ -30,29 +30,30 @@ use workflows::platform::{
     CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus, LayoutState, codes,
 };
 
-/// The layout that is asked for.
+/// The requested layout.
 const CONFIG: &str = "nvidia.com/mig.config";
-/// How far the MIG manager is.
+/// The state of the MIG manager.
 const STATE: &str = "nvidia.com/mig.config.state";
-/// How partitions are given out: `mixed`, each profile as a resource of its own, or `single`.
+/// How slices are exposed: `mixed`, with a resource for each profile, or `single`.
 const STRATEGY: &str = "nvidia.com/mig.strategy";
 const CAPABLE: &str = "nvidia.com/mig.capable";
-/// How many GPUs the node has.
+/// The number of GPUs on the node.
 const COUNT: &str = "nvidia.com/gpu.count";
 const WHOLE: &str = "nvidia.com/gpu";
-/// A profile as a resource: `nvidia.com/mig-1g.10gb`. Its count on the hardware is a label: `nvidia.com/mig-1g.10gb.count`.
+/// The suffix of the label with a profile's count on the hardware: `nvidia.com/mig-1g.10gb.count`. The profile's
+/// resource is `nvidia.com/mig-1g.10gb`.
 const SLICES: &str = ".count";
-/// No partitions; also what a node without the label has.
+/// MIG off; also the layout of a node without the label.
 const NONE: &str = "all-disabled";
 
-/// The layouts of a cluster's nodes, set by label. What else there is to GPUs it does not serve: agents do.
+/// Sets the layouts of a cluster's nodes by label. All other GPU calls are served by agents.
 #[derive(Debug)]
 pub(crate) struct GpuOperator {
     cluster: Arc<KubernetesCluster>,
     mig: MigTarget,
 }
 
-/// GPUs as they are counted: whole ones, and partitions by profile.
+/// The number of whole GPUs, and of slices by profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Counts {
     whole: u64,
@@ -60,7 +61,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// For people, where no layout says it.
+    /// Describes counts that match no layout.
     fn said(&self) -> String {
         let slices = self.slices.iter().map(|(profile, count)| format!("{count} x {profile}"));
         let whole = (self.whole > 0).then(|| format!("{} whole", self.whole));
@@ -70,7 +71,7 @@ impl Counts {
 }
 
 impl GpuOperator {
-    /// The layouts of this cluster, if its settings name any.
+    /// Returns the backend of this cluster, if its settings have layouts.
     pub(crate) fn of(cluster: &Arc<KubernetesCluster>) -> Option<Self> {
         let mig = cluster.target.mig.clone()?;
         Some(Self { cluster: cluster.clone(), mig })
@@ -84,7 +85,7 @@ impl GpuOperator {
         })
     }
 
-    /// What a node of so many GPUs has in this layout.
+    /// Returns the counts of a node with `gpus` GPUs in this layout.
     fn wanted(&self, profile: &str, gpus: u64) -> Option<Counts> {
         if profile == NONE {
             return Some(Counts { whole: gpus, slices: BTreeMap::new() });
@@ -94,7 +95,7 @@ impl GpuOperator {
         Some(Counts { whole: 0, slices: slices.collect() })
     }
 
-    /// The layout that these counts come to: the one that is asked for, where several do.
+    /// Returns the layout with these counts. If several match, prefers the requested one.
     fn named(&self, counts: &Counts, gpus: u64, asked: &str) -> String {
         let known = self.mig.layouts.keys().map(String::as_str);
         let mut all = [asked, NONE].into_iter().chain(known);
@@ -102,7 +103,7 @@ impl GpuOperator {
         found.map_or_else(|| counts.said(), str::to_owned)
     }
 
-    /// Whether a MIG manager is at work on the node.
+    /// Returns true if a MIG manager runs on the node.
     async fn managed(&self, node: &str, until: Instant) -> Result<bool, ActionError> {
         let all =
             ApiRequest::get(&format!("/api/v1/namespaces/{}/pods", escaped(&self.mig.manager_namespace)))
@@ -112,7 +113,7 @@ impl GpuOperator {
         Ok(pods.iter().any(|pod| is_so(pod, "Ready")))
     }
 
-    /// What keeps a layout from being asked for at all, and what to do about it.
+    /// Returns the reason why a layout cannot be requested, and the fix.
     fn refused(&self, node: &str, live: &Value, profile: &str) -> Option<ActionError> {
         let refused = |why: String| Some(ActionError::permanent(codes::UNSUPPORTED, why));
         if profile == NONE {
@@ -152,13 +153,13 @@ fn state(node: &Value) -> LayoutState {
         Some("failed") => LayoutState::Failed,
         Some("rebooting") => LayoutState::Rebooting,
         Some(_) => LayoutState::Pending,
-        // Nobody asked for anything yet.
+        // No layout was requested yet.
         None if label(node, CONFIG).is_none() => LayoutState::Success,
         None => LayoutState::Pending,
     }
 }
 
-/// What the kubelet gives out.
+/// Returns the counts that the kubelet offers.
 fn given_out(node: &Value) -> Counts {
     let all = at(node, &["status", "allocatable"]).and_then(Value::as_object).into_iter().flatten();
     let mut counts = Counts::default();
@@ -173,7 +174,7 @@ fn given_out(node: &Value) -> Counts {
     counts
 }
 
-/// What was found on the hardware. GPUs that are partitioned are counted as GPUs there, too.
+/// Returns the counts on the hardware. Labels count partitioned GPUs also as whole ones.
 fn found(node: &Value, gpus: u64) -> Counts {
     let all = at(node, &["metadata", "labels"]).and_then(Value::as_object).into_iter().flatten();
     let slices: BTreeMap<String, u64> = all
@@ -186,7 +187,7 @@ fn found(node: &Value, gpus: u64) -> Counts {
     Counts { whole: if slices.is_empty() { gpus } else { 0 }, slices }
 }
 
-/// How many GPUs the node has.
+/// Returns the number of GPUs on the node.
 fn count(name: &str, node: &Value) -> Result<u64, ActionError> {
     let said = label(node, COUNT).and_then(|text| text.parse().ok());
     said.ok_or_else(|| {
@@ -219,7 +220,7 @@ impl Gpus for GpuOperator {
             state,
             allocatable: self.named(&given_out(&live), gpus, asked),
             hardware: self.named(&found(&live, gpus), gpus, asked),
-            // While the node reboots nothing on it is at work.
+            // While the node reboots, no process runs on it.
             manager_active: !waits
                 || state == LayoutState::Rebooting
                 || self.managed(text(&live, &["metadata", "name"]), until).await?,
@@ -243,7 +244,7 @@ impl Gpus for GpuOperator {
                 return Ok(());
             }
             let changes = before == PastCall::New && !same;
-            // The manager's word of the layout before says nothing of this one.
+            // The state of the previous layout does not apply to this one.
             let labels = if changes { json!({ CONFIG: profile, STATE: null }) } else { json!({}) };
             if changes {
                 if let Some(error) = self.refused(node, &live, profile) {

@@ -1,8 +1,9 @@
-//! The Kubernetes capability, served by the API server of one cluster.
+//! Implements the Kubernetes capability with the API server of one cluster.
 //!
-//! Actions say what is to be in their own words; here it becomes objects, and objects become words again. Invariant: every write
-//! is conditional (on absence, on the version that was read, or on an identity), so that a late or repeated call never overwrites
-//! what it has not seen. What was seen of real servers, and what is not done, is in `docs/backends/kubernetes.md`.
+//! Actions describe objects in their own terms, and this backend converts them to Kubernetes objects and back.
+//! Invariant: every write is conditional (on absence, on the version that was read, or on a uid), so that a late or
+//! repeated call never overwrites a state that it has not read. See `docs/backends/kubernetes.md` for observations on
+//! real servers and for limits.
 
 mod cluster;
 mod mig;

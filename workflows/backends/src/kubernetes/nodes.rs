@@ -1,7 +1,8 @@
-//! Whose a node is: label, taint and epoch, changed together under the version that was read.
+//! Ownership of nodes: label, taint and epoch, changed together under the version that was read.
 //!
-//! A cordon of ours is a taint of our own with the list of steps that hold it. `spec.unschedulable` belongs to people and other
-//! controllers, and is neither read nor written. What is left on a node after its return is the epoch that was spent.
+//! A cordon of Tenure is its own taint with the list of steps that hold it. `spec.unschedulable` belongs to operators
+//! and other controllers, and is neither read nor written. After a node is returned, only its highest used epoch
+//! remains on it.
 
 use crate::kubernetes::{
     client::{
@@ -19,20 +20,23 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, Ownership, codes};
 
-/// What a node says of its owner.
+/// The ownership that a node's metadata states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeOwner {
     pub(super) tenant: Option<String>,
     pub(super) epoch: u64,
-    /// The greatest epoch of an ownership that has ended, begun or not.
+    /// The highest epoch of an ownership that has ended or was cancelled.
     pub(super) spent: u64,
-    /// The steps that keep new work from it.
+    /// The steps that cordon the node.
     pub(super) cordons: BTreeSet<String>,
 }
 
 impl NodeOwner {
+    /// Reads the ownership.
+    ///
     /// # Errors
-    /// `platform.unreadable`, permanent, when somebody else wrote our annotations.
+    ///
+    /// `platform.unreadable` (permanent) if Tenure's annotations were changed by others.
     pub(super) fn of(node: &Value, marks: &LabelNames) -> Result<Self, ActionError> {
         let broken = |key: &str, why: String| {
             let why = format!(
@@ -70,11 +74,11 @@ impl NodeOwner {
     }
 }
 
-/// What is to become of a node.
+/// A change to a node's ownership.
 pub(super) enum OwnershipChange {
-    /// It stays.
+    /// No change.
     Same,
-    /// It is to say this.
+    /// The new ownership.
     Owned(NodeOwner),
 }
 
@@ -163,11 +167,11 @@ impl KubernetesCluster {
             }
             Ok(OwnershipChange::Owned(NodeOwner { spent, ..NodeOwner::default() }))
         });
-        // A node that has left the cluster has nothing to give back.
+        // A node that has left the cluster has nothing to release.
         Ok(now.await?.unwrap_or_default())
     }
 
-    /// Changes what a node says, under the version that was read. `None` when there is no such node.
+    /// Changes the ownership of a node under the version that was read. Returns `None` if the node does not exist.
     async fn own(
         &self,
         node: &str,
@@ -188,7 +192,7 @@ impl KubernetesCluster {
                 OwnershipChange::Owned(wanted) => wanted,
             };
             let newer = calls.is_newer(stamp);
-            // What was asked of a free node needs no memory: its spent epoch refuses every late call.
+            // A free node needs no call history: its highest used epoch rejects every late call.
             let calls = wanted.tenant.as_ref().map(|_| calls.with(stamp));
             let patch = patch(&live, &wanted, calls.as_deref(), newer, &self.marks);
             let Some(patch) = patch else {
@@ -214,8 +218,8 @@ impl KubernetesCluster {
     }
 }
 
-/// The merge patch that makes the node say what is wanted, on condition of its version and identity. Nothing where it says so
-/// already, unless a later holder of the lease is to be remembered.
+/// Returns the merge patch to the wanted ownership, conditional on version and uid. Returns `None` if nothing changes
+/// and no newer epoch must be recorded.
 fn patch(
     node: &Value,
     wanted: &NodeOwner,
@@ -254,7 +258,7 @@ fn patch(
     Some(patch)
 }
 
-/// The taints that a node is to have, with those of others as they are, and whether that is a change.
+/// Returns the new list of taints, which keeps those of others, and whether it differs.
 fn taints(node: &Value, wanted: &NodeOwner, marks: &LabelNames) -> (Value, bool) {
     let has = at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let ours =

@@ -1,7 +1,8 @@
-//! Objects made, changed and deleted, each on condition of what was seen before.
+//! Creates, changes and deletes objects, each conditional on the state that was read.
 //!
-//! An object is created only while there is none, so that no other's is taken over. It is changed by server-side apply of all that
-//! Tenure sets on it, under the version that was read, and never against another field manager. It is deleted under identity and version.
+//! An object is created only if none exists, so that no object of others is taken over. It is changed by server-side
+//! apply of all fields that Tenure sets, under the version that was read, without overriding other field managers. It
+//! is deleted by uid and version.
 
 pub(crate) mod admission_policy;
 pub(crate) mod call_history;
@@ -34,7 +35,7 @@ use tokio::time::Instant;
 use workflows::platform::{CallMetadata, FieldSwap, FoundObject, LOOK_AGAIN, Manifest, ObjectRef, codes};
 
 impl KubernetesCluster {
-    /// Makes the object, or finds that it is there.
+    /// Creates the object, or returns the existing one.
     pub(super) async fn make(
         &self,
         manifest: &Manifest,
@@ -55,9 +56,9 @@ impl KubernetesCluster {
                 .under(stamp);
             match self.send(&ask, until).await {
                 Ok(made) => return Ok(self.found(&made, &at)),
-                // A twin, or somebody else, was quicker: look whose it is.
+                // A concurrent call was faster; the next iteration reads the object.
                 Err(Fault::Refused(refusal)) if refusal.is_outdated() => {}
-                // A rehearsal has not made the namespace either.
+                // In a dry run the namespace was not created either.
                 Err(Fault::Refused(refusal)) if stamp.dry_run && refusal.is_missing() => {
                     return Ok(self.found(&object, &at));
                 }
@@ -67,7 +68,7 @@ impl KubernetesCluster {
         Err(contended(&at))
     }
 
-    /// What becomes of making an object that is there.
+    /// Decides the result if the object already exists.
     async fn settled(
         &self,
         manifest: &Manifest,
@@ -106,8 +107,8 @@ impl KubernetesCluster {
         self.noted(at, &live, &is, stamp, until).await
     }
 
-    /// The object of a call that has nothing to do any more. When a later holder of the lease sends it, that is written down, so
-    /// that from here on what an earlier one sends is refused; as far as it can be written without a change of anything else.
+    /// Returns the object of a call that has nothing to change. If the call has a newer epoch, it is recorded on the
+    /// object, so that calls with older epochs are rejected; only if that changes nothing else.
     async fn noted(
         &self,
         at: &At,
@@ -118,20 +119,20 @@ impl KubernetesCluster {
     ) -> Result<FoundObject, ActionError> {
         let found = self.found(live, at);
         let newer = CallHistory::of(live, &self.marks.calls())?.is_newer(stamp);
-        // What all tenants share is never changed, and so nothing late can harm it.
+        // Shared objects are never changed, so a late call cannot harm them.
         if !newer || found.tenant.is_empty() || stamp.dry_run || !self.can_say(at, &found.tenant, is) {
             return Ok(found);
         }
         match self.set(at, live, &found.tenant, is, stamp, until).await {
             Ok(Some(object)) => Ok(self.found(&object, at)),
             Ok(None) => Ok(found),
-            // Others set fields of it: theirs stay, and the epoch is not worth a quarrel.
+            // Others manage fields of the object. Their values are kept, and the epoch is not recorded.
             Err(error) if error.code == codes::QUOTA_DRIFTED => Ok(found),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether an object can be made that says just this: what others have written may have no words.
+    /// Returns true if the spec can be written as an object. Changes by others may have no equivalent.
     fn can_say(&self, at: &At, tenant: &str, said: &ObjectSpec) -> bool {
         let manifest = Manifest { place: at.place.clone(), tenant: tenant.to_owned(), spec: Value::Null };
         let content = render::content(said, tenant, at, &self.target, &self.marks);
@@ -139,7 +140,7 @@ impl KubernetesCluster {
         spec_of(&object, at, &self.target, &self.marks) == *said
     }
 
-    /// Sets fields of the tenant's object, as `changed` says they are to be.
+    /// Changes the tenant's object to the spec that `changed` returns.
     pub(super) async fn change(
         &self,
         place: &ObjectRef,
@@ -175,7 +176,7 @@ impl KubernetesCluster {
         Err(contended(&at))
     }
 
-    /// Applies `wanted` to the object as it was read; nothing where it has changed since.
+    /// Applies the spec to the object as it was read. Returns `None` if it has changed since.
     async fn set(
         &self,
         at: &At,
@@ -197,7 +198,7 @@ impl KubernetesCluster {
         }
         let ask = ApiRequest::apply(&at.path(), object).by(&self.target.field_manager).under(stamp);
         let mut answer = self.send(&ask, until).await;
-        // A rehearsal could not turn our update into an apply before, and so meets nobody but itself.
+        // A dry run cannot convert our update to an apply, so it can conflict with our own fields.
         if stamp.dry_run
             && let Err(Fault::Refused(refusal)) = &answer
             && self.only_ours(&refusal.managers())
@@ -217,14 +218,15 @@ impl KubernetesCluster {
         }
     }
 
-    /// Whether a conflict is with what our own manager set in another way.
+    /// Returns true if all conflicts are with fields that our own manager set by update.
     fn only_ours(&self, managers: &[String]) -> bool {
         let ours = format!("\"{}\"", self.target.field_manager);
         !managers.is_empty() && managers.iter().all(|manager| manager.starts_with(&ours))
     }
 
-    /// What a creation set belongs to our manager as an update, where server-side apply would take it for another's. Its first
-    /// change makes it ours by apply. Answers with the version to go on from; nothing where the object has changed meanwhile.
+    /// Converts our field ownership from update to apply before the first change. Otherwise server-side apply treats
+    /// the creation as another manager. Returns the version to continue with, or `None` if the object has changed
+    /// since.
     async fn taken_over(
         &self,
         at: &At,
@@ -235,7 +237,7 @@ impl KubernetesCluster {
         let Some(fields) = applied(live, &self.target.field_manager) else {
             return Ok(Some(version(live).to_owned()));
         };
-        // A rehearsal changes nothing, and so stands on what is owned by now.
+        // A dry run changes nothing and keeps the current ownership.
         if stamp.dry_run {
             return Ok(Some(version(live).to_owned()));
         }
@@ -251,7 +253,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// The object as it stands.
+    /// Returns the live object.
     pub(super) async fn get(&self, at: &At, until: Instant) -> Result<Option<Value>, ActionError> {
         match self.send(&ApiRequest::get(&at.path()), until).await {
             Ok(object) => Ok(Some(object)),
@@ -264,7 +266,7 @@ impl KubernetesCluster {
         found(object, at, &self.target, &self.marks)
     }
 
-    /// The error of a fault; versions are looked up anew once a path is not served any more.
+    /// Returns the error for a fault. If the path is not served any more, API versions are discovered again.
     pub(super) fn unserved_now(&self, fault: Fault) -> ActionError {
         if let Fault::Refused(refusal) = &fault
             && refusal.is_unserved()
@@ -274,14 +276,14 @@ impl KubernetesCluster {
         fault.into()
     }
 
-    /// The error for an object that is being deleted, with what holds it.
+    /// Returns the error for an object that is being deleted, with the reasons for the delay.
     pub(super) fn held(&self, at: &At, live: &Value) -> ActionError {
         let message = crate::kubernetes::objects::deletion::of(&at.name(), live);
         ActionError { message, ..ActionError::pending(codes::TERMINATING, LOOK_AGAIN) }
     }
 }
 
-/// The change of one field of a found object's spec.
+/// Returns the spec changes of a field swap.
 pub(super) fn swapped(found: &FoundObject, swap: &FieldSwap, name: &str) -> Result<Value, ActionError> {
     let now = found.spec.get(&swap.field).cloned().unwrap_or(Value::Null);
     let is = |wanted: &Value| now == *wanted || (empty(&now) && empty(wanted));
@@ -292,12 +294,12 @@ pub(super) fn swapped(found: &FoundObject, swap: &FieldSwap, name: &str) -> Resu
     Ok(merged(&found.spec, &json!({ swap.field.as_str(): swap.to })))
 }
 
-/// An object without entries says as much as none.
+/// Treats an empty object like an absent one.
 fn empty(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-/// `spec` with the fields of `changes`; null removes one.
+/// Returns `spec` with the fields of `changes`; null removes a field.
 pub(super) fn merged(spec: &Value, changes: &Value) -> Value {
     let mut merged = spec.clone();
     if let (Value::Object(merged), Value::Object(changes)) = (&mut merged, changes) {
@@ -312,7 +314,7 @@ fn contended(at: &At) -> ActionError {
     ActionError::transient(codes::OBJECT_CHANGED, why)
 }
 
-/// The names of those who set fields of an object.
+/// Returns the names of the object's field managers.
 pub(super) fn managers(object: &Value) -> Vec<String> {
     let mut names: Vec<String> = entries(object)
         .iter()
@@ -329,7 +331,7 @@ fn entries(object: &Value) -> &[Value] {
     entries.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The managed fields with the update of our manager turned into an apply; nothing where there is no such update.
+/// Returns the managed fields with our manager's update as an apply. Returns `None` if it has no update.
 fn applied(object: &Value, manager: &str) -> Option<Value> {
     let is =
         |entry: &Value, field: &str, wanted: &str| entry.get(field).and_then(Value::as_str) == Some(wanted);

@@ -1,7 +1,7 @@
-//! Pods as this backend sees them: listed, read for what they ask, deleted by identity.
+//! Lists pods, reads their requests, and deletes them by identity.
 //!
-//! A pod that has ended (`Succeeded`, `Failed`) keeps its record and holds nothing any more; one that is being deleted holds what it
-//! held until its record is gone.
+//! A pod that has ended (`Succeeded`, `Failed`) keeps its record but uses no resources. A terminating pod uses its
+//! resources until its record is gone.
 
 use crate::kubernetes::{
     client::{
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use workflows::platform::CallMetadata;
 
 impl KubernetesCluster {
-    /// All pods of a namespace. A namespace that is not there has none.
+    /// Returns all pods of a namespace. An absent namespace has none.
     pub(super) async fn pods_within(
         &self,
         namespace: &str,
@@ -28,7 +28,7 @@ impl KubernetesCluster {
         self.pods(ApiRequest::get(&collection(namespace)), until).await
     }
 
-    /// All pods that are bound to a node, of whatever namespace.
+    /// Returns all pods that are bound to a node, in all namespaces.
     pub(super) async fn pods_on(&self, node: &str, until: Instant) -> Result<Vec<Value>, ActionError> {
         let bound = ApiRequest::get("/api/v1/pods").with("fieldSelector", &format!("spec.nodeName={node}"));
         self.pods(bound, until).await
@@ -41,7 +41,7 @@ impl KubernetesCluster {
         })
     }
 
-    /// The object at a path, if it is there.
+    /// Returns the object at a path, if it exists.
     pub(super) async fn object(&self, path: &str, until: Instant) -> Result<Option<Value>, ActionError> {
         match self.send(&ApiRequest::get(path), until).await {
             Ok(object) => Ok(Some(object)),
@@ -50,9 +50,10 @@ impl KubernetesCluster {
         }
     }
 
-    /// Asks for the deletion of this very pod. One that is gone is success; one of another identity is left.
+    /// Deletes exactly this pod. An absent pod is success; another pod with the same name is not touched.
     ///
-    /// `grace` in seconds; without it the pod's own. With 0 the record goes at once, whatever still runs.
+    /// `grace` is in seconds; `None` means the pod's own period. With 0, the record is removed immediately, even if
+    /// processes still run.
     pub(super) async fn delete_pod(
         &self,
         pod: &Value,
@@ -60,7 +61,7 @@ impl KubernetesCluster {
         stamp: &CallMetadata,
         until: Instant,
     ) -> Result<(), ActionError> {
-        // Beside a body the server does not read `dryRun` of the query: it would be done in earnest.
+        // If the request has a body, the server ignores `dryRun` in the query and would delete the pod.
         let rehearsal = if stamp.dry_run { json!(["All"]) } else { json!([]) };
         let options = json!({
             "dryRun": rehearsal,
@@ -77,12 +78,12 @@ impl KubernetesCluster {
     }
 }
 
-/// The path of all pods of a namespace.
+/// Returns the path of all pods in a namespace.
 pub(super) fn collection(namespace: &str) -> String {
     format!("/api/v1/namespaces/{}/pods", escaped(namespace))
 }
 
-/// The path of a pod.
+/// Returns the path of a pod.
 pub(super) fn path(pod: &Value) -> String {
     format!("{}/{}", collection(text(pod, &["metadata", "namespace"])), escaped(name(pod)))
 }
@@ -91,26 +92,27 @@ pub(super) fn name(pod: &Value) -> &str {
     text(pod, &["metadata", "name"])
 }
 
-/// `t-acme--prod/train-0`.
+/// Returns the name with its namespace, such as `t-acme--prod/train-0`.
 pub(super) fn full_name(pod: &Value) -> String {
     format!("{}/{}", text(pod, &["metadata", "namespace"]), name(pod))
 }
 
-/// Whether everything in it has ended for good.
+/// Returns true if all containers have ended permanently.
 pub(super) fn ended(pod: &Value) -> bool {
     matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// The node that it is bound to; empty before.
+/// Returns the node of the pod; empty if it is not bound.
 pub(super) fn node(pod: &Value) -> &str {
     text(pod, &["spec", "nodeName"])
 }
 
-/// How much it asks for of every resource that `wanted` names, as the scheduler counts: containers and sidecars together, or the
-/// greatest of what runs before them.
+/// Returns the pod's request for all resources that match `wanted`, counted like the scheduler does: the sum of
+/// containers and sidecars, or the largest init container.
 pub(super) fn asked(pod: &Value, wanted: impl Fn(&str) -> bool) -> u64 {
     let of = |container: &Value| -> u64 {
-        // Of an extended resource requests and limits are the same; a server that has set no default shows the limits alone.
+        // Requests and limits of an extended resource are equal. A server that does not set the default shows only the
+        // limits.
         let asked =
             ["requests", "limits"].iter().find_map(|kind| at(container, &["resources", kind])?.as_object());
         let amounts = asked.into_iter().flatten().filter(|(resource, _)| wanted(resource));
@@ -124,12 +126,12 @@ pub(super) fn asked(pod: &Value, wanted: impl Fn(&str) -> bool) -> u64 {
     before.into_iter().map(of).max().unwrap_or_default().max(together)
 }
 
-/// Whether a condition of this kind is true of a pod, a node or any object with conditions.
+/// Returns true if the object's condition of this type is `True`.
 pub(super) fn is_so(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|condition| text(condition, &["status"]) == "True")
 }
 
-/// The condition of this kind, if anybody has said something about it.
+/// Returns the condition of this type, if present.
 pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let all = at(object, &["status", "conditions"]).and_then(Value::as_array)?;
     all.iter().find(|condition| text(condition, &["type"]) == kind)

@@ -1,70 +1,73 @@
-//! Which cluster, and under which names Tenure works in it.
+//! Settings of a Kubernetes cluster.
 
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// One cluster, as operators describe it.
+/// A Kubernetes cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesTarget {
-    /// The kubeconfig file with address and credentials. Default: none, which is the service account of the pod that Tenure runs in.
+    /// The kubeconfig file with address and credentials. Default: none; then the service account of Tenure's own pod is
+    /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context within the kubeconfig. Default: its current one.
+    /// The context in the kubeconfig. Default: its current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// The kubeconfig file, in its current context, with which it is verified that things are gone: of the same cluster, of another
-    /// account, that need only list. Default none: then nothing can be verified, and what asks for it is refused.
+    /// The kubeconfig file of the verifier, in its current context: another account of the same cluster that needs only
+    /// the right to list. Default: none; then removals cannot be verified and requests for it fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verifier_kubeconfig: Option<PathBuf>,
-    /// Kinds that a survey of what a tenant left does not list, as `secrets` or `widgets.example.org`. Default `secrets`, since who
-    /// may list them may read them all. In a tenant's own namespaces they go with the namespace.
+    /// Kinds that surveys do not list, such as `secrets` or `widgets.example.org`. Default `secrets`, because the right
+    /// to list them includes the right to read them. Those in a tenant's namespaces are deleted with the namespace.
     #[serde(default = "survey_skips")]
     pub survey_skips: Vec<String>,
-    /// The field manager under which every write is made, and that owns what Tenure sets. Default `tenure`. Two Tenures on one
-    /// cluster need two.
+    /// The field manager of all writes, which owns the fields that Tenure sets. Default `tenure`. Two instances of
+    /// Tenure on one cluster need different ones.
     #[serde(default = "manager")]
     pub field_manager: String,
-    /// The prefix of our labels, annotations and taints, a DNS name. Default `tenure.dev`. Never change it while tenants are there:
-    /// their objects would become strangers.
+    /// The prefix of Tenure's labels, annotations and taints, a DNS name. Default `tenure.dev`. Do not change it while
+    /// tenants exist: their objects would no longer be recognised.
     #[serde(default = "prefix")]
     pub prefix: String,
-    /// The resource by which GPUs are counted in queues. Default `nvidia.com/gpu`.
+    /// The resource that counts GPUs in queues. Default `nvidia.com/gpu`.
     #[serde(default = "gpu_resource")]
     pub gpu_resource: String,
-    /// The node label whose value is the GPU model, as the inventory names it. Default `nvidia.com/gpu.product`, which GPU feature
-    /// discovery sets.
+    /// The node label with the GPU model, as the inventory names it. Default `nvidia.com/gpu.product`, which GPU
+    /// feature discovery sets.
     #[serde(default = "gpu_label")]
     pub gpu_label: String,
-    /// The admission webhook that restricts images and tolerations of tenants, on a cluster that serves no admission policies
-    /// (before 1.30). Default none: Tenure makes policies of its own, and is refused where the cluster serves none. With one, the
-    /// guard is the operator's, nothing is made, and the probe of images wants a refusal by this webhook.
+    /// The admission webhook that restricts images and tolerations of tenants, for clusters without admission policies
+    /// (before 1.30). Default: none; Tenure creates its own policies and fails if the cluster does not serve them. With
+    /// a webhook, Tenure creates no policies, and the image probe expects an error from this webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission_webhook: Option<String>,
-    /// The image of the pods by which the network and the placement of pods are probed, pinned by its digest
-    /// (`registry.example/busybox@sha256:…`), with BusyBox's `sh`, `httpd`, `wget`, `timeout` and `seq`. Tenants' admission policies let it in
-    /// besides their own. Default none: these two probes answer `platform.unsupported`, and no onboarding passes them.
+    /// The image of the pods that probe network and placement, pinned by digest (`registry.example/busybox@sha256:…`).
+    /// It needs BusyBox's `sh`, `httpd`, `wget`, `timeout` and `seq`. Tenants' admission policies allow it in addition
+    /// to their own registries. Default: none; these two probes fail with `platform.unsupported`, and onboarding cannot
+    /// complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_image: Option<String>,
-    /// The namespace of the platform in which probes play the stranger. Default `tenure-probes`, which the shipped manifest makes. It
-    /// bears no label of a tenant, and no network policy of its own.
+    /// The namespace for the probes' pods outside of the tenant. Default `tenure-probes`, which the shipped manifest
+    /// creates. It must have no tenant label and no network policy.
     #[serde(default = "probe_namespace")]
     pub probe_namespace: String,
-    /// For how long a call waits by a watch for what is being deleted or ended to be gone, in milliseconds, before it says that it is not
-    /// done yet and is made again. Default 5000; 0 never watches. At most half of the call's own time.
+    /// How long a call watches an object that is being deleted or ended, in milliseconds. After that, the call reports
+    /// that it is not complete and is retried. Default 5000; 0 disables watches. At most half of the call's time is
+    /// used.
     #[serde(default = "watch_ms")]
     pub watch_ms: u64,
-    /// How GPUs are partitioned there by NVIDIA's GPU operator. Default none: then its labels are not used.
+    /// MIG layouts by NVIDIA's GPU operator. Default: none; then its labels are not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<MigTarget>,
 }
 
-/// The MIG manager of a cluster, and the layouts that it knows.
+/// The MIG manager of a cluster and its layouts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MigTarget {
-    /// By its name in the MIG manager's own configuration (`all-1g.10gb`): how many of each profile one GPU comes to. `all-disabled` is
-    /// known.
+    /// Layouts by their name in the MIG manager's configuration (`all-1g.10gb`), with the number of slices of each
+    /// profile on one GPU. `all-disabled` always exists.
     #[serde(default)]
     pub layouts: BTreeMap<String, BTreeMap<String, u32>>,
     /// The namespace of the MIG manager's pods. Default `gpu-operator`.
@@ -131,55 +134,55 @@ fn gpu_label() -> String {
     "nvidia.com/gpu.product".to_owned()
 }
 
-/// Why a cluster cannot be spoken to. Nothing was sent.
+/// An invalid setting. No request was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesTargetError {
     /// The kubeconfig cannot be used.
     #[error("{field} {path}: {why}; check the file, its context and that it can be read")]
     Kubeconfig {
-        /// Which setting.
+        /// The setting.
         field: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The verifier is who does the work.
+    /// The verifier has the platform's credentials.
     #[error(
         "verifier_kubeconfig: it is kubeconfig itself, and a verification with the same credentials proves nothing; give another account"
     )]
     SameVerifier,
-    /// A survey without it would be none.
+    /// A survey needs this kind.
     #[error("survey_skips: {0:?} cannot be left out, since a survey rests on it; take it from the list")]
     Skipped(String),
-    /// There is no service account.
+    /// Tenure does not run in a pod with a service account.
     #[error("kubeconfig: none is set and this is no pod of a cluster ({why}); set kubeconfig to a file")]
     NotInCluster {
-        /// What was looked for.
+        /// The cause.
         why: String,
     },
-    /// A name that the API server would refuse.
+    /// The API server would reject this name.
     #[error("{field}: {value:?} is not of a-z, 0-9, '-' and '.'; give one that is")]
     Name {
-        /// Which setting.
+        /// The setting.
         field: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
     },
-    /// An image whose content may change.
+    /// The image is not pinned by digest.
     #[error(
         "probe_image: {0:?} is not pinned: give it as NAME@sha256:DIGEST, since tenants' policies let it in"
     )]
     ProbeImage(String),
-    /// A layout that is none.
+    /// The layout is invalid.
     #[error("mig.layouts.{layout}: {why}")]
     Layout {
-        /// Its name.
+        /// The name.
         layout: String,
-        /// What is wrong with it, and what to write.
+        /// The problem and the fix.
         why: &'static str,
     },
-    /// No connection can be prepared from it.
+    /// No client can be created from the kubeconfig.
     #[error(
         "kubeconfig: no connection can be made with these credentials ({0}); check certificates and keys"
     )]
@@ -187,7 +190,7 @@ pub enum KubernetesTargetError {
 }
 
 impl KubernetesTarget {
-    /// The settings, if the API server would take the names in them.
+    /// Checks that the API server accepts all configured names.
     pub(super) fn checked(&self) -> Result<(), KubernetesTargetError> {
         if self.verifier_kubeconfig.is_some() && self.verifier_kubeconfig == self.kubeconfig {
             return Err(KubernetesTargetError::SameVerifier);

@@ -1,7 +1,7 @@
-//! What a tenant has in a cluster, found again and taken away.
+//! Finds and removes a tenant's objects in a cluster.
 //!
-//! Invariant: what cannot be listed is an error and never an absence, and a thing is gone only when its list does not have it: not
-//! while it is being deleted. No finalizer is ever taken off.
+//! Invariant: a failed list is an error, never an absence. An object is gone only if the list does not contain it; a
+//! terminating object is not gone. Finalizers are never removed.
 
 pub(crate) mod admit;
 pub(crate) mod kinds;
@@ -26,14 +26,14 @@ use workflows::platform::{
     TenantResources, VerifiedAs, codes,
 };
 
-/// The system that a cluster is.
+/// The system name of clusters.
 pub(super) const SYSTEM: &str = "kubernetes";
 
 pub(super) fn unsupported(what: &str) -> ActionError {
     ActionError::permanent(codes::UNSUPPORTED, what)
 }
 
-/// The namespace and the name of a thing.
+/// Returns namespace and name of an object.
 pub(super) fn parts(thing: &TenantResource, namespaced: bool) -> Result<(Option<&str>, &str), ActionError> {
     match (namespaced, thing.name.split_once('/')) {
         (true, Some((namespace, name))) => Ok((Some(namespace), name)),
@@ -72,7 +72,7 @@ impl KubernetesCluster {
         if let (Value::Object(said), Value::Object(door)) = (&mut seen.spec, door) {
             said.extend(door);
         }
-        // The place is named as the caller does.
+        // Uses the caller's name of the place.
         Ok(Some(ObservedResource { thing: thing.clone(), ..seen }))
     }
 }
@@ -94,7 +94,7 @@ impl TenantResources for KubernetesCluster {
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,
-            // Without credentials of its own no verifier looks at all.
+            // Without its own credentials, the verifier cannot read at all.
             Observer::Verifier => VerifiedAs::Verifier,
         }
     }

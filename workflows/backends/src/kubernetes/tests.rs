@@ -1,4 +1,4 @@
-//! Words become objects and objects become the same words; refusals become the right class. The shapes are a real server's.
+//! Specs survive conversion to objects and back, and errors get the right class. The JSON is from a real server.
 
 use crate::kubernetes::{
     client::{
@@ -163,8 +163,8 @@ fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
     assert_eq!(old["spec"]["namespaceSelector"]["matchLabels"]["tenure.dev/tenant"], "acme");
 }
 
-/// A container that says nothing is counted for the default request, so more than that is not given to it; and what has no maximum
-/// has no default limit either, since one would refuse whoever asks for more and names no limit.
+/// A container without a request is counted with the default request and gets the same limit. A resource without a
+/// maximum has no default limit, because it would reject containers that request more and set no limit.
 #[test]
 fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
     let range = |max: Value| {
@@ -205,7 +205,7 @@ fn a_limit_range_says_the_same_however_the_server_writes_it() {
     };
 
     assert_eq!(read(&written), ObjectSpec::read(ObjectKind::LimitRange, &spec).unwrap());
-    // What others added is told, and is not written again by who sets a maximum.
+    // Changes by others are visible, and a change of the maximum does not write them again.
     written["spec"]["limits"][0]["min"] = json!({ "cpu": "1" });
     let (altered, at) = (read(&written), at(ObjectKind::LimitRange, "v1"));
     assert_ne!(altered, ObjectSpec::read(ObjectKind::LimitRange, &spec).unwrap());
@@ -214,7 +214,8 @@ fn a_limit_range_says_the_same_however_the_server_writes_it() {
     assert_eq!(content.body["spec"], object(ObjectKind::LimitRange, &spec, "v1")["spec"]);
 }
 
-/// Whoever looks for what is a tenant's must not find it, or an offboarding would take it from all others.
+/// A survey of a tenant's objects must not find shared objects; otherwise its offboarding would delete them for all
+/// tenants.
 #[test]
 fn what_all_tenants_share_bears_the_mark_of_none() {
     let (at, marks) = (at(ObjectKind::PriorityClass, "v1"), LabelNames::new("tenure.dev"));

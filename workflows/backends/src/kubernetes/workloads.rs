@@ -1,7 +1,9 @@
-//! Workloads on this cluster: Kueue's `Workload` of the name, or, where there is none, the pods that bear the name as a label.
+//! Workloads on this cluster: Kueue's `Workload` with the name or, if it does not exist, the pods with the name as a
+//! label.
 //!
-//! Kueue ends and restarts what it queues when `spec.active` says so; pods of their own leave by the eviction API, which heeds
-//! disruption budgets. What the owner is told, and answers, are annotations. The rules are in `docs/backends/kubernetes.md`.
+//! Kueue stops and restarts its workloads by `spec.active`. Other pods are evicted with the eviction API, which
+//! respects disruption budgets. Notices to the owner and the answers are annotations. See
+//! `docs/backends/kubernetes.md`.
 
 mod annotations;
 mod conditional_write;

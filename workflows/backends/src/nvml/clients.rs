@@ -1,6 +1,7 @@
-//! Who has a GPU open: processes that compute, draw, or share it by MPS, on the GPU and on each device of its partition.
+//! Lists the processes that have a GPU open: compute, graphics and MPS clients, on the GPU and on each of its MIG
+//! devices.
 //!
-//! Fails closed: a list that cannot be read is not an empty list.
+//! Fails closed: a list that cannot be read is an error, not an empty list.
 
 use crate::nvml::{
     bindings,
@@ -18,11 +19,11 @@ use std::{
 pub struct Client {
     /// The GPU's UUID.
     pub gpu: String,
-    /// Its process id on the node.
+    /// The process id on the node.
     pub pid: u32,
-    /// What it does: `compute`, `graphics` or `mps`.
+    /// The kind of use: `compute`, `graphics` or `mps`.
     pub kind: &'static str,
-    /// On which GPU instance, where the GPU is partitioned.
+    /// The GPU instance that the process uses, if the GPU is partitioned.
     pub instance: Option<u32>,
 }
 
@@ -33,10 +34,11 @@ impl fmt::Display for Client {
     }
 }
 
-/// How often a list is read again that has grown while it was read.
+/// The number of retries if a list grows while it is read.
 const TRIES: u32 = 3;
 
-/// Reads a list; a process that comes between counting and reading makes the driver refuse.
+/// Reads a list of processes. The driver returns an error if the list grows between counting and reading, and the read
+/// is repeated.
 fn list(
     call: &str,
     read: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
@@ -52,7 +54,7 @@ fn list(
     }
 }
 
-/// A GPU's clients by one of its devices: itself, or one of its partition.
+/// Adds the clients of one device: the GPU itself or one of its MIG devices.
 fn of_device(
     device: &Device<'_>,
     gpu: &str,
@@ -81,7 +83,7 @@ fn of_device(
     Ok(())
 }
 
-/// Who has a GPU open.
+/// Returns the processes that have a GPU open.
 pub(super) fn clients_of(device: &Device<'_>, uuid: &str) -> Result<Vec<Client>, Fault> {
     let mut all = BTreeSet::new();
     of_device(device, uuid, None, &mut all)?;
@@ -104,12 +106,12 @@ pub(super) fn clients_of(device: &Device<'_>, uuid: &str) -> Result<Vec<Client>,
     Ok(all.into_iter().collect())
 }
 
-/// The instances on which somebody works.
+/// Returns the GPU instances that processes use.
 pub(super) fn busy_instances(device: &Device<'_>) -> Result<BTreeSet<u32>, Fault> {
     Ok(clients_of(device, "the GPU")?.into_iter().filter_map(|client| client.instance).collect())
 }
 
-/// Who has these GPUs open, by index; all of them when none is named.
+/// Returns the processes that have these GPUs open. An empty set of indexes means all GPUs.
 pub(super) fn clients(nvml: &Nvml, gpus: &BTreeSet<u16>) -> Result<Vec<Client>, Fault> {
     let all: BTreeMap<u16, _> = (0..).zip(devices(nvml)?).collect();
     if let Some(missing) = gpus.iter().find(|index| !all.contains_key(index)) {

@@ -1,6 +1,6 @@
-//! Whether a node's GPUs pass a test, by a program of the house: NVML has none, and what tests GPUs differs from maker to maker.
+//! Tests a node's GPUs with an operator-supplied program: NVML has no test, and test programs differ between vendors.
 //!
-//! Only 0 is fit and only 1 is unfit. Whatever else becomes of the program says nothing about the GPUs.
+//! Exit code 0 means fit and 1 means unfit. Every other outcome is a failed call and says nothing about the GPUs.
 
 use crate::exec::{
     ExecTarget,
@@ -10,17 +10,19 @@ use engine::ActionError;
 use std::{io::ErrorKind, path::Path, time::Duration};
 use workflows::platform::{Diagnosis, DiagnosisLevel, codes};
 
-/// The GPUs may not serve tenants.
+/// Exit code: the GPUs must not serve tenants.
 const UNFIT: i32 = 1;
-/// How much of what the program says is kept, in bytes: it goes into the journal.
+/// The largest part of the program's output that is kept, in bytes. It is written to the journal.
 const REPORT: usize = 4 << 10;
-/// What it may see of the agent's environment.
+/// The variables of the agent's environment that are passed to the program.
 const ENVIRONMENT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
 
-/// Runs `program LEVEL`, which has so long.
+/// Runs `program LEVEL`, at most for `within`.
 ///
 /// # Errors
-/// `platform.unsupported` where there is no such program, `platform.unavailable` where it ended otherwise than with 0 or 1.
+///
+/// `platform.unsupported` if no program is configured. `platform.unavailable` for exit codes other than 0 (fit) and 1
+/// (unfit).
 pub(super) async fn run(
     program: Option<&Path>,
     level: DiagnosisLevel,
@@ -62,7 +64,7 @@ pub(super) async fn run(
     }
 }
 
-/// What it said, as far as it is kept.
+/// Returns the kept part of the program's output.
 fn report(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stdout);
     let said = said.trim();

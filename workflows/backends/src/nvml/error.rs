@@ -1,56 +1,56 @@
-//! What NVML and CUDA answer when they do not do as asked, and what that means for an action.
+//! Errors of NVML and CUDA, and the action errors that they become.
 
 use engine::ActionError;
 use nvml_wrapper::error::NvmlError;
 use workflows::platform::codes;
 
-/// `NVML_ERROR_INSUFFICIENT_RESOURCES`, which the wrapper has no variant for.
+/// `NVML_ERROR_INSUFFICIENT_RESOURCES`, for which the wrapper has no variant.
 const INSUFFICIENT_RESOURCES: u32 = 23;
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {why}")]
 pub struct Fault {
-    /// What was called.
+    /// The failed call.
     pub call: String,
-    /// What it means.
+    /// The kind of failure.
     pub kind: Kind,
-    /// The answer, in words.
+    /// The driver's answer as text.
     pub why: String,
 }
 
-/// What a failed call means.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// There is no library or no driver, or they do not fit together.
+    /// The library or the driver is missing, or their versions do not match.
     NotThere,
-    /// The GPU or the driver cannot do this.
+    /// The GPU or the driver does not support the call.
     NotSupported,
-    /// Somebody has the GPU or the instance open.
+    /// A process has the GPU or the instance open.
     InUse,
-    /// There is no room for it.
+    /// The GPU has not enough free resources.
     NoRoom,
-    /// This user may not.
+    /// The user lacks a permission.
     NoPermission,
     /// The GPU has fallen off the bus.
     Lost,
-    /// It takes effect only after a reset of the GPU.
+    /// The change takes effect only after a reset of the GPU.
     ResetRequired,
-    /// What was asked for is not what is there afterwards.
+    /// The observed state differs from the requested one.
     Disagrees,
-    /// The caller went away, so it was left off.
+    /// The caller cancelled the work.
     Stopped,
-    /// Anything else.
+    /// Any other failure.
     Failed,
 }
 
 impl Fault {
-    /// One of our own finding.
+    /// Creates a fault found by our own checks.
     pub(super) fn new(call: &str, kind: Kind, why: impl ToString) -> Self {
         Self { call: call.to_owned(), kind, why: why.to_string() }
     }
 
-    /// What NVML answered to `call`.
+    /// Converts NVML's answer to `call`.
     pub(super) fn of(call: &str, error: &NvmlError) -> Self {
         let kind = match error {
             NvmlError::LibloadingError(_)
@@ -78,7 +78,7 @@ impl Fault {
         Self::new(call, kind, why)
     }
 
-    /// What it means for an action at `place`.
+    /// Converts the fault to an action error for `place`.
     pub(super) fn at(&self, place: &str) -> ActionError {
         let why = format!("{place}: {self}");
         match self.kind {

@@ -1,75 +1,78 @@
-//! GPU facts of this machine, by NVML. Optional at run time: without library or driver it says so, and nothing fails.
+//! Reads facts about this machine's GPUs from NVML. If the library or the driver is missing, returns the reason.
 //!
-//! Only reads. What a GPU does not support is absent from its facts, never guessed.
+//! Read-only. Values that a GPU does not support are absent, never guessed.
 
 #[cfg(feature = "nvml")]
 use nvml_wrapper::{Device, Nvml, error::NvmlError};
 use serde::{Deserialize, Serialize};
 
-/// What the driver says of this machine's GPUs.
+/// Facts about this machine's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuFacts {
-    /// The driver's version.
+    /// Version of the driver.
     pub driver_version: String,
-    /// In the driver's order.
+    /// The GPUs, in the driver's order.
     pub gpus: Vec<GpuFact>,
 }
 
-/// What the driver says of one GPU.
+/// Facts about one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuFact {
-    /// Its identity, stable over reboots.
+    /// The GPU's UUID, which is stable over reboots.
     pub uuid: String,
-    /// Its model.
+    /// The model.
     pub name: String,
-    /// Framebuffer in MiB, as `nvidia-smi -q -d MEMORY` counts the total.
+    /// Framebuffer in MiB, equal to the total of `nvidia-smi -q -d MEMORY`.
     pub memory_mib: u64,
-    /// Whether errors of its memory are corrected; absent where it cannot.
+    /// True if ECC is on. Absent if the GPU has no ECC.
     pub ecc: Option<bool>,
-    /// Whether it is partitioned; absent where it cannot be.
+    /// The MIG mode. Absent if the GPU has no MIG.
     pub mig: Option<Mig>,
-    /// Processes that compute on it.
+    /// The number of compute processes on the GPU.
     pub compute_processes: u32,
 }
 
-/// Whether a GPU is partitioned, and will be after its next reset.
+/// The MIG mode of a GPU, now and after its next reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mig {
-    /// As it is.
+    /// True if MIG is on.
     pub current: bool,
-    /// As it will be.
+    /// True if MIG will be on after the next reset.
     pub pending: bool,
 }
 
-/// This machine has no GPU facts to give.
+/// GPU facts are not available on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("GPU facts are not available: {why}")]
 pub struct NotAvailable {
-    /// In words for an operator.
+    /// The reason, for an operator.
     pub why: String,
 }
 
 impl GpuFacts {
-    /// Asks the driver.
+    /// Reads the facts from the driver.
     ///
     /// # Errors
-    /// [`NotAvailable`] without NVML's library, without a driver, when the driver does not answer, or in a build without NVML.
+    ///
+    /// [`NotAvailable`] if NVML's library or the driver is missing, if the driver does not answer, or if this build
+    /// lacks NVML.
     #[cfg(feature = "nvml")]
     pub fn read() -> Result<Self, NotAvailable> {
         let nvml = Nvml::init().map_err(|e| not_available(&e))?;
         Self::of(&nvml)
     }
 
-    /// There are none to be had by this build.
+    /// Always fails: this build has no NVML.
     ///
     /// # Errors
+    ///
     /// Always.
     #[cfg(not(feature = "nvml"))]
     pub fn read() -> Result<Self, NotAvailable> {
         Err(NotAvailable { why: "this build is without NVML (feature `nvml`)".to_owned() })
     }
 
-    /// Asks a driver that answers.
+    /// Reads the facts from an open driver.
     #[cfg(feature = "nvml")]
     pub(super) fn of(nvml: &Nvml) -> Result<Self, NotAvailable> {
         let driver_version = nvml.sys_driver_version().map_err(|e| not_available(&e))?;
@@ -93,7 +96,7 @@ fn fact(device: &Device<'_>) -> Result<GpuFact, NvmlError> {
     })
 }
 
-/// Absent when the GPU, or this driver, cannot.
+/// Returns `None` if the GPU or the driver does not support the query.
 #[cfg(feature = "nvml")]
 pub(super) fn supported<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     match answer {
@@ -126,7 +129,7 @@ fn not_available(error: &NvmlError) -> NotAvailable {
 mod tests {
     use super::*;
 
-    /// Runs on machines with and without GPUs: either there are facts, or there is a reason in words.
+    /// Passes on machines with and without GPUs: the result has either facts or a reason.
     #[test]
     fn a_machine_without_gpus_is_told_so_and_nothing_fails() {
         match GpuFacts::read() {

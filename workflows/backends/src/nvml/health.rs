@@ -1,6 +1,6 @@
-//! What the driver has counted of each GPU, and what it comes to.
+//! Reads the error counters of each GPU and derives the health of the node.
 //!
-//! What a GPU cannot tell is said to be unknown; if it can tell nothing at all, nothing is said of its health.
+//! Values that a GPU does not report are unknown. If a GPU reports nothing at all, the health check fails.
 
 use crate::nvml::{
     error::{Fault, Kind},
@@ -16,7 +16,7 @@ use nvml_wrapper::{
 };
 use workflows::platform::Recovery;
 
-/// What was read of one GPU; what it cannot tell is absent.
+/// The error counters of one GPU. Values that the GPU does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     name: String,
@@ -32,7 +32,7 @@ pub(super) struct Reading {
     recovery: Option<u64>,
 }
 
-/// Whether GPUs may be worked on, what the driver asks for, and why.
+/// The health of a node's GPUs, the recovery action, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) fit: bool,
@@ -81,7 +81,7 @@ const FIELDS: [u32; 5] = [
     field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
 ];
 
-/// Remapped rows and the recovery action. Each can be absent by itself: the field is younger than many drivers.
+/// Reads the remapped rows and the recovery action. Each value can be absent, because older drivers lack the fields.
 fn fields(device: &Device<'_>) -> Result<[Option<u64>; 5], NvmlError> {
     let Some(samples) = supported(device.field_values_for(&FIELDS.map(FieldId)))? else {
         return Ok([None; 5]);
@@ -89,7 +89,7 @@ fn fields(device: &Device<'_>) -> Result<[Option<u64>; 5], NvmlError> {
     let mut values = [None; 5];
     for (value, sample) in values.iter_mut().zip(samples) {
         let told = match sample.and_then(|sample| sample.value) {
-            // A driver that does not know a field says so in one of these ways.
+            // A driver that does not know a field returns one of these errors.
             Err(NvmlError::InvalidArg) => None,
             told => supported(told)?,
         };
@@ -103,7 +103,7 @@ fn fields(device: &Device<'_>) -> Result<[Option<u64>; 5], NvmlError> {
     Ok(values)
 }
 
-/// How much a recovery asks for: a reboot resets all GPUs, whatever else is asked for.
+/// Orders recovery actions by their reach. A reboot also resets all GPUs.
 fn rank(recovery: Recovery) -> u8 {
     match recovery {
         Recovery::Nothing => 0,
@@ -115,7 +115,7 @@ fn rank(recovery: Recovery) -> u8 {
 }
 
 impl Reading {
-    /// Everything that speaks against the GPU, each with what would mend it.
+    /// Returns all problems of the GPU, each with its recovery action.
     fn complaints(&self) -> Vec<(String, Recovery)> {
         if self.lost {
             return vec![("has fallen off the bus".to_owned(), Recovery::Reboot)];
@@ -155,7 +155,7 @@ impl Reading {
         all
     }
 
-    /// What was counted, as evidence.
+    /// Returns the counters as text, for the journal.
     fn evidence(&self) -> String {
         let shown = |name: &str, value: Option<u64>| {
             value.map_or_else(|| format!("{name} unknown"), |value| format!("{name} {value}"))
@@ -182,7 +182,7 @@ impl Reading {
     }
 }
 
-/// What the readings come to, on a node that should have `expected` GPUs.
+/// Derives the health of a node that should have `expected` GPUs.
 pub(super) fn judge(readings: &[Reading], expected: Option<u32>) -> Result<Verdict, Fault> {
     if let Some(silent) = readings.iter().find(|reading| reading.tells_nothing()) {
         let why = format!("{} tells neither errors nor a recovery action", silent.name);

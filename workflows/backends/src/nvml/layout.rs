@@ -1,7 +1,7 @@
-//! How a GPU is partitioned, and how to get from one partition to another: planned whole, before anything is touched.
+//! Plans the change from one partition of a GPU to another. The plan is complete before the first change.
 //!
-//! Pure. Invariant of every plan: instances do not overlap, each lies where its profile may lie, no profile has more than
-//! the GPU allows, and what need not go stays.
+//! Pure. Invariants of every plan: instances do not overlap, each placement is one that its profile allows, no profile
+//! exceeds its instance limit, and instances are kept where possible.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -9,138 +9,139 @@ use std::collections::BTreeSet;
 /// Memory slices `start .. start + size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placement {
-    /// The first.
+    /// The first slice.
     pub start: u32,
-    /// How many.
+    /// The number of slices.
     pub size: u32,
 }
 
 impl Placement {
-    /// Whether both want a slice.
+    /// Returns true if both placements share a slice.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.start < other.start + other.size && other.start < self.start + self.size
     }
 }
 
-/// A kind of GPU instance that a GPU can have.
+/// A GPU instance profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The driver's number for it.
+    /// The driver's id.
     pub id: u32,
-    /// As people name it: `1g.10gb`.
+    /// The name, such as `1g.10gb`.
     pub name: String,
     /// Compute slices.
     pub slices: u32,
-    /// How many there can be at once.
+    /// The largest number of instances at once.
     pub instances: u32,
-    /// Where one may lie.
+    /// The allowed placements.
     pub placements: Vec<Placement>,
 }
 
 /// A compute instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeInstance {
-    /// The driver's number for it, within its GPU instance.
+    /// The driver's id within the GPU instance.
     pub id: u32,
-    /// Its compute slices.
+    /// Number of compute slices.
     pub slices: u32,
 }
 
-/// A GPU instance with what is in it.
+/// A GPU instance and its compute instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuInstance {
-    /// The driver's number for it, within its GPU.
+    /// The driver's id within the GPU.
     pub id: u32,
-    /// Its profile, by the driver's number.
+    /// The driver's id of the profile.
     pub profile: u32,
-    /// Where it lies.
+    /// The placement.
     pub placement: Placement,
-    /// What is in it.
+    /// The compute instances.
     pub compute: Vec<ComputeInstance>,
 }
 
-/// A GPU as it is partitioned.
+/// The partition of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
-    /// Whether it can have instances at all.
+    /// True if MIG is on.
     pub enabled: bool,
-    /// What it has.
+    /// The GPU instances.
     pub instances: Vec<GpuInstance>,
 }
 
-/// An instance that is to be.
+/// A wanted GPU instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Goal {
-    /// Its profile, by the driver's number.
+    /// The driver's id of the profile.
     pub profile: u32,
-    /// Where it lies.
+    /// The placement.
     pub placement: Placement,
-    /// The compute slices of each compute instance in it.
+    /// The slices of each wanted compute instance.
     pub compute: Vec<u32>,
 }
 
-/// One thing to do. What is created is known by its place, since the driver numbers it only then.
+/// One step of a plan. New instances are named by their placement, because the driver assigns ids only on creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Destroys a compute instance.
     DestroyCompute {
-        /// In which GPU instance.
+        /// The GPU instance.
         instance: u32,
-        /// Which.
+        /// The compute instance.
         compute: u32,
     },
     /// Destroys an empty GPU instance.
     DestroyInstance {
-        /// Which.
+        /// The GPU instance.
         instance: u32,
     },
     /// Creates a GPU instance.
     CreateInstance {
-        /// Of which profile.
+        /// The driver's id of the profile.
         profile: u32,
-        /// Where.
+        /// The placement.
         placement: Placement,
     },
     /// Creates a compute instance.
     CreateCompute {
-        /// In the GPU instance that lies there.
+        /// The placement of the GPU instance.
         placement: Placement,
-        /// Of so many compute slices.
+        /// Number of compute slices.
         slices: u32,
     },
 }
 
-/// Why there is no plan.
+/// The reason why no plan exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The GPU has no such profile.
     #[error("profile {name} is not known to this GPU, which has {has}")]
     Unknown {
-        /// What was asked for.
+        /// The requested profile.
         name: String,
-        /// What there is.
+        /// The profiles of the GPU.
         has: String,
     },
-    /// They do not fit.
+    /// The instances do not fit.
     #[error("{wanted} do not fit on this GPU at once")]
     NoFit {
-        /// What was asked for.
+        /// The requested profiles.
         wanted: String,
     },
-    /// They fit only if an instance goes that is at work.
+    /// The instances fit only if an instance in use is destroyed.
     #[error("GPU instance {instance} would have to go, and a process works on it")]
     Busy {
-        /// Which.
+        /// The instance in use.
         instance: u32,
     },
 }
 
-/// The instances that are to be, for these profiles by name: those stay that can, and of the ways to keep as many as
-/// possible the one that spares compute instances. One that is in `busy` never goes.
+/// Returns the goals for these profiles. Keeps as many existing instances as possible, preferring those with a full
+/// compute instance. Instances in `busy` are always kept.
 ///
 /// # Errors
-/// [`PlanError`] when there is no way.
+///
+/// [`PlanError`] if no plan exists.
 pub fn plan(
     profiles: &[Profile],
     now: &[GpuInstance],
@@ -181,13 +182,13 @@ fn find<'a>(profiles: &'a [Profile], name: &str) -> Result<&'a Profile, PlanErro
     })
 }
 
-/// Whether an instance has the one compute instance over all of it that users expect.
+/// Returns true if the instance has one compute instance of full size, as users expect.
 fn is_whole(profiles: &[Profile], one: &GpuInstance) -> bool {
     let slices = profiles.iter().find(|profile| profile.id == one.profile).map(|profile| profile.slices);
     matches!(one.compute.as_slice(), [only] if Some(only.slices) == slices)
 }
 
-/// The goals that keep these instances and place the rest, if there is room.
+/// Returns goals that keep these instances and place the remaining profiles, or `None` if they do not fit.
 fn fill(profiles: &[Profile], keep: &[&GpuInstance], wanted: &[&Profile]) -> Option<Vec<Goal>> {
     let mut rest: Vec<&Profile> = wanted.to_vec();
     let mut goals = Vec::new();
@@ -203,7 +204,7 @@ fn fill(profiles: &[Profile], keep: &[&GpuInstance], wanted: &[&Profile]) -> Opt
     if wanted.iter().map(|profile| profile.slices).sum::<u32>() > limit || wanted.iter().any(over) {
         return None;
     }
-    // The big ones first: they have the fewest places.
+    // Places large profiles first, because they have the fewest placements.
     rest.sort_by_key(|profile| (profile.placements.len(), std::cmp::Reverse(profile.slices)));
     place(&rest, &mut goals).then_some(goals)
 }
@@ -223,7 +224,7 @@ fn place(rest: &[&Profile], goals: &mut Vec<Goal>) -> bool {
     false
 }
 
-/// The goals that are what stands.
+/// Returns goals that describe the current instances.
 #[must_use]
 pub fn as_it_is(instances: &[GpuInstance]) -> Vec<Goal> {
     let goal = |one: &GpuInstance| Goal {
@@ -234,7 +235,7 @@ pub fn as_it_is(instances: &[GpuInstance]) -> Vec<Goal> {
     instances.iter().map(goal).collect()
 }
 
-/// Whether what stands is what was to be.
+/// Returns true if the instances match the goals.
 #[must_use]
 pub fn is_reached(instances: &[GpuInstance], goals: &[Goal]) -> bool {
     let sorted = |mut goals: Vec<Goal>| {
@@ -245,7 +246,7 @@ pub fn is_reached(instances: &[GpuInstance], goals: &[Goal]) -> bool {
     sorted(as_it_is(instances)) == sorted(goals.to_vec())
 }
 
-/// What to do, in order, to come from what stands to the goals: all that goes first, what comes after.
+/// Returns the steps from the current instances to the goals. Deletions come before creations.
 #[must_use]
 pub fn steps(now: &[GpuInstance], goals: &[Goal]) -> Vec<Step> {
     let (mut go, mut come) = (Vec::new(), Vec::new());
@@ -277,19 +278,19 @@ pub fn steps(now: &[GpuInstance], goals: &[Goal]) -> Vec<Step> {
     go
 }
 
-/// What is asked of one GPU.
+/// The wanted partition of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// No partition.
+    /// MIG off.
     Off,
-    /// As many instances of this profile as there can be.
+    /// The largest possible number of instances of this profile.
     Full(String),
-    /// These instances.
+    /// Instances of these profiles.
     These(Vec<String>),
 }
 
 impl Wanted {
-    /// The profiles, by name, of a GPU that has these.
+    /// Returns the profile names of the wanted instances.
     #[must_use]
     pub fn names(&self, profiles: &[Profile]) -> Vec<String> {
         match self {

@@ -1,4 +1,5 @@
-//! From one layout to another: all GPUs planned before any is touched, done in order, verified, and put back as it was on any failure.
+//! Changes the layout of GPUs: checks all GPUs before the first change, applies the steps in order, verifies the
+//! result, and restores the previous layout after a failure.
 
 use crate::nvml::{
     bindings, clients,
@@ -17,32 +18,33 @@ use std::{
 
 const IN_USE: u32 = 19;
 
-/// One GPU and how it is partitioned.
+/// One GPU and its partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GpuPartition {
     pub(super) uuid: String,
     pub(super) partition: Partition,
 }
 
-/// How a change failed.
+/// The outcome of a failed change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// Everything stands as it stood before.
+    /// The previous layout was restored.
     Back(Fault),
-    /// It was left where it was, since whoever asked went away.
+    /// The change stopped halfway because the caller cancelled it.
     Stopped,
-    /// It could not be put back. What stands was read again, or says why it cannot be.
+    /// The previous layout could not be restored. `stands` is the layout that was read afterwards, or the error of that
+    /// read.
     HalfDone { cause: String, back: String, stands: String },
 }
 
-/// Where a driver is asked anew.
+/// Opens a new connection to the driver.
 pub(super) type Open<'a> = &'a dyn Fn() -> Result<Nvml, Fault>;
 
 pub(super) fn device<'a>(nvml: &'a Nvml, uuid: &str) -> Result<Device<'a>, Fault> {
     nvml.device_by_uuid(uuid).map_err(|error| Fault::of("nvmlDeviceGetHandleByUUID", &error))
 }
 
-/// The GPUs in the driver's order.
+/// Returns the GPUs in the driver's order.
 pub(super) fn devices(nvml: &Nvml) -> Result<Vec<(String, Device<'_>)>, Fault> {
     let count = nvml.device_count().map_err(|error| Fault::of("nvmlDeviceGetCount_v2", &error))?;
     let each = (0..count).map(|index| {
@@ -54,7 +56,7 @@ pub(super) fn devices(nvml: &Nvml) -> Result<Vec<(String, Device<'_>)>, Fault> {
     each.collect()
 }
 
-/// How a GPU is partitioned, and what it can be. One that cannot be is not, and cannot.
+/// Returns the partition of a GPU and its profiles. A GPU without MIG has neither.
 pub(super) fn partition(device: &Device<'_>) -> Result<(Partition, Vec<Profile>), Fault> {
     let mode = match device.mig_mode() {
         Ok(mode) => mode,
@@ -74,7 +76,7 @@ pub(super) fn read(nvml: &Nvml) -> Result<Vec<GpuPartition>, Fault> {
         .collect()
 }
 
-/// The MIG devices that a GPU lists: what schedulers count. GPU instance and compute instance of each.
+/// Returns the MIG devices that the GPU lists, which schedulers count: pairs of GPU instance and compute instance.
 pub(super) fn listed(device: &Device<'_>) -> Result<BTreeSet<(u32, u32)>, Fault> {
     let most = match device.mig_device_count() {
         Ok(most) => most,
@@ -85,7 +87,7 @@ pub(super) fn listed(device: &Device<'_>) -> Result<BTreeSet<(u32, u32)>, Fault>
     for index in 0..most {
         match device.mig_device_by_index(index) {
             Ok(mig) => all.insert(bindings::numbers(&mig)?),
-            // Numbers need not be without gaps.
+            // Device indexes can have gaps.
             Err(NvmlError::NotFound | NvmlError::NotSupported) => continue,
             Err(error) => return Err(Fault::of("nvmlDeviceGetMigDeviceHandleByIndex", &error)),
         };
@@ -93,7 +95,7 @@ pub(super) fn listed(device: &Device<'_>) -> Result<BTreeSet<(u32, u32)>, Fault>
     Ok(all)
 }
 
-/// Brings the GPUs from what stands to what is wanted; `before` is what to go back to.
+/// Changes the GPUs to the wanted layout. After a failure, restores `before`.
 pub(super) fn change(
     open: Open<'_>,
     wanted: &[(String, Wanted)],
@@ -114,7 +116,7 @@ pub(super) fn change(
     }
 }
 
-/// In words, for people.
+/// Formats layouts for error messages.
 fn shown(all: &[GpuPartition]) -> String {
     let each = all.iter().map(|one| {
         let instances = one.partition.instances.iter().map(|instance| {
@@ -170,8 +172,8 @@ fn forward(open: Open<'_>, wanted: &[(String, Wanted)], stop: &AtomicBool) -> Re
     Ok(())
 }
 
-/// Whether it can be done, as far as that can be known without touching anything: where instances may lie is told only by a GPU on
-/// which partitions are enabled.
+/// Checks that the layout is possible, without a change. The driver reports placements only for GPUs with MIG on, so
+/// for other GPUs the check is incomplete.
 pub(super) fn foresee(nvml: &Nvml, wanted: &[(String, Wanted)]) -> Result<(), Fault> {
     for (uuid, asked) in wanted {
         let device = device(nvml, uuid)?;
@@ -197,7 +199,7 @@ fn unplanned(error: &PlanError) -> Fault {
     Fault::new("layout", kind, error)
 }
 
-/// That nobody has the GPU open.
+/// Fails if a process has the GPU open.
 fn unused(device: &Device<'_>, uuid: &str) -> Result<(), Fault> {
     let clients = clients::clients_of(device, uuid)?;
     match clients.first() {
@@ -206,7 +208,7 @@ fn unused(device: &Device<'_>, uuid: &str) -> Result<(), Fault> {
     }
 }
 
-/// Turns partitions on or off. What is only pending afterwards is not done.
+/// Turns MIG on or off. Fails if the new mode is only pending afterwards.
 fn set_mode(device: &Device<'_>, on: bool) -> Result<(), Fault> {
     let call = "nvmlDeviceSetMigMode";
     let mode = match device.mig_mode() {
@@ -228,7 +230,7 @@ fn set_mode(device: &Device<'_>, on: bool) -> Result<(), Fault> {
     Err(Fault::new(call, kind, why))
 }
 
-/// Does the steps in order, from what stands now. Before each, `stop` is asked.
+/// Performs the steps in order. Checks `stop` before each one.
 fn act(
     device: &Device<'_>,
     now: &[GpuInstance],
@@ -260,7 +262,7 @@ fn act(
     Ok(())
 }
 
-/// That what was asked for, what the driver says that there is, and what the GPU lists as devices are one.
+/// Checks that the goals, the driver's instances and the listed MIG devices agree.
 fn verify(device: &Device<'_>, enabled: bool, goals: &[Goal]) -> Result<(), Fault> {
     let (now, _) = partition(device)?;
     if now.enabled != enabled || !is_reached(&now.instances, goals) {
@@ -277,7 +279,7 @@ fn verify(device: &Device<'_>, enabled: bool, goals: &[Goal]) -> Result<(), Faul
     Err(Fault::new("nvmlDeviceGetMigDeviceHandleByIndex", Kind::Disagrees, why))
 }
 
-/// Puts everything as it was, and sees that it is.
+/// Restores the previous partitions and verifies them.
 fn back(open: Open<'_>, before: &[GpuPartition]) -> Result<(), Fault> {
     let nvml = open()?;
     for one in before {

@@ -1,10 +1,10 @@
-//! Names of layouts: of a whole node's GPUs at once, in both directions. Pure.
+//! Converts between the layout of a node's GPUs and its label. Pure.
 
 use super::layout::{Partition, Profile, Wanted};
 use std::collections::BTreeMap;
 
-/// What every GPU of a node has, for people and for [`wanted`]: `all-disabled`, `all-1g.10gb`, one of the named layouts, or GPU by
-/// GPU, such as `gpus:off|on|3g.40gb,1g.10gb`.
+/// Returns the label of a node's layout: `all-disabled`, `all-1g.10gb`, the name of a configured layout, or a list by
+/// GPU, such as `gpus:off|on|3g.40gb,1g.10gb`. [`wanted`] parses it.
 #[must_use]
 pub fn label(gpus: &[(Partition, Vec<Profile>)], layouts: &BTreeMap<String, Vec<String>>) -> String {
     if gpus.iter().all(|(partition, _)| !partition.enabled) {
@@ -34,7 +34,8 @@ pub fn label(gpus: &[(Partition, Vec<Profile>)], layouts: &BTreeMap<String, Vec<
     format!("gpus:{}", each.collect::<Vec<_>>().join("|"))
 }
 
-/// The profiles of a GPU's instances, by name, sorted. One without its whole compute instance is no use, and says so.
+/// Returns the sorted profile names of a GPU's instances. If an instance has other compute instances than one of full
+/// size, its name lists their slices.
 fn names(partition: &Partition, profiles: &[Profile]) -> Vec<String> {
     let name = |one: &super::layout::GpuInstance| {
         let profile = profiles.iter().find(|profile| profile.id == one.profile);
@@ -51,10 +52,11 @@ fn names(partition: &Partition, profiles: &[Profile]) -> Vec<String> {
     names
 }
 
-/// What a label asks of each of `count` GPUs.
+/// Returns the layout that a label requests for each of `count` GPUs.
 ///
 /// # Errors
-/// In words, when there is no such layout.
+///
+/// A message if the label names no layout.
 pub fn wanted(
     label: &str,
     layouts: &BTreeMap<String, Vec<String>>,

@@ -1,10 +1,11 @@
-//! The GPUs of this machine: NVML for what they are and how they are partitioned, the CUDA driver for clearing their memory.
+//! GPUs of this machine: NVML for facts and partitions, the CUDA driver for clearing memory.
 //!
-//! Both libraries come with the driver and are loaded at run time. Where they are absent, nothing reads as free, healthy or
-//! clean: it is an error that says what is missing. [`LocalNode`] serves one machine; it must run on it. NVML compares no
-//! epoch and knows no key, so the node keeps both in a file of its own. `docs/backends/gpu.md` has the settings.
+//! Both libraries belong to the driver and are loaded at run time. If one is missing, calls fail with an error that
+//! names it; no GPU is reported as free, healthy or clean. [`LocalNode`] serves the machine on which it runs. NVML has
+//! no epochs and no idempotency keys, so the node stores both in a state file. See `docs/backends/gpu.md` for the
+//! settings.
 //!
-//! Raw calls are in two modules, `raw` for NVML's instances and `scrub::cuda`, which nothing outside sees.
+//! Raw calls are private to two modules: `bindings` for NVML instances and `scrub::cuda`.
 
 #[cfg(feature = "nvml")]
 mod bindings;

@@ -1,4 +1,4 @@
-//! This machine, as the actions on GPUs see it.
+//! Implements the GPU actions for this machine.
 
 use crate::nvml::{GpuFacts, NotAvailable};
 use crate::nvml::{
@@ -31,20 +31,20 @@ use workflows::platform::{
     CallMetadata, Diagnosis, DiagnosisLevel, FilledGpu, GpuHealth, GpuLayout, Gpus, LayoutState, codes,
 };
 
-/// How often nobody must have been seen before GPUs count as free.
+/// The number of consecutive checks without clients after which GPUs count as free.
 const LOOKS: u32 = 3;
-/// Which start of the machine this is, by Linux.
+/// Linux's id of the current boot.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The GPUs of the machine on which this runs.
 #[derive(Clone, Debug)]
 pub struct LocalNode {
     target: Arc<NvmlTarget>,
-    /// Held by whoever changes something here.
+    /// Locked while a change is in progress.
     changing: Arc<Mutex<()>>,
 }
 
-/// Tells work on another thread that nobody waits for it any more.
+/// Signals blocking work on another thread to stop when its caller is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -53,8 +53,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Runs what blocks on a thread of its own; none when it does not end in time. If the caller goes away, or the time is over, it stops
-/// before its next call of the driver.
+/// Runs blocking work on its own thread. Returns `None` if the work does not end in time. When the caller is dropped or
+/// the time has passed, the work stops before its next driver call.
 pub(super) async fn blocking<T: Send + 'static>(
     within: Duration,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
@@ -74,10 +74,11 @@ fn open(library: &Path) -> Result<Nvml, Fault> {
 }
 
 impl LocalNode {
-    /// The node of these settings. The driver is asked only when something is asked of it.
+    /// Creates the node from its settings. Does not call the driver.
     ///
     /// # Errors
-    /// [`TargetError`] when a setting cannot be worked with.
+    ///
+    /// [`TargetError`] if a setting is invalid.
     pub fn connect(target: NvmlTarget) -> Result<Self, TargetError> {
         target.check()?;
         Ok(Self { target: Arc::new(target), changing: Arc::default() })
@@ -87,12 +88,12 @@ impl LocalNode {
         format!("node {} of cluster {}", self.target.node, self.target.cluster)
     }
 
-    /// Where the node keeps what it must not forget.
+    /// Returns the path of the node's state file.
     pub(super) fn state_file(&self) -> PathBuf {
         self.target.state.clone()
     }
 
-    /// That this node is meant.
+    /// Fails if the call is for another node.
     fn is_meant(&self, cluster: &str, node: &str) -> Result<(), ActionError> {
         if (cluster, node) == (&self.target.cluster, &self.target.node) {
             return Ok(());
@@ -101,7 +102,7 @@ impl LocalNode {
         Err(ActionError::permanent(codes::REFUSED, why))
     }
 
-    /// Asks the driver something that changes nothing.
+    /// Runs a read-only query on the driver.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         within: Duration,
@@ -116,20 +117,22 @@ impl LocalNode {
         answer.map_err(|fault| fault.at(&self.place()))
     }
 
-    /// What the driver says of the GPUs.
+    /// Reads the facts about the GPUs.
     ///
     /// # Errors
-    /// [`NotAvailable`] without library or driver.
+    ///
+    /// [`NotAvailable`] if the library or the driver is missing.
     pub fn facts(&self) -> Result<GpuFacts, NotAvailable> {
         let nvml = open(&self.target.library).map_err(|fault| NotAvailable { why: fault.why })?;
         GpuFacts::of(&nvml)
     }
 
-    /// Who has these GPUs open, by index; of all when none is named. An empty answer means that nobody was seen three times, a span
-    /// apart, in any of the driver's lists.
+    /// Returns the processes that have these GPUs open. An empty set of indexes means all GPUs. An empty answer means
+    /// that three checks, some time apart, found no process in any of the driver's lists.
     ///
     /// # Errors
-    /// As of [`Gpus`]; what cannot be read is never taken for free.
+    ///
+    /// As in [`Gpus`]. A list that cannot be read is an error.
     pub async fn clients(
         &self,
         gpus: &BTreeSet<u16>,
@@ -148,12 +151,14 @@ impl LocalNode {
         Ok(Vec::new())
     }
 
-    /// Fills nearly all memory of a GPU, reads it back and leaves it zero. `within` is how long that may take: about a minute for
-    /// every 100 GB. It is never reset, since the driver's libraries have no call for that.
+    /// Fills nearly all memory of a GPU, reads it back and leaves it zero. `within` limits the duration; plan about one
+    /// minute per 100 GB. The GPU is not reset, because NVML and CUDA have no call for it.
     ///
     /// # Errors
-    /// `platform.unsupported` without CUDA's driver library, and for a GPU that is partitioned (destroy its instances first, so that
-    /// all of its memory is reached); `gpu.busy` while anybody has it open; `gpu.scrub_failed` if it broke off.
+    ///
+    /// `platform.unsupported` if CUDA's driver library is missing, or if the GPU is partitioned: destroy its instances
+    /// first, so that all memory is reachable. `gpu.busy` while a process has the GPU open. `gpu.scrub_failed` if the
+    /// scrub is interrupted.
     pub async fn scrub(&self, uuid: &str, within: Duration) -> Result<Scrub, ActionError> {
         let wanted = uuid.to_owned();
         let held = self.changing.clone().lock_owned().await;
@@ -180,7 +185,7 @@ impl LocalNode {
         scrubbed.await?.map_err(broken)
     }
 
-    /// What a layout comes to, GPU by GPU, and whether there is such a layout. Nothing is touched.
+    /// Returns the layout that `profile` requests for each GPU. Fails if the layout is unknown. Changes nothing.
     fn asked(
         target: &NvmlTarget,
         now: &[GpuPartition],
@@ -191,7 +196,7 @@ impl LocalNode {
         Ok(now.iter().map(|one| one.uuid.clone()).zip(each).collect())
     }
 
-    /// Applies a layout, holding the node's file.
+    /// Applies a layout while it holds the node's state file.
     fn set(
         target: &NvmlTarget,
         profile: &str,
@@ -217,7 +222,7 @@ impl LocalNode {
                 format!("{place}, profile {profile}: nobody waits for it any more, and nothing was begun");
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
-        // A change that was broken off is finished or undone to where it began, not to where it was left.
+        // After an interrupted change, the restore target is the layout before that change, not the half-done layout.
         let before = held.left_underway().map_or(now, |underway| underway.before);
         held.begin(PendingChange { profile: profile.to_owned(), before: before.clone() }, stamp)?;
         match change(&opener, &asked, &before, stop) {
@@ -241,7 +246,7 @@ impl LocalNode {
         }
     }
 
-    /// What a GPU lists as devices, in the form of a partition, so that it can be named as one.
+    /// Returns the partition with only the compute instances that the GPU lists as devices, so that it can be labelled.
     fn as_listed(now: &Partition, listed: &BTreeSet<(u32, u32)>) -> Partition {
         let mut seen = now.clone();
         for one in &mut seen.instances {
@@ -251,7 +256,7 @@ impl LocalNode {
     }
 }
 
-/// Hardware and list of devices, as labels.
+/// Returns the labels of the hardware's layout and of the listed devices.
 fn labels(target: &NvmlTarget, nvml: &Nvml) -> Result<(String, String), Fault> {
     let (mut stands, mut lists): (Vec<(Partition, Vec<Profile>)>, Vec<_>) = (Vec::new(), Vec::new());
     for (_, device) in devices(nvml)? {
@@ -284,8 +289,8 @@ impl Gpus for LocalNode {
             let (profile, state) = (underway.profile, LayoutState::Pending);
             return Ok(GpuLayout { profile, state, allocatable, hardware, manager_active: true });
         }
-        // Nobody puts right what was changed by hand or left half done, so what stands is what there is, and another layout
-        // is asked for anew.
+        // Manual changes and interrupted changes are not corrected automatically, so the observed layout is reported. A
+        // new layout needs a new request.
         let profile = ledger.asked.filter(|asked| *asked == hardware).unwrap_or_else(|| hardware.clone());
         let state = LayoutState::Success;
         Ok(GpuLayout { profile, state, allocatable, hardware, manager_active: working })
@@ -312,7 +317,7 @@ impl Gpus for LocalNode {
         })
     }
 
-    /// Not by NVML: by the program of the settings.
+    /// Runs the configured program, because NVML has no diagnosis.
     async fn diagnose(
         &self,
         cluster: &str,
@@ -340,14 +345,14 @@ impl Gpus for LocalNode {
         Ok(GpuHealth { fit, recovery, boot: boot.trim().to_owned(), report })
     }
 
-    /// Not by NVML: not supported, with what to use.
+    /// Not supported by NVML; the error names the command to use.
     async fn reset(&self, cluster: &str, node: &str, _: &CallMetadata) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
         let why = format!("{}: NVML has no reset; run `nvidia-smi --gpu-reset` on the node", self.place());
         Err(ActionError::permanent(codes::UNSUPPORTED, why))
     }
 
-    /// Not by NVML: not supported, with what to use.
+    /// Not supported by NVML; the error names the alternative.
     async fn reboot(&self, cluster: &str, node: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
         let why = format!("{}: NVML does not reboot a node; ask the node's manager to", self.place());

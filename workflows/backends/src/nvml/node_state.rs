@@ -1,5 +1,5 @@
-//! What a node must not forget: which layout was asked for, what stood before a change that is under way, and the keys and epochs
-//! of the steps that have acted. In one file, replaced whole and synced before anything is done.
+//! The state file of a node: the last applied layout, the layout before a change in progress, and the keys and epochs
+//! of steps. The file is replaced atomically and synced before the driver is called.
 
 use crate::nvml::layout_change::GpuPartition;
 use crate::state_file::{self, Steps};
@@ -10,64 +10,64 @@ use workflows::platform::{CallMetadata, Scrubbed};
 
 pub(super) use crate::state_file::is_held;
 
-/// How many outcomes of scrubs are remembered; a node sees a few a day.
+/// The number of scrub results that are kept. A node has a few per day.
 const SCRUBS: usize = 1_000;
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct NodeState {
-    /// The layout that was asked for last and came to stand.
+    /// The last layout that was applied.
     pub(super) asked: Option<String>,
-    /// A change that was begun and has not ended.
+    /// A change in progress or interrupted.
     pub(super) underway: Option<PendingChange>,
     steps: Steps,
-    /// What scrubs came to, by step and key, the last at the end.
+    /// Results of scrubs, by step and key, the newest last.
     scrubs: Vec<(String, String, Scrubbed)>,
 }
 
-/// A change that was begun.
+/// A change that has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PendingChange {
-    /// To which layout.
+    /// The requested layout.
     pub(super) profile: String,
-    /// What to go back to.
+    /// The layout to restore after a failure.
     pub(super) before: Vec<GpuPartition>,
 }
 
-/// The file, and nobody else's while it is held.
+/// The state file, locked for this process.
 #[derive(Debug)]
 pub(super) struct LockedNodeState(state_file::LockedFile<NodeState>);
 
-/// Reads the file without holding it.
+/// Reads the file without a lock.
 pub(super) fn read(path: &Path) -> Result<NodeState, ActionError> {
     state_file::read(path)
 }
 
 impl LockedNodeState {
-    /// Takes the file, unless another process has it.
+    /// Locks the file. Fails if another process holds the lock.
     pub(super) fn take(path: &Path) -> Result<Self, ActionError> {
         state_file::LockedFile::take(path, "another process is changing the GPUs").map(Self)
     }
 
-    /// Whether this call took effect before. Refuses one of a holder that was followed by another.
+    /// Returns true if this call already took effect. Rejects calls with an outdated epoch.
     pub(super) fn admit(&self, request: &str, stamp: &CallMetadata) -> Result<bool, ActionError> {
         self.0.content.steps.admit(request, stamp)
     }
 
-    /// The change that an earlier process began and did not end.
+    /// Removes and returns the change that an earlier process did not finish.
     pub(super) fn left_underway(&mut self) -> Option<PendingChange> {
         self.0.content.underway.take()
     }
 
-    /// Writes down that a change begins.
+    /// Records that a change begins.
     pub(super) fn begin(&mut self, underway: PendingChange, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.0.content.steps.seen(stamp, None);
         self.0.content.underway = Some(underway);
         self.0.keep()
     }
 
-    /// Writes down that it has ended well.
+    /// Records that a change succeeded.
     pub(super) fn done(&mut self, profile: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.0.content.asked = Some(profile.to_owned());
         self.0.content.underway = None;
@@ -75,19 +75,19 @@ impl LockedNodeState {
         self.0.keep()
     }
 
-    /// Writes down that everything is as it was before.
+    /// Records that the previous layout was restored.
     pub(super) fn undone(&mut self) -> Result<(), ActionError> {
         self.0.content.underway = None;
         self.0.keep()
     }
 
-    /// Writes down that a step acts which leaves nothing half done.
+    /// Records the epoch and the key of a step that cannot be interrupted halfway.
     pub(super) fn noted(&mut self, stamp: &CallMetadata) -> Result<(), ActionError> {
         self.0.content.steps.seen(stamp, None);
         self.0.keep()
     }
 
-    /// Writes down what a scrub came to.
+    /// Records the result of a scrub.
     pub(super) fn cleared(
         &mut self,
         request: &str,
@@ -101,7 +101,7 @@ impl LockedNodeState {
         self.0.keep()
     }
 
-    /// What the scrub with this key came to.
+    /// Returns the recorded result of the scrub with this key.
     pub(super) fn scrubbed(&self, stamp: &CallMetadata) -> Option<Scrubbed> {
         let of = |(step, key, _): &&(String, String, Scrubbed)| *step == stamp.step && *key == stamp.key;
         self.0.content.scrubs.iter().find(of).map(|(_, _, scrubbed)| scrubbed.clone())

@@ -1,4 +1,4 @@
-//! Clearing the memory of a node's GPUs as a step of a workflow: once per key, by the node's file.
+//! Clears the memory of a node's GPUs as a workflow step, once per idempotency key.
 
 use crate::nvml::{
     clients,
@@ -12,17 +12,17 @@ use nvml_wrapper::Nvml;
 use std::{collections::BTreeSet, time::Duration};
 use workflows::platform::{CallMetadata, ScrubLevel, Scrubbed, codes};
 
-/// How long the file may take.
+/// The longest wait for the state file.
 const FILE_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a scrub is asked for, as the node's file has it.
+/// Describes a scrub request, as the state file records it.
 fn request(gpus: &BTreeSet<u16>, level: ScrubLevel) -> String {
     let gpus: Vec<String> = gpus.iter().map(u16::to_string).collect();
     let gpus = if gpus.is_empty() { "all".to_owned() } else { gpus.join(",") };
     format!("scrub {gpus} {}", <&str>::from(level))
 }
 
-/// UUIDs and bytes of these GPUs, and the driver; of all when none is named.
+/// Returns the UUIDs and sizes of these GPUs, and the driver version. An empty set of indexes means all GPUs.
 fn named(nvml: &Nvml, gpus: &BTreeSet<u16>) -> Result<(Vec<(String, u64)>, String), Fault> {
     let version =
         nvml.sys_driver_version().map_err(|error| Fault::of("nvmlSystemGetDriverVersion", &error))?;
@@ -47,11 +47,13 @@ fn named(nvml: &Nvml, gpus: &BTreeSet<u16>) -> Result<(Vec<(String, u64)>, Strin
 }
 
 impl LocalNode {
-    /// Whether a scrub may be begun: what it came to, if its key has cleared before or nothing is to be cleared.
+    /// Checks if a scrub may begin. Returns the recorded result if this key has already scrubbed, or an empty result if
+    /// the level requires nothing.
     ///
     /// # Errors
-    /// `call.fenced` and `call.key_reused` as of [`Gpus`](workflows::platform::Gpus); `platform.unsupported` for a level that needs more
-    /// than filling and reading back.
+    ///
+    /// `call.fenced` and `call.key_reused` as in [`Gpus`](workflows::platform::Gpus). `platform.unsupported` for a
+    /// level that requires more than filling and reading back.
     pub async fn admit_scrub(
         &self,
         gpus: &BTreeSet<u16>,
@@ -59,7 +61,7 @@ impl LocalNode {
         stamp: &CallMetadata,
     ) -> Result<Option<Scrubbed>, ActionError> {
         match level {
-            // The same workspace goes on, and may be at work.
+            // The same workspace continues to use the GPUs and may be running work.
             ScrubLevel::None => {
                 let driver = "not asked".to_owned();
                 let nothing = Scrubbed { level, driver, covered_bytes: 0, total_bytes: 0, leftovers: false };
@@ -89,12 +91,14 @@ impl LocalNode {
         admitted.await?.unwrap_or_else(|| Err(self.slow_file()))
     }
 
-    /// Clears the memory of these GPUs, by index, one after the other; of all when none is named. Each may take `within`. Below
-    /// [`ScrubLevel::Verified`] as much is done as for that, since NVML does not tell whether the driver clears freed memory.
+    /// Clears the memory of these GPUs one by one. An empty set of indexes means all GPUs. Each GPU may take up to
+    /// `within`. Levels below [`ScrubLevel::Verified`] do the same work, because NVML does not report if the driver
+    /// clears freed memory.
     ///
     /// # Errors
-    /// As of [`LocalNode::scrub`] and [`LocalNode::admit_scrub`]; `gpu.scrub_failed`, permanent, where memory reads back otherwise
-    /// than it was written.
+    ///
+    /// As in [`LocalNode::scrub`] and [`LocalNode::admit_scrub`]. `gpu.scrub_failed` (permanent) if memory differs from
+    /// the written pattern.
     pub async fn scrub_gpus(
         &self,
         gpus: &BTreeSet<u16>,

@@ -1,18 +1,18 @@
-//! What is configured of a machine's GPUs.
+//! Settings for the GPUs of one machine.
 
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-/// The GPUs of the machine on which this runs.
+/// The GPUs of the local machine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmlTarget {
-    /// The cluster to which the machine belongs, as workflows name it.
+    /// The machine's cluster, as workflows name it.
     pub cluster: String,
-    /// Its name in that cluster.
+    /// The machine's name in that cluster.
     pub node: String,
-    /// The file in which the node keeps which layout was asked for, keys and epochs. Its folder must exist, on a disk that outlives
-    /// a reboot.
+    /// The state file: the applied layout, keys and epochs. Its folder must exist, on a disk that keeps its content
+    /// across reboots.
     pub state: PathBuf,
     /// NVML's library. Default `libnvidia-ml.so.1`, found by the loader.
     #[serde(default = "nvml_library")]
@@ -20,19 +20,20 @@ pub struct NvmlTarget {
     /// The CUDA driver's library. Default `libcuda.so.1`, found by the loader.
     #[serde(default = "cuda_library")]
     pub cuda_library: PathBuf,
-    /// How many GPUs the machine has; one that is missing makes it unfit. Default: as many as the driver lists, so that a
-    /// missing one is not noticed.
+    /// The number of GPUs in the machine. If one is missing, the node is unfit. Default: the number that the driver
+    /// lists, so that a missing GPU is not detected.
     #[serde(default)]
     pub gpus: Option<u32>,
-    /// Layouts by name, each a list of profiles that every GPU is given, such as `["3g.40gb", "2g.20gb", "2g.20gb"]`. Beside them
-    /// there are `all-disabled` and `all-PROFILE`. Default none.
+    /// Layouts by name. Each is a list of profiles that every GPU gets, such as `["3g.40gb", "2g.20gb", "2g.20gb"]`.
+    /// `all-disabled` and `all-PROFILE` always exist. Default: none.
     #[serde(default)]
     pub layouts: BTreeMap<String, Vec<String>>,
-    /// The program that tests the GPUs, as an absolute path: it is given `medium` or `long`, ends with 0 where they are fit and with 1 where
-    /// they are not, and what it prints is kept. Default none: then no node of its cluster can be handed to a tenant.
+    /// The program that tests the GPUs, as an absolute path. It is called with `medium` or `long` and exits with 0 if
+    /// the GPUs are fit and 1 if they are not. Its output is kept. Default: none; then no node of the cluster can be
+    /// assigned to a tenant.
     #[serde(default)]
     pub diagnosis: Option<PathBuf>,
-    /// Milliseconds between two of the three looks after which GPUs count as free. Default 1000.
+    /// The time between two of the three checks after which GPUs count as free, in milliseconds. Default 1000.
     #[serde(default = "apart")]
     pub looks_apart_ms: u64,
 }
@@ -49,18 +50,18 @@ fn apart() -> u64 {
     1_000
 }
 
-/// Settings that cannot be worked with.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct TargetError {
-    /// Which setting.
+    /// The name of the setting.
     pub field: &'static str,
-    /// What is wrong with it, and what to do.
+    /// The problem and the fix.
     pub why: String,
 }
 
 impl NvmlTarget {
-    /// How long between two looks.
+    /// Returns the time between two checks.
     #[must_use]
     pub fn looks_apart(&self) -> Duration {
         Duration::from_millis(self.looks_apart_ms)

@@ -1,4 +1,4 @@
-//! What a child process writes, read to its end and kept in part.
+//! Reads the output of a child process to its end and keeps a part.
 
 use std::{process::ExitStatus, time::Duration};
 use tokio::{
@@ -6,12 +6,14 @@ use tokio::{
     process::Child,
 };
 
-/// The output of a child that has ended: how, and the beginning of what it wrote to its standard output and error.
+/// Waits for a child and returns its exit status and the beginning of its standard output and standard error.
 ///
-/// Nothing where it was not over `within` the time; it is killed then. More than `limit` bytes of either are read and dropped.
+/// Returns `None` and kills the child if it does not end `within` the time. More than `limit` bytes of a stream are
+/// read and dropped.
 ///
 /// # Errors
-/// That the system does not say how it ended.
+///
+/// If the system does not report the exit status.
 pub async fn output(
     mut child: Child,
     limit: usize,
@@ -21,14 +23,14 @@ pub async fn output(
     let reading = async { tokio::join!(child.wait(), beginning(stdout, limit), beginning(stderr, limit)) };
     let done = tokio::time::timeout(within, reading).await;
     let Ok((status, (stdout, _), (stderr, _))) = done else {
-        // Whoever started it has it killed as it is dropped, with what it started itself.
+        // The caller kills the child's process group when it is dropped.
         let _ended_meanwhile = child.start_kill();
         return Ok(None);
     };
     Ok(Some((status?, stdout, stderr)))
 }
 
-/// Reads to the end, and keeps the first `limit` bytes; whether there were more.
+/// Reads to the end and keeps the first `limit` bytes. Also returns true if there were more.
 pub async fn beginning(from: Option<impl AsyncRead + Unpin>, limit: usize) -> (Vec<u8>, bool) {
     let (mut kept, mut too_much) = (Vec::new(), false);
     read(from, |bytes| {
@@ -40,7 +42,7 @@ pub async fn beginning(from: Option<impl AsyncRead + Unpin>, limit: usize) -> (V
     (kept, too_much)
 }
 
-/// Reads to the end, and keeps the last `limit` bytes.
+/// Reads to the end and keeps the last `limit` bytes.
 pub async fn last_words(from: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     read(from, |bytes| {

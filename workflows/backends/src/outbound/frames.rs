@@ -1,14 +1,15 @@
-//! Answers of a client that is not `reqwest`: the same bounds on its bodies.
+//! Bounded bodies for HTTP clients other than `reqwest`.
 
 use super::{LineTooLong, Lines, Unread};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use std::{collections::VecDeque, error::Error};
 
-/// The whole body, which has at most `limit` bytes. The caller bounds the time.
+/// Returns the whole body of at most `limit` bytes. The caller limits the time.
 ///
 /// # Errors
-/// That it is longer, or broke off.
+///
+/// If the body is longer or incomplete.
 pub async fn collected(body: Body, limit: usize) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
     match Limited::new(body, limit).collect().await {
         Ok(whole) => Ok(whole.to_bytes().into()),
@@ -17,7 +18,7 @@ pub async fn collected(body: Body, limit: usize) -> Result<Vec<u8>, Box<dyn Erro
     }
 }
 
-/// The lines of a body that goes on for as long as its sender likes. The caller bounds the time.
+/// The lines of an endless body. The caller limits the time.
 #[derive(Debug)]
 pub struct Frames {
     body: Body,
@@ -26,16 +27,17 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The lines of this body, each of at most `limit` bytes.
+    /// Reads lines of at most `limit` bytes from the body.
     #[must_use]
     pub fn new(body: Body, limit: usize) -> Self {
         Self { body, lines: Lines::new(limit), come: VecDeque::new() }
     }
 
-    /// The next line; `None` once the stream has ended or broke off.
+    /// Returns the next line; `None` after the end of the stream.
     ///
     /// # Errors
-    /// That a line has more bytes than it may.
+    ///
+    /// If a line is too long.
     pub async fn next(&mut self) -> Result<Option<String>, LineTooLong> {
         while self.come.is_empty() {
             let Some(Ok(frame)) = self.body.frame().await else { return Ok(None) };

@@ -1,14 +1,14 @@
-//! Lines of a stream that may never end.
+//! Splits an endless stream into lines.
 
 use reqwest::Response;
 use std::{collections::VecDeque, time::Duration};
 
-/// A line is longer than may be held.
+/// A line is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line is longer than {0} bytes")]
 pub struct LineTooLong(pub usize);
 
-/// Makes lines of the pieces in which they come.
+/// Splits received pieces into lines.
 #[derive(Debug)]
 pub struct Lines {
     rest: Vec<u8>,
@@ -16,16 +16,17 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of at most `limit` bytes each.
+    /// Creates a splitter for lines of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { rest: Vec::new(), limit }
     }
 
-    /// The lines that end in this piece, without their ends.
+    /// Returns the lines that end in this piece, without their line endings.
     ///
     /// # Errors
-    /// That a line has more bytes than it may.
+    ///
+    /// If a line is too long.
     pub fn take(&mut self, mut piece: &[u8]) -> Result<Vec<String>, LineTooLong> {
         let mut whole = Vec::new();
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
@@ -48,7 +49,7 @@ impl Lines {
     }
 }
 
-/// The lines of an answer that goes on for as long as its sender likes.
+/// The lines of an endless answer.
 #[derive(Debug)]
 pub struct LineStream {
     answer: Response,
@@ -57,13 +58,14 @@ pub struct LineStream {
 }
 
 impl LineStream {
-    /// The lines of this answer, each of at most `limit` bytes.
+    /// Reads lines of at most `limit` bytes from the answer.
     #[must_use]
     pub fn new(answer: Response, limit: usize) -> Self {
         Self { answer, lines: Lines::new(limit), come: VecDeque::new() }
     }
 
-    /// The next line; `None` once the stream has ended, broke off, was silent for this long, or has a line that is too long.
+    /// Returns the next line. Returns `None` at the end of the stream, after a silence of this length, or for a line
+    /// that is too long.
     pub async fn next(&mut self, silence: Duration) -> Option<String> {
         while self.come.is_empty() {
             let piece = tokio::time::timeout(silence, self.answer.chunk()).await.ok()?.ok()??;

@@ -1,7 +1,7 @@
-//! What is read from outside the process: answers over HTTP, lines of streams, and output of child processes.
+//! Reads all input from outside the process: HTTP answers, lines of streams, and output of child processes.
 //!
-//! Called by every client of this crate and of `api`. Invariant: whatever a peer sends, no more than a stated number of bytes of it is held,
-//! and nobody waits for it longer than a stated time. Answers are read only here, which `tests/it/outside.rs` checks.
+//! Used by every client of this crate and of `api`. Invariant: memory and waiting time for a peer are limited, whatever
+//! it sends. Answers are read only here, which `tests/it/outside.rs` checks.
 
 mod child;
 #[cfg(feature = "kubernetes")]
@@ -19,40 +19,40 @@ pub use lines::{LineStream, LineTooLong, Lines};
 use reqwest::{ClientBuilder, Response, header::CONTENT_ENCODING, redirect::Policy};
 use std::time::Duration;
 
-/// How long a connection may take, where a client says nothing else. Default 5 s.
+/// The default limit for connecting.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long an answer may take, from the first byte of the request to its own last, where neither client nor request say anything else.
+/// The default limit from the start of a request to the end of its answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(300);
-/// The longest answer that is a message and no list, in bytes: 1 MiB.
+/// The longest answer that is not a list, in bytes: 1 MiB.
 pub const MESSAGE: usize = 1 << 20;
-/// The longest answer that is one page of a list, in bytes: 16 MiB.
+/// The longest page of a list, in bytes: 16 MiB.
 pub const PAGE: usize = 16 << 20;
-/// The longest answer that is a whole list, in bytes: 64 MiB.
+/// The longest answer that is a complete list, in bytes: 64 MiB.
 pub const LIST: usize = 64 << 20;
-/// How much is read of what is said with a refusal, in bytes: 64 KiB.
+/// The largest part of an error answer that is read, in bytes: 64 KiB.
 pub const EXCERPT: usize = 64 << 10;
-/// For how long that is read.
+/// The limit for reading it.
 const EXCERPT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why an answer was not read whole.
+/// The reason why an answer was not read completely.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// It is longer than may be read.
+    /// The answer is longer than the limit.
     #[error("the answer is longer than {0} bytes, which is all that is read of it")]
     TooLong(usize),
-    /// It is compressed, though nothing but plain text was accepted.
+    /// The answer is compressed, although the client accepts only plain text.
     #[error("the answer is compressed ({0}), and only plain answers are read")]
     Compressed(String),
-    /// The connection broke, or the time was up.
+    /// The connection broke, or the time is up.
     #[error(transparent)]
     Broken(#[from] reqwest::Error),
 }
 
-/// A client that follows no redirect, unpacks nothing, and gives up on whoever is slow.
+/// Returns a client builder with timeouts, without redirects and without decompression.
 ///
-/// A caller may shorten the times, for all requests or for one, and add authorities.
+/// A caller may shorten the timeouts, for all requests or for one, and add certificate authorities.
 pub fn client() -> ClientBuilder {
-    // Another part of the process may have installed one before; any will do.
+    // Another part of the process may have installed a provider; any provider is fine.
     let _installed_before = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(Policy::none())
@@ -64,10 +64,11 @@ pub fn client() -> ClientBuilder {
         .no_deflate()
 }
 
-/// The whole body of an answer, which has at most `limit` bytes.
+/// Reads the whole body of at most `limit` bytes.
 ///
 /// # Errors
-/// That it is longer, compressed, or broke off. The connection is closed then.
+///
+/// If the body is longer, compressed or incomplete. The connection is then closed.
 pub async fn body(mut answer: Response, limit: usize) -> Result<Vec<u8>, Unread> {
     let coded =
         answer.headers().get(CONTENT_ENCODING).map(|coding| String::from_utf8_lossy(coding.as_bytes()));
@@ -90,20 +91,21 @@ pub async fn body(mut answer: Response, limit: usize) -> Result<Vec<u8>, Unread>
     Ok(whole)
 }
 
-/// The whole body of an answer as text; what is no UTF-8 in it is replaced.
+/// Reads the whole body as text. Invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As [`body`].
+///
+/// As in [`body`].
 pub async fn text(answer: Response, limit: usize) -> Result<String, Unread> {
     Ok(String::from_utf8_lossy(&body(answer, limit).await?).into_owned())
 }
 
-/// The beginning of what is said with a refusal, as far as it comes within 5 s; the rest is left.
+/// Reads the beginning of an error answer, at most for 5 s.
 pub async fn excerpt(answer: Response) -> Vec<u8> {
     start(answer, EXCERPT).await
 }
 
-/// The first `limit` bytes of an answer, as far as they come within 5 s; the rest is left.
+/// Reads the first `limit` bytes of an answer, at most for 5 s.
 pub async fn start(mut answer: Response, limit: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let reading = async {
@@ -115,12 +117,12 @@ pub async fn start(mut answer: Response, limit: usize) -> Vec<u8> {
             }
         }
     };
-    // What has come by then is what there is.
+    // After the timeout, the bytes read so far are returned.
     let _late = tokio::time::timeout(EXCERPT_WITHIN, reading).await;
     kept
 }
 
-/// The same as text.
+/// Reads the beginning of an error answer as text.
 pub async fn excerpt_text(answer: Response) -> String {
     String::from_utf8_lossy(&excerpt(answer).await).into_owned()
 }

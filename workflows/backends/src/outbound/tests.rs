@@ -1,4 +1,4 @@
-//! Peers that never end, are slow, or send something packed: whatever they do, little of it is held and nobody waits for long.
+//! Peers with endless, slow or compressed answers: memory and waiting time stay bounded.
 
 use super::{LineStream, Lines, Unread, body, client, excerpt, output, start};
 use std::{
@@ -14,11 +14,11 @@ use tokio::{
     net::TcpListener,
 };
 
-/// What buffers of sockets and of the client hold beside what is read.
+/// The buffers of sockets and of the client, in addition to the bytes that are read.
 const BUFFERED: usize = 12 << 20;
 const LIMIT: usize = 64 << 10;
 
-/// A peer that answers every request with this head, and then with the same block again and again, with a pause after each.
+/// A peer that answers every request with this head, then repeats a block without end, with a pause after each.
 async fn peer(head: &'static str, block: Vec<u8>, pause: Duration) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Finding keys in a token, with their marks and with what was wrapped for the proof of their destruction.
+//! Finds keys in a token with their labels and the wrapped data keys that prove their destruction.
 
 use super::token::Work;
 use crate::connection_settings;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use workflows::platform::{CallMetadata, FoundObject, KeySafety, WayBack, codes};
 
-/// What the data objects beside keys are of.
+/// `CKA_APPLICATION` of the data objects next to keys.
 const APPLICATION: &[u8] = b"tenure.dev canary";
 
-/// Whose a key is, as it says itself in `CKA_ID`.
+/// The owner label of a key, stored in `CKA_ID`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeyLabel {
     pub(super) tenant: String,
@@ -23,7 +23,7 @@ pub(super) struct KeyLabel {
     pub(super) uid: String,
 }
 
-/// A key as it was found.
+/// A key in the token.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) handle: ObjectHandle,
@@ -32,19 +32,20 @@ pub(super) struct Key {
     pub(super) safety: KeySafety,
 }
 
-/// What a token tells of a key's history; none of what it does not tell.
+/// The history flags that a token reports for a key. Absent flags are unknown.
 #[derive(Clone, Copy, Debug, Default)]
 struct History {
     extractable: Option<bool>,
     never_extractable: Option<bool>,
     sensitive: Option<bool>,
     always_sensitive: Option<bool>,
-    /// False for a key that was not made in a token: it was imported, unwrapped or restored.
+    /// False for a key that was not created in the token: it was imported, unwrapped or restored.
     local: Option<bool>,
 }
 
 impl History {
-    /// `CKA_COPYABLE` is not asked for: a copy stays in the token, where the proof of destruction tries every key.
+    /// Returns how the key material can have left the token. `CKA_COPYABLE` is ignored: copies stay in the token, where
+    /// the proof of destruction tries every key.
     fn safety(self) -> KeySafety {
         let could_leave = [self.extractable, self.never_extractable.map(|never| !never)];
         let was_plain = [self.sensitive, self.always_sensitive].map(|hidden| hidden.map(|hidden| !hidden));
@@ -63,7 +64,7 @@ impl KeyLabel {
         Self { tenant, step, epoch: stamp.epoch.0, uid: connection_settings::random_id() }
     }
 
-    /// Refuses a call for the step that made the key under an older lease than the one it was made under.
+    /// Rejects a call of the creating step with an older epoch.
     pub(super) fn fence(&self, name: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
@@ -72,7 +73,7 @@ impl KeyLabel {
         Err(ActionError::permanent(codes::FENCED, why))
     }
 
-    /// A key that was not made by us bears something else there, which then is what identifies it.
+    /// Parses a label. The id of a foreign key becomes its uid.
     fn read(id: &[u8]) -> Self {
         let foreign =
             || Self { uid: format!("unmarked-{}", connection_settings::hex(id)), ..Self::default() };
@@ -93,7 +94,7 @@ impl Key {
 }
 
 impl Work {
-    /// Every secret key of the token; with a name, those of that label.
+    /// Returns all secret keys of the token, or those with the given label.
     pub(super) fn keys(&self, name: Option<&str>) -> Result<Vec<Key>, ActionError> {
         let mut wanted = vec![Attribute::Class(ObjectClass::SECRET_KEY), Attribute::Token(true)];
         wanted.extend(name.map(|name| Attribute::Label(name.as_bytes().to_vec())));
@@ -101,7 +102,7 @@ impl Work {
         handles.into_iter().map(|handle| self.key(handle)).collect()
     }
 
-    /// The key of this name. More than one is somebody's mistake, and none of them is taken for the one.
+    /// Returns the key with this name. Several keys with one name are an error, because none can be chosen safely.
     pub(super) fn named(&self, name: &str) -> Result<Option<Key>, ActionError> {
         let mut keys = self.keys(Some(name))?;
         if keys.len() > 1 {
@@ -146,7 +147,7 @@ impl Work {
         Ok(Key { handle, name, mark, safety: told.safety() })
     }
 
-    /// A data key of this session, which can be wrapped.
+    /// Creates a data key in this session that can be wrapped. If `wraps` is true, it can itself wrap keys.
     pub(super) fn data_key(&self, wraps: bool) -> Result<ObjectHandle, ActionError> {
         let template = [
             Attribute::Class(ObjectClass::SECRET_KEY),
@@ -163,13 +164,13 @@ impl Work {
         self.ask("make a data key of this session", made)
     }
 
-    /// A data key wrapped by this key.
+    /// Returns a data key that is wrapped by this key.
     pub(super) fn wrapped(&self, key: ObjectHandle) -> Result<Vec<u8>, ActionError> {
         let data = self.data_key(false)?;
         self.ask("wrap a data key", self.session.wrap_key(&Mechanism::AesKeyWrap, key, data))
     }
 
-    /// Whether this key unwraps that; an error of any kind is a no, in the token's words.
+    /// Tries to unwrap with this key. Every error counts as failure and is returned as text.
     pub(super) fn unwraps(&self, key: ObjectHandle, wrapped: &[u8]) -> Result<(), String> {
         let template = [
             Attribute::Class(ObjectClass::SECRET_KEY),
@@ -181,7 +182,7 @@ impl Work {
         ];
         let data = self.session.unwrap_key(&Mechanism::AesKeyWrap, key, wrapped, &template);
         let data = data.map_err(|e| e.to_string())?;
-        // It goes with the session, should the token not let it go before.
+        // If the token keeps it, it is removed with the session.
         let _kept = self.session.destroy_object(data);
         Ok(())
     }
@@ -196,7 +197,7 @@ impl Work {
         self.ask("find what was wrapped", self.session.find_objects(&wanted))
     }
 
-    /// What was wrapped by the key of this name, kept for the proof.
+    /// Returns the wrapped data key that is stored for the proof.
     pub(super) fn canary(&self, name: &str) -> Result<Option<Vec<u8>>, ActionError> {
         let Some(handle) = self.canaries(name)?.pop() else { return Ok(None) };
         let read = self.session.get_attributes(handle, &[AttributeType::Value]);
@@ -206,7 +207,7 @@ impl Work {
             .find_map(|attribute| if let Attribute::Value(value) = attribute { Some(value) } else { None }))
     }
 
-    /// Sees to it that something is kept that this key wrapped, and nothing that an earlier one of its name did.
+    /// Ensures that a data key wrapped by this key is stored, and removes data of an earlier key with the same name.
     pub(super) fn keep_canary(&self, key: &Key) -> Result<Vec<u8>, ActionError> {
         if let Some(wrapped) = self.canary(&key.name)?
             && self.unwraps(key.handle, &wrapped).is_ok()
@@ -227,7 +228,7 @@ impl Work {
         Ok(wrapped)
     }
 
-    /// Removes what was kept for the proof.
+    /// Removes the data stored for the proof.
     pub(super) fn forget_canary(&self, name: &str) -> Result<(), ActionError> {
         for handle in self.canaries(name)? {
             self.change("remove what was wrapped", |session| session.destroy_object(handle))?;

@@ -1,4 +1,4 @@
-//! Making, reading and destroying a key.
+//! Creates, reads and destroys keys.
 
 use crate::pkcs11::{
     Pkcs11,
@@ -13,7 +13,7 @@ use cryptoki::{
 use engine::ActionError;
 use workflows::platform::{CallMetadata, FoundObject, KeySafety, Keys, ProbeFinding, codes, tenant_name};
 
-/// Makes the key, unless there is one of that name.
+/// Creates the key unless one with that name exists.
 fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
     if let Some(key) = on.named(name)? {
         key.mark.fence(name, stamp)?;
@@ -42,7 +42,7 @@ fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(),
         Attribute::Id(KeyLabel::new(tenant, stamp).written()),
     ];
     let made = on.change("make a key", |session| session.generate_key(&Mechanism::AesKeyGen, &template))?;
-    // Another process may have done the same meanwhile: then each takes its own back, and whoever tries again makes it.
+    // Another process may have created the same key concurrently. Then each removes its own, and a retry creates it.
     if on.keys(Some(name))?.len() > 1 {
         on.change("take a twin back", |session| session.destroy_object(made))?;
         let why = format!("key {name} was made twice at once");
@@ -56,7 +56,7 @@ fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(),
     }
 }
 
-/// Destroys the key and sees, by its handle, that it unwraps nothing any more.
+/// Destroys the key and checks, by its handle, that it no longer unwraps.
 pub(super) fn remove(
     on: &Work,
     name: &str,
@@ -76,7 +76,7 @@ pub(super) fn remove(
     if stamp.dry_run {
         return Ok(());
     }
-    // A key that cannot wrap is destroyed for all that; then nothing is tried afterwards.
+    // A key that cannot wrap is destroyed as well; the check is then skipped.
     let wrapped = if keep_canary { Some(on.keep_canary(&key)?) } else { on.wrapped(*handle).ok() };
     on.change("destroy a key", |session| session.destroy_object(*handle))?;
     if let Some(wrapped) = wrapped
@@ -88,7 +88,7 @@ pub(super) fn remove(
     if keep_canary { Ok(()) } else { on.forget_canary(name) }
 }
 
-/// Wraps and unwraps with the tenant's key, then tries with another.
+/// Wraps and unwraps with the tenant's key, then tries to unwrap with another key.
 fn isolation(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
     let Some(key) = on.named(name)? else {
         return Err(ActionError::permanent(codes::KEY_MISSING, format!("key {name} is not there")));

@@ -1,13 +1,13 @@
-//! Tenants' keys in a hardware security module, or in what speaks its protocol, PKCS#11.
+//! Tenants' keys in a hardware security module, or any token that implements PKCS#11.
 //!
-//! A key is an AES-256 key that never leaves the token, labelled with its name; what identifies it (`CKA_ID`) says whose it is
-//! and which step made it, so that key and mark come to be in one call. It wraps data keys and nothing else. Beside it lies a
-//! data object with a data key wrapped by it, of no use to anybody, by which it is tried afterwards whether anything in the
-//! token still unwraps it. Invariant: a key counts as gone only when a search of the token, logged in, does not find it.
+//! A key is an AES-256 key that cannot be extracted, labelled with its name. `CKA_ID` contains its tenant and the step
+//! that created it, so that key and owner label are created in one call. The key only wraps data keys. A data object
+//! next to it stores one wrapped data key; after the destruction, it shows if any key in the token still unwraps it.
+//! Invariant: a key counts as destroyed only if a search of the token after login does not find it.
 //!
-//! The calls of PKCS#11 block, know neither deadlines nor idempotency keys, and cannot be called off: they are made on a thread
-//! of their own, one at a time, and each that could change something only while whoever asked still waits.
-//! `docs/backends/keys.md` has the settings and what was seen of a real token.
+//! PKCS#11 calls block, have no deadlines and no idempotency keys, and cannot be cancelled. They run on their own
+//! thread, one at a time. A call that could change something runs only while its caller waits. See
+//! `docs/backends/keys.md` for settings and observations on a real token.
 
 mod key_lookup;
 mod keys;
@@ -23,11 +23,11 @@ use token::Token;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pkcs11Target {
-    /// The library that speaks to it, such as `/usr/lib/softhsm/libsofthsm2.so`.
+    /// The PKCS#11 library, such as `/usr/lib/softhsm/libsofthsm2.so`.
     pub module: PathBuf,
     /// The token's label.
     pub token: String,
-    /// The file with the user's PIN. Read whenever a process logs in, which it stays.
+    /// The file with the user's PIN. It is read at login; a process stays logged in.
     pub pin_file: PathBuf,
 }
 
@@ -38,10 +38,11 @@ pub struct Pkcs11 {
 }
 
 impl Pkcs11 {
-    /// The token that `target` describes. Loads the library; the token is looked for at each call.
+    /// Creates the backend for `target`. Loads the library; the token is looked up at each call.
     ///
     /// # Errors
-    /// Which field of the settings is wrong, and what to do.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn connect(target: &Pkcs11Target) -> Result<Self, SettingError> {
         Ok(Self { token: Arc::new(Token::of(target)?) })
     }

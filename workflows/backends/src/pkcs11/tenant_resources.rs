@@ -1,4 +1,4 @@
-//! Keys among what a tenant leaves behind: surveyed, looked at, destroyed, and tried afterwards.
+//! Surveys a tenant's keys, reads them, destroys them, and tests their destruction.
 
 use crate::pkcs11::{Pkcs11, key_lookup::Key, keys::remove, token::Work};
 use async_trait::async_trait;
@@ -33,7 +33,7 @@ fn unsupported(what: &str) -> ActionError {
     ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that a key store does"))
 }
 
-/// Whether nothing in the token unwraps what the key of this name wrapped.
+/// Tests that no key in the token unwraps the data that the named key wrapped.
 fn tried(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
     let there = on.named(name)?.is_some();
     let Some(wrapped) = on.canary(name)? else {
@@ -51,8 +51,8 @@ fn tried(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
     Ok(ProbeFinding { held: !there && unwrapping.is_empty(), transcript })
 }
 
-/// A token has one user: whoever may look may destroy. Both pairs of eyes see through the same session, and the second method
-/// is the attempt to unwrap.
+/// A token has one user: everyone who can read keys can destroy them. Platform and verifier therefore share a session,
+/// and the verification's second method is the attempt to unwrap.
 #[async_trait]
 impl TenantResources for Pkcs11 {
     fn backend(&self) -> &'static str {

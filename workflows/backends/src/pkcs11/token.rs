@@ -1,4 +1,4 @@
-//! A session on a token, and how what it answers is classed.
+//! Sessions on a token, and the classification of its errors.
 
 use super::Pkcs11Target;
 use crate::{SettingError, connection_settings};
@@ -20,11 +20,11 @@ use std::{
 };
 use workflows::platform::{CallMetadata, DriveTool, codes};
 
-/// Libraries, by path: one may be initialised only once by a process.
+/// Loaded libraries by path. A process may initialise a library only once.
 static LIBRARIES: Mutex<BTreeMap<PathBuf, Arc<Shared>>> = Mutex::new(BTreeMap::new());
 
-/// A library, whose turn it is, and a session on each token that keeps the process logged in: tokens in software write to
-/// themselves at each login, and must not be struck by a kill in that moment more often than need be.
+/// A library, its lock, and one open session per token that keeps the process logged in. Software tokens write to their
+/// storage at each login, and a process killed during that write can damage them, so logins are kept rare.
 #[derive(Debug)]
 struct Shared {
     library: Library,
@@ -39,14 +39,14 @@ pub(super) struct Token {
     pin_file: PathBuf,
 }
 
-/// A session for one piece of work, logged in.
+/// A logged-in session for one piece of work.
 pub(super) struct Work {
     pub(super) session: Session,
     left: Arc<AtomicBool>,
     changing: Arc<AtomicBool>,
 }
 
-/// Says when whoever asked no longer waits.
+/// Signals that the caller no longer waits.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
@@ -82,8 +82,8 @@ impl Token {
         Ok(Self { shared, label: target.token.clone(), pin_file: target.pin_file.clone() })
     }
 
-    /// Does this on a thread of its own, logged in, until the stamp's deadline. What is under way in the library by then, or
-    /// when the caller goes, ends by itself; no further change is begun.
+    /// Runs `work` on its own thread, logged in, until the stamp's deadline. After the deadline, or when the caller is
+    /// dropped, a call in progress finishes, but no further change begins.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         stamp: &CallMetadata,
@@ -103,12 +103,12 @@ impl Token {
         match ended {
             Ok(Ok(done)) => done,
             Ok(Err(died)) => Err(ActionError::unknown(codes::NO_ANSWER, died)),
-            // No change is begun from here on. One that was may be under way still.
+            // No further change begins. A change that has begun may still be in progress.
             Err(_) => Err(late(stamp.deadline, begun.load(Ordering::Acquire))),
         }
     }
 
-    /// The library, as it names itself: its maker, and its version.
+    /// Returns the library's manufacturer and version.
     pub(super) async fn maker(self: &Arc<Self>, stamp: &CallMetadata) -> Result<DriveTool, ActionError> {
         let token = self.clone();
         let asked = move |on: &Work| on.ask("read the library", token.shared.library.get_library_info());
@@ -119,7 +119,7 @@ impl Token {
         })
     }
 
-    /// A session for one piece of work. Logged in is the process, not the session, as long as any of it is open.
+    /// Opens a session for one piece of work. The login belongs to the process and lasts while any session is open.
     fn session(&self, kept: &mut BTreeMap<String, Session>) -> Result<Session, ActionError> {
         let library = &self.shared.library;
         let slots = library.get_slots_with_token().map_err(|e| classed("find tokens", e, false))?;
@@ -154,12 +154,12 @@ impl Token {
 }
 
 impl Work {
-    /// Asks something of the token that changes nothing.
+    /// Classifies the result of a read-only call.
     pub(super) fn ask<T>(&self, what: &str, asked: Result<T, Error>) -> Result<T, ActionError> {
         asked.map_err(|e| classed(what, e, false))
     }
 
-    /// Changes something at the token, if whoever asked still waits.
+    /// Makes a change on the token, if the caller still waits.
     pub(super) fn change<T>(
         &self,
         what: &str,
@@ -182,7 +182,7 @@ fn late(deadline: Duration, changing: bool) -> ActionError {
     }
 }
 
-/// The class of an error of the library.
+/// Classifies an error of the library.
 pub(super) fn classed(what: &str, error: Error, changing: bool) -> ActionError {
     let said = format!("{what}: {error}");
     let Error::Pkcs11(rv, _) = error else { return ActionError::permanent(codes::REFUSED, said) };
@@ -201,7 +201,7 @@ pub(super) fn classed(what: &str, error: Error, changing: bool) -> ActionError {
         RvError::MechanismInvalid | RvError::MechanismParamInvalid | RvError::FunctionNotSupported => {
             ActionError::permanent(codes::UNSUPPORTED, said)
         }
-        // The last two: somebody else destroyed it while it was looked at.
+        // The last two mean that another caller destroyed the object concurrently.
         RvError::TokenNotPresent
         | RvError::SlotIdInvalid
         | RvError::SessionHandleInvalid
@@ -221,7 +221,7 @@ pub(super) fn classed(what: &str, error: Error, changing: bool) -> ActionError {
                 ActionError::transient(codes::UNAVAILABLE, said)
             }
         }
-        // The library's words, not ours, and more of them with each of its versions.
+        // An enum of the library, which can grow.
         _ => ActionError::permanent(codes::REFUSED, said),
     }
 }

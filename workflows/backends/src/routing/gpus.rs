@@ -1,4 +1,4 @@
-//! Clusters with GPUs, each served by its own backend.
+//! Routes GPU calls to the backend of each cluster.
 
 use super::ByPlace;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::{CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, GpuLayout, Gpus};
 
 impl ByPlace<dyn Gpus> {
-    /// `rest`, but these clusters by their own backends.
+    /// Serves these clusters by their own backends and all others by `rest`.
     #[must_use]
     pub fn over(clusters: BTreeMap<String, Arc<dyn Gpus>>, rest: Arc<dyn Gpus>) -> Arc<dyn Gpus> {
         if clusters.is_empty() { rest } else { Arc::new(Self::new(clusters, rest, |one| one.backend())) }
@@ -73,26 +73,26 @@ impl Gpus for ByPlace<dyn Gpus> {
     }
 }
 
-/// GPUs that one backend partitions and another one looks after.
+/// GPUs whose layouts are served by a different backend than all other calls.
 #[derive(Debug)]
 pub struct LayoutsApart {
     layouts: Arc<dyn Gpus>,
     rest: Arc<dyn Gpus>,
-    /// Whether the rest sees for itself how GPUs are partitioned.
+    /// True if `rest` reads the hardware's layout from the driver.
     seen: bool,
     said: &'static str,
 }
 
 impl LayoutsApart {
-    /// Layouts by the first; everything else about GPUs by `rest`.
+    /// Serves layouts by the first backend and all other GPU calls by `rest`.
     #[must_use]
     pub fn over(layouts: Arc<dyn Gpus>, rest: Arc<dyn Gpus>) -> Self {
-        // Said for as long as the process runs, once a cluster.
+        // Lives as long as the process; there is one per cluster.
         let said = String::leak(format!("layouts by {}, else {}", layouts.backend(), rest.backend()));
         Self { layouts, rest, seen: false, said }
     }
 
-    /// The same, and what the hardware is like is the word of `rest`, which asks the driver.
+    /// Like `over`, but the state of the hardware is read from `rest`, which asks the driver.
     #[must_use]
     pub fn seen_by(layouts: Arc<dyn Gpus>, rest: Arc<dyn Gpus>) -> Self {
         Self { seen: true, ..Self::over(layouts, rest) }

@@ -1,4 +1,4 @@
-//! Clusters with an API server, each served by its own backend.
+//! Routes Kubernetes calls to the API server of each cluster.
 
 use super::ByPlace;
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use workflows::platform::{
 };
 
 impl ByPlace<dyn Kubernetes> {
-    /// `rest`, but these clusters by their own backends.
+    /// Serves these clusters by their own backends and all others by `rest`.
     #[must_use]
     pub fn over(
         clusters: BTreeMap<String, Arc<dyn Kubernetes>>,

@@ -1,6 +1,6 @@
-//! LUKS keys, each looked for and destroyed by the backend of the machine on whose drives its volume lies.
+//! Routes calls for LUKS keys to the backend of the machine that has the volume.
 //!
-//! Invariant: a machine that cannot be asked fails the whole survey. What it has must never pass for absent.
+//! Invariant: if one machine cannot be queried, the whole survey fails, so that its keys never count as absent.
 
 use async_trait::async_trait;
 use engine::ActionError;
@@ -11,22 +11,22 @@ use workflows::platform::{
     TenantResource, TenantResources, VerifiedAs, codes,
 };
 
-/// The system in which volumes are.
+/// The system that contains volumes.
 const SYSTEM: &str = "storage";
-/// How many machines are asked at once; each runs a few programs, often over `ssh`.
+/// The number of machines that are queried at once. Each query runs a few programs, often over `ssh`.
 const AT_ONCE: usize = 16;
 
-/// LUKS keys of some machines; everything else by what served it before.
+/// Serves LUKS keys of some machines; `rest` serves all other objects.
 #[derive(Debug)]
 pub struct OnMachines {
-    /// By cluster and node.
+    /// Machines by cluster and node.
     machines: BTreeMap<(String, String), Arc<dyn TenantResources>>,
     rest: Arc<dyn TenantResources>,
     said: &'static str,
 }
 
 impl OnMachines {
-    /// `rest`, but the LUKS keys of these machines by their own backends.
+    /// Serves the LUKS keys of these machines by their own backends and all other objects by `rest`.
     #[must_use]
     pub fn over(
         machines: BTreeMap<(String, String), Arc<dyn TenantResources>>,
@@ -39,11 +39,11 @@ impl OnMachines {
             .iter()
             .map(|((cluster, node), one)| format!("{SYSTEM} {cluster}/{node}: {}", one.backend()));
         let said = each.chain([rest.backend().to_owned()]).collect::<Vec<_>>().join(", ");
-        // Said for as long as the process runs, once a process.
+        // Lives as long as the process; there is one per process.
         Arc::new(Self { machines, rest, said: String::leak(said) })
     }
 
-    /// What serves this thing.
+    /// Returns the backend for this object.
     fn of(&self, thing: &TenantResource) -> &dyn TenantResources {
         let machine = || {
             let (node, _) = thing.name.split_once('/')?;
@@ -53,7 +53,7 @@ impl OnMachines {
         one.map_or(&*self.rest, |one| &**one)
     }
 
-    /// What each machine has of the tenant's, in the order of machines.
+    /// Returns the tenant's keys on each machine, in the order of machines.
     async fn everywhere(
         &self,
         tenant: &str,
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A machine with one volume, or one that does not answer.
+    /// A machine with one volume, or one that does not respond.
     #[derive(Debug)]
     struct Machine(Result<&'static str, &'static str>);
 

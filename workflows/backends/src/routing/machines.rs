@@ -1,4 +1,4 @@
-//! Machines, each served by its own backend.
+//! Routes calls for machines to the backend of each machine.
 
 use super::ByPlace;
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use workflows::platform::{
 };
 
 impl ByPlace<dyn Machines> {
-    /// `rest`, but these machines, each by cluster and node, by their own backends.
+    /// Serves these machines, by cluster and node, by their own backends and all others by `rest`.
     #[must_use]
     pub fn over(
         machines: BTreeMap<(String, String), Arc<dyn Machines>>,
@@ -28,7 +28,7 @@ impl ByPlace<dyn Machines> {
     }
 }
 
-/// Neither part of a name holds a slash.
+/// Joins cluster and node; neither contains a slash.
 fn name(cluster: &str, node: &str) -> String {
     format!("{cluster}/{node}")
 }

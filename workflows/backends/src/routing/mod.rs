@@ -1,4 +1,4 @@
-//! One capability served by several backends: each call goes to the one that serves its cluster or region.
+//! Routes each call of a capability to the backend of its cluster or region.
 
 mod gpus;
 mod kubernetes;
@@ -16,7 +16,7 @@ pub use workloads::OutOfReach;
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
-/// A capability, by place; every other place is served by `rest`.
+/// Backends of a capability by place. `rest` serves all other places.
 #[derive(Debug)]
 pub struct ByPlace<T: ?Sized> {
     places: BTreeMap<String, Arc<T>>,
@@ -25,15 +25,15 @@ pub struct ByPlace<T: ?Sized> {
 }
 
 impl<T: ?Sized + Debug> ByPlace<T> {
-    /// These backends and `rest`, of which `name` says what each is.
+    /// Combines these backends with `rest`. `name` returns the display name of a backend.
     fn new(places: BTreeMap<String, Arc<T>>, rest: Arc<T>, name: fn(&T) -> &'static str) -> Self {
         let each = places.iter().map(|(place, backend)| format!("{place}: {}", name(backend)));
         let said = each.chain([format!("others: {}", name(&rest))]).collect::<Vec<_>>().join(", ");
-        // Said for as long as the process runs, once a process.
+        // Lives as long as the process; there is one per process.
         Self { places, rest, said: String::leak(said) }
     }
 
-    /// What serves this place.
+    /// Returns the backend for this place.
     fn at(&self, place: &str) -> &T {
         self.places.get(place).unwrap_or(&self.rest)
     }

@@ -1,4 +1,4 @@
-//! Regions with an object store, each served by its own backend.
+//! Routes object store calls to the backend of each region.
 
 use super::ByPlace;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::{Bucket, CallMetadata, FoundObject, Objects};
 
 impl ByPlace<dyn Objects> {
-    /// `rest`, but these regions by their own backends.
+    /// Serves these regions by their own backends and all others by `rest`.
     #[must_use]
     pub fn over(regions: BTreeMap<String, Arc<dyn Objects>>, rest: Arc<dyn Objects>) -> Arc<dyn Objects> {
         if regions.is_empty() { rest } else { Arc::new(Self::new(regions, rest, |one| one.backend())) }

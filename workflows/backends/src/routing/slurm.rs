@@ -1,4 +1,4 @@
-//! Clusters with a batch scheduler, each served by its own backend.
+//! Routes batch scheduler calls to the backend of each cluster.
 
 use super::ByPlace;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::{Associations, CallMetadata, FieldSwap, FoundObject, Slurm};
 
 impl ByPlace<dyn Slurm> {
-    /// `rest`, but these clusters by their own backends.
+    /// Serves these clusters by their own backends and all others by `rest`.
     #[must_use]
     pub fn over(clusters: BTreeMap<String, Arc<dyn Slurm>>, rest: Arc<dyn Slurm>) -> Arc<dyn Slurm> {
         if clusters.is_empty() { rest } else { Arc::new(Self::new(clusters, rest, |one| one.backend())) }

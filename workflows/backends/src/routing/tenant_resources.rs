@@ -1,7 +1,7 @@
-//! What tenants leave behind, looked for in each system by the backend that serves it there.
+//! Routes surveys of tenants' objects to the backend of each system and place.
 //!
-//! Invariant: a system of which a part is real and cannot be surveyed is not surveyed at all. What was not looked for must never pass
-//! for absent: a certificate of destruction rests on it.
+//! Invariant: if part of a system is real but has no backend, the survey of the whole system fails. Objects that were
+//! not looked for never count as absent, because the certificate of destruction depends on it.
 
 use async_trait::async_trait;
 use engine::ActionError;
@@ -14,21 +14,22 @@ use workflows::platform::{
     TenantResource, TenantResources, VerifiedAs, codes,
 };
 
-/// The system whose things stand outside of clusters and regions.
+/// The place of systems without clusters or regions.
 const NOWHERE: &str = "";
 
-/// By system and place; everything else by what served it before.
+/// Backends by system and place; `rest` serves all others.
 #[derive(Debug)]
 pub struct Estates {
     served: BTreeMap<(&'static str, String), Arc<dyn TenantResources>>,
-    /// Places that are real, and in which nothing can be looked for.
+    /// Real places without a backend that can survey them.
     blind: BTreeSet<(&'static str, String)>,
     rest: Arc<dyn TenantResources>,
     said: &'static str,
 }
 
 impl Estates {
-    /// `rest`, but these systems in these places by their own backends; `blind` are real and have none.
+    /// Serves these systems and places by their own backends and all others by `rest`. Calls for the places in `blind`
+    /// fail.
     #[must_use]
     pub fn over(
         served: BTreeMap<(&'static str, String), Arc<dyn TenantResources>>,
@@ -47,11 +48,11 @@ impl Estates {
         let none = blind.iter().map(|(system, place)| format!("{}: none", named(system, place)));
         let said =
             each.chain(none).chain([format!("others: {}", rest.backend())]).collect::<Vec<_>>().join(", ");
-        // Said for as long as the process runs, once a process.
+        // Lives as long as the process; there is one per process.
         Arc::new(Self { served, blind, rest, said: String::leak(said) })
     }
 
-    /// What serves the place of this thing.
+    /// Returns the backend for the place of this object.
     fn of(&self, thing: &TenantResource) -> Result<&dyn TenantResources, ActionError> {
         let here = |(system, place): &(&'static str, String)| {
             *system == thing.system && (place == NOWHERE || *place == thing.place)
@@ -63,7 +64,7 @@ impl Estates {
         Ok(found.map_or(&*self.rest, |(_, backend)| &**backend))
     }
 
-    /// Whether the rest has nothing to say of this place, because something else serves it.
+    /// Returns true if another backend serves this place, so that `rest` is ignored for it.
     fn taken(&self, thing: &TenantResource) -> bool {
         self.served
             .keys()
@@ -85,7 +86,7 @@ impl TenantResources for Estates {
     }
 
     fn is_simulated(&self, thing: &TenantResource) -> bool {
-        // A place that is real and has no backend is not simulated either.
+        // A real place without a backend is not simulated either.
         self.of(thing).is_ok_and(|backend| backend.is_simulated(thing))
     }
 
@@ -95,7 +96,7 @@ impl TenantResources for Estates {
     }
 
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs {
-        // What is not looked at at all was not looked at by a verifier.
+        // A place that is not surveyed has no verifier.
         self.of(thing).map_or(VerifiedAs::Platform, |backend| backend.verified_as(thing, eyes))
     }
 
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(estate.survey("slurm", "acme", Observer::Platform, &stamp()).await.unwrap(), []);
     }
 
-    /// One name of a list says nothing of the others in it: each place is asked for itself.
+    /// The backend's name lists all places, so each place is queried separately.
     #[test]
     fn simulated_is_said_of_a_place_and_not_of_all_that_stand_in_one_list_with_it() {
         let simulated = simulated_platform(Arc::new(LocalWorld::new())).tenant_resources;

@@ -1,4 +1,4 @@
-//! Clusters with workloads, each served by its own backend.
+//! Routes workload calls to the backend of each cluster.
 
 use super::ByPlace;
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use workflows::platform::{
 };
 
 impl ByPlace<dyn Workloads> {
-    /// `rest`, but these clusters by their own backends.
+    /// Serves these clusters by their own backends and all others by `rest`.
     #[must_use]
     pub fn over(
         clusters: BTreeMap<String, Arc<dyn Workloads>>,
@@ -122,7 +122,7 @@ impl Workloads for ByPlace<dyn Workloads> {
     }
 }
 
-/// A real cluster whose workloads nothing of ours can reach: every call is refused, so that none is taken for done.
+/// A real cluster without a backend for workloads. Every call fails, so that no work counts as done.
 #[derive(Debug)]
 pub struct OutOfReach;
 

@@ -1,4 +1,4 @@
-//! Making, reading and removing an empty bucket.
+//! Creates, reads and removes empty buckets.
 
 use crate::s3::{
     Encryption, S3,
@@ -13,15 +13,15 @@ use serde_json::json;
 use tokio::time::Instant;
 use workflows::platform::{Bucket, CallMetadata, FoundObject, Objects, codes};
 
-/// What a bucket encrypts with is asked so.
+/// The query for a bucket's encryption.
 const ENCRYPTION: (&str, &str) = ("encryption", "");
 
-/// A bucket as the store has it.
+/// A bucket's state in the store.
 #[derive(Clone, Debug)]
 pub(super) struct BucketState {
-    /// Its marks; none while it is not made to its end.
+    /// Its tags; `None` while its creation is not complete.
     pub(super) marks: Option<BucketTags>,
-    /// Whether somebody else has tagged it.
+    /// True if it has tags of others.
     pub(super) others: bool,
     pub(super) bucket: Bucket,
 }
@@ -41,7 +41,7 @@ impl BucketState {
 }
 
 impl S3 {
-    /// The bucket as the store has it; none when there is none.
+    /// Returns the bucket's state, or `None` if it does not exist.
     pub(super) async fn standing(
         &self,
         client: &Client,
@@ -58,7 +58,7 @@ impl S3 {
         let recorded = marks.as_ref().map_or("", |marks| &marks.key);
         let key = match self.target.encryption {
             Encryption::Recorded => recorded.to_owned(),
-            // A bucket without marks is not finished, and its encryption may be what could not be set.
+            // The creation of a bucket without tags is not complete, and its encryption may be unset.
             Encryption::Kms if marks.is_none() => String::new(),
             Encryption::Kms => {
                 let id = self.encryption(client, name, until).await?;
@@ -69,7 +69,8 @@ impl S3 {
         Ok(Some(BucketState { marks, others, bucket }))
     }
 
-    /// Whose unmarked bucket that is: of the tenant whose name it has, when nobody has tagged it or put anything in it.
+    /// Returns the tenant of an untagged bucket: the one in its name, if the bucket has no tags of others and no
+    /// contents.
     pub(super) async fn cut_short(
         &self,
         client: &Client,
@@ -84,18 +85,18 @@ impl S3 {
         Ok(Some(tenant))
     }
 
-    /// The tenant that a name in this region is formed of.
+    /// Returns the tenant in a bucket name of this region.
     pub(super) fn tenant_of(&self, name: &str) -> Option<String> {
         let tenant = name.strip_prefix("t-")?.strip_suffix(&self.target.region)?.strip_suffix("--")?;
         (!tenant.is_empty() && !tenant.contains("--")).then(|| tenant.to_owned())
     }
 
-    /// What the store calls a tenant's key.
+    /// Returns the store's name of a tenant's key.
     pub(super) fn kms_key(&self, key: &str) -> String {
         self.target.kms_key.replace("{key}", key)
     }
 
-    /// The key with which the store encrypts what is put into the bucket; empty when it is none of a key store's.
+    /// Returns the key that encrypts the bucket's objects; empty if it is not in a key store.
     async fn encryption(&self, client: &Client, name: &str, until: Instant) -> Result<String, ActionError> {
         let answer = match client.send(&S3Request::get(name, &[ENCRYPTION]), until).await {
             Ok(answer) => answer,
@@ -136,7 +137,7 @@ impl S3 {
             self.platform.send(&S3Request::put(name, &[("versioning", "")], body), until).await?;
         }
         if self.target.encryption == Encryption::Kms {
-            // Asked first: a store that does not know the question takes the setting for the making of a bucket.
+            // Read first: a store without this feature could treat the setting as the creation of a bucket.
             self.encryption(&self.platform, name, until).await?;
             let id = escaped(&self.kms_key(key));
             let rule = format!("<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>{id}</KMSMasterKeyID>");
@@ -146,13 +147,13 @@ impl S3 {
             );
             self.platform.send(&S3Request::put(name, &[ENCRYPTION], body), until).await?;
         }
-        // Last, as they say that all else is done.
+        // Written last, because tags mean that the creation is complete.
         let marks = BucketTags::new(tenant, bucket, &self.made_at(name, until).await?, stamp);
         self.mark(name, &marks, until).await?;
         Ok(marks)
     }
 
-    /// Deletes the bucket; one that is gone is success.
+    /// Deletes the bucket. An absent bucket is success.
     pub(super) async fn drop_bucket(&self, name: &str, until: Instant) -> Result<(), ActionError> {
         match self.platform.send(&S3Request::delete(name, "", &[]), until).await {
             Err(refused) if !refused.is(&["NoSuchBucket"]) => Err(refused.into()),
@@ -171,7 +172,7 @@ fn foreign(name: &str, why: &str) -> ActionError {
     ActionError::permanent(codes::OBJECT_FOREIGN, format!("bucket {name} {why}"))
 }
 
-/// The error for a bucket that was made again since it was looked at.
+/// The error for a bucket that was recreated since it was read.
 pub(super) fn changed(name: &str, now: &str, was: &str) -> ActionError {
     ActionError::transient(codes::OBJECT_CHANGED, format!("bucket {name} is {now:?} and was {was:?}"))
 }
@@ -254,7 +255,7 @@ impl Objects for S3 {
         if marks.uid != found.uid {
             return Err(changed(name, &marks.uid, &found.uid));
         }
-        // Stores delete a bucket with nothing in it but unfinished uploads, and what was uploaded with it.
+        // Stores delete a bucket that has only unfinished uploads, together with the uploads.
         if self.holdings(&self.platform, name, until).await?.any() {
             let why = format!("bucket {name} holds versions, delete markers or unfinished uploads");
             return Err(ActionError::permanent(codes::BUCKET_NOT_EMPTY, why));

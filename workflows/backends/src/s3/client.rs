@@ -1,4 +1,4 @@
-//! One signed request and what became of it.
+//! Sends signed requests and classifies the answers.
 
 use crate::s3::{
     settings::{Account, S3Target},
@@ -24,7 +24,7 @@ use workflows::platform::codes;
 /// The longest excerpt of an answer in a message, in characters.
 const EXCERPT: usize = 200;
 
-/// Speaks to a store with one account's credentials.
+/// A client with the credentials of one account.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
@@ -35,18 +35,18 @@ pub(super) struct Client {
     field: &'static str,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Default)]
 pub(super) struct S3Request<'a> {
     pub(super) method: Method,
     pub(super) bucket: &'a str,
-    /// Empty for the bucket itself.
+    /// The object's key; empty for the bucket itself.
     pub(super) key: &'a str,
     /// Names and values; a name without a value has an empty one.
     pub(super) query: Vec<(&'a str, &'a str)>,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: String,
-    /// Whether it could change something.
+    /// True if the request can change something.
     pub(super) changes: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'a> S3Request<'a> {
     }
 }
 
-/// An answer that was given.
+/// A successful answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) headers: HeaderMap,
@@ -74,24 +74,24 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The answer as XML with this root; anything else is not understood.
+    /// Parses the answer as XML with this root element.
     pub(super) fn document(&self, root: &str) -> Result<Node, ActionError> {
         Node::document(&self.body, root).map_err(|why| http_response::unreadable(why, self.changed))
     }
 }
 
-/// A request that was not granted.
+/// A failed request.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// The store's own word for it; empty where there is none.
+    /// The store's error code; may be empty.
     pub(super) code: String,
-    /// The answer's status, where there was one.
+    /// The HTTP status, if there was an answer.
     pub(super) status: Option<StatusCode>,
     pub(super) error: ActionError,
 }
 
 impl Refused {
-    /// Whether the store gave one of these words for it.
+    /// Returns true if the store's error code is one of these.
     pub(super) fn is(&self, codes: &[&str]) -> bool {
         codes.contains(&self.code.as_str())
     }
@@ -121,7 +121,7 @@ impl Client {
         Self { http, endpoint, region, host, account, field }
     }
 
-    /// Sends, and waits for the answer until then.
+    /// Sends a request and waits for the answer until `until`.
     pub(super) async fn send(&self, ask: &S3Request<'_>, until: Instant) -> Result<Answer, Refused> {
         let about = about(ask);
         let request = self.signed(ask).map_err(|why| ActionError::permanent(codes::REFUSED, why))?;
@@ -165,7 +165,8 @@ impl Client {
             .identity(&identity)
             .region(&self.region)
             .name("s3")
-            // A signature names the hour of the wall, whatever time the engine keeps: the store compares it with its own.
+            // A signature contains the wall clock time, regardless of the engine's clock: the store compares it with
+            // its own.
             .time(SystemTime::from(chrono::Utc::now()))
             .settings(settings)
             .build()
@@ -187,14 +188,15 @@ impl Client {
     }
 }
 
-/// The request in words, without the key of an object, which may hold what is personal.
+/// Describes the request without the object's key, which can be personal data.
 fn about(ask: &S3Request<'_>) -> String {
     let what = ask.query.first().map_or("", |(name, _)| name);
     let object = if ask.key.is_empty() { "" } else { "/…" };
     format!("{} {}{object}?{what}", ask.method, ask.bucket).trim_end_matches('?').to_owned()
 }
 
-/// Path and query, encoded as signatures want it: all but `A-Z a-z 0-9 - _ . ~`, and slashes of keys.
+/// Returns path and query with the encoding that signatures require: everything except `A-Z a-z 0-9 - _ . ~` and
+/// slashes in keys.
 fn path(ask: &S3Request<'_>) -> Result<String, String> {
     if ask.key.split('/').any(|part| part == "." || part == "..") {
         return Err(format!(
@@ -244,7 +246,7 @@ fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &str, cha
             codes::OBJECT_FOREIGN,
             format!("{said}: another account has a bucket of that name"),
         ),
-        // Another change of the same bucket is under way.
+        // Another change of the same bucket is in progress.
         "OperationAborted" => ActionError::transient(codes::UNAVAILABLE, said),
         _ => http_response::refusal(status, headers, &said, changes)
             .unwrap_or_else(|| http_response::unreadable(format!("{status}: {said}"), changes)),
@@ -286,7 +288,7 @@ mod tests {
         }
     }
 
-    /// A proxy with nothing behind it must not make a bucket look gone.
+    /// A 404 from a proxy must not count as an absent bucket.
     #[test]
     fn a_not_found_that_is_not_of_a_store_says_nothing_of_a_bucket() {
         let error = refused("GET b", StatusCode::NOT_FOUND, &HeaderMap::new(), "<html>404</html>", false);

@@ -1,4 +1,4 @@
-//! What a bucket holds: versions, delete markers, unfinished uploads, and what of it is locked.
+//! Counts the contents of a bucket: versions, delete markers, unfinished uploads, and locked versions.
 
 use crate::s3::{
     S3,
@@ -17,54 +17,54 @@ pub(super) struct Version {
     pub(super) key: String,
     pub(super) id: String,
     pub(super) marker: bool,
-    /// How long it is; 0 of a delete marker.
+    /// The size in bytes; 0 for a delete marker.
     pub(super) bytes: u64,
 }
 
-/// An upload that was begun and not ended.
+/// An unfinished upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Upload {
     pub(super) key: String,
     pub(super) id: String,
 }
 
-/// A page of a listing, and where the next begins.
+/// A page of a listing, and the start of the next one.
 #[derive(Debug)]
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
     pub(super) next: Option<(String, String)>,
 }
 
-/// What a bucket holds, as far as it was looked at.
+/// The counted contents of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Versions that can be removed.
+    /// Removable versions.
     pub(super) versions: u64,
     /// Delete markers.
     pub(super) markers: u64,
     /// Unfinished uploads.
     pub(super) uploads: u64,
-    /// How many bytes the versions that were counted have, locked ones among them.
+    /// The bytes of all counted versions, including locked ones.
     pub(super) bytes: u64,
-    /// Versions that nobody can remove before `locked_until`.
+    /// Versions that cannot be removed before `locked_until`.
     pub(super) locked: u64,
-    /// How many of those are under a legal hold, which has no day.
+    /// The number of locked versions under a legal hold, which has no end date.
     pub(super) legal_holds: u64,
-    /// The day on which the last lock ends.
+    /// The end date of the last lock.
     pub(super) locked_until: Option<String>,
-    /// The keys of a key store with which the locked versions are encrypted; none of what is encrypted with no such key.
+    /// The key store's keys of the locked versions. `None` means a version that is not encrypted with such a key.
     pub(super) locked_under: BTreeSet<Option<String>>,
-    /// Whether there is more than was counted.
+    /// True if the bucket has more than was counted.
     pub(super) more: bool,
 }
 
 impl Contents {
-    /// How much of it can be removed, at least.
+    /// Returns the number of removable entries, at least.
     pub(super) fn removable(&self) -> u64 {
         self.versions + self.markers + self.uploads
     }
 
-    /// Whether there is anything in it. More than was counted is not nothing.
+    /// Returns true if the bucket is not empty.
     pub(super) fn any(&self) -> bool {
         self.more || self.removable() + self.locked > 0
     }
@@ -80,8 +80,8 @@ impl Contents {
         }
     }
 
-    /// Says in a bucket's `spec` with which key its locked versions are encrypted, where they are not all under `own`, the
-    /// store's name of the tenant's key: with none of a key store's, or with keys of which nothing is known.
+    /// Adds the encryption of the locked versions to a bucket's `spec`, unless all are encrypted with `own`, the
+    /// store's name of the tenant's key: either none, or an unknown key.
     pub(super) fn say_encryption(&self, spec: &mut Value, own: &str) {
         if self.locked_under.contains(&None) {
             say_unencrypted(spec);
@@ -95,13 +95,13 @@ impl Contents {
     pub(super) fn lock(&mut self, lock: Lock) {
         self.locked += 1;
         self.legal_holds += u64::from(lock.until == UNTIL_LIFTED);
-        // RFC 3339 in one zone with one precision: the later is the greater.
+        // RFC 3339 dates in one time zone and precision compare as text.
         self.locked_until = self.locked_until.take().max(Some(lock.until));
         self.locked_under.insert(lock.under);
     }
 }
 
-/// Says in a bucket's `spec` that what it holds is encrypted with no key of a key store.
+/// Marks a bucket's `spec` as not encrypted with a key of a key store.
 pub(super) fn say_unencrypted(spec: &mut Value) {
     if let Some(spec) = spec.as_object_mut() {
         spec.insert("encrypted".into(), json!(false));
@@ -109,7 +109,7 @@ pub(super) fn say_unencrypted(spec: &mut Value) {
 }
 
 impl S3 {
-    /// What the bucket holds: counted to its end where objects can be locked, else the first page of each listing.
+    /// Counts the contents of the bucket: all if object locks are enabled, otherwise the first page of each listing.
     pub(super) async fn holdings(
         &self,
         client: &Client,
@@ -119,7 +119,8 @@ impl S3 {
         self.counted(client, bucket, 1, until).await
     }
 
-    /// What the bucket holds: where objects can be locked all of it, else the first `most` versions and delete markers, in whole pages.
+    /// Counts the contents of the bucket: all if object locks are enabled, otherwise the first `most` versions and
+    /// delete markers, in whole pages.
     pub(super) async fn counted(
         &self,
         client: &Client,
@@ -153,11 +154,11 @@ impl S3 {
     }
 }
 
-/// The most pages in a row that a listing may leave empty while it says that there is more.
+/// The maximum number of consecutive empty pages of a listing that reports more entries.
 const EMPTY_PAGES: usize = 100;
 
-/// The next page of up to 1,000 versions and delete markers, from the marks of the page before. It is empty only at the end of the
-/// listing.
+/// Returns the next page of up to 1,000 versions and delete markers, after the markers of the previous page. It is
+/// empty only at the end of the listing.
 pub(super) async fn versions(
     client: &Client,
     bucket: &str,
@@ -176,7 +177,7 @@ pub(super) async fn versions(
 }
 
 impl<T> Page<T> {
-    /// Returns true if the page has items, or is the last; refuses one that leads to itself.
+    /// Returns true if the page has items or is the last one. Fails if it points to itself.
     fn has_ended_or_shows(&self, from: Option<&(String, String)>, bucket: &str) -> Result<bool, ActionError> {
         if self.next.is_some() && self.next.as_ref() == from {
             return Err(endless(bucket));
@@ -185,7 +186,7 @@ impl<T> Page<T> {
     }
 }
 
-/// What a listing without end says of a bucket: nothing.
+/// The error for a listing without end.
 fn endless(bucket: &str) -> ActionError {
     let why = format!(
         "bucket {bucket}: the listing says that there is more, and does not show it: what it holds is not known"
@@ -220,7 +221,7 @@ async fn versions_page(
     Ok(Page { items, next })
 }
 
-/// The first page of up to 1,000 unfinished uploads that has any.
+/// Returns the first page of up to 1,000 unfinished uploads that is not empty.
 pub(super) async fn uploads(
     client: &Client,
     bucket: &str,

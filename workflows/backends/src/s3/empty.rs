@@ -1,4 +1,4 @@
-//! Taking out of a bucket all that can be taken out: unfinished uploads, every version, every delete marker.
+//! Empties a bucket as far as possible: unfinished uploads, all versions, and delete markers.
 
 use crate::http_response;
 use crate::s3::{
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, EmptyProgress, codes};
 
-/// Uploads that one call aborts, each by a request of its own.
+/// The number of uploads that one call aborts, each with its own request.
 const UPLOADS: usize = 100;
 
 impl S3 {
-    /// Removes a page, and says what is left.
+    /// Removes one page and returns what remains.
     pub(super) async fn emptied(
         &self,
         name: &str,
@@ -62,7 +62,7 @@ impl S3 {
         }
     }
 
-    /// Removes the first page of versions that has any that can be removed.
+    /// Removes the first page of versions that contains removable ones.
     async fn remove_versions(&self, name: &str, until: Instant) -> Result<u64, ActionError> {
         let locks = self.locks(&self.platform, name, until).await?;
         let mut from = None;
@@ -85,7 +85,7 @@ impl S3 {
     }
 
     async fn remove_these(&self, name: &str, free: &[Version], until: Instant) -> Result<u64, ActionError> {
-        // Characters that no XML document may hold: such keys are named by their path, one at a time.
+        // Keys with characters that XML does not allow are removed one by one, by path.
         let (odd, plain): (Vec<&Version>, Vec<&Version>) =
             free.iter().partition(|version| version.key.chars().any(unfit));
         for version in &odd {
@@ -109,7 +109,7 @@ impl S3 {
             let refused = document.all("Error").map(|error| error.text("Code"));
             failures(name, refused.filter(|code| !matches!(*code, "NoSuchVersion" | "NoSuchKey")))?;
         }
-        // What a store says it deleted is not taken for gone: it is listed again.
+        // The store's answer is not trusted: callers list the bucket again.
         Ok(count(free.len()))
     }
 
@@ -126,7 +126,7 @@ fn unfit(character: char) -> bool {
     (character < ' ' && !plain) || matches!(character, '\u{fffe}' | '\u{ffff}')
 }
 
-/// The request for up to 1,000 removals, answered only with those that failed.
+/// Returns the request to remove up to 1,000 versions. The answer lists only failures.
 fn batch(versions: &[&Version]) -> String {
     let objects: String = versions
         .iter()
@@ -138,7 +138,8 @@ fn batch(versions: &[&Version]) -> String {
     format!("<Delete>{objects}<Quiet>true</Quiet></Delete>")
 }
 
-/// The error for removals that failed one by one, of the class of the gravest. Keys are not named: they may be personal.
+/// Returns the error for failed removals, with the most severe class. Keys are omitted, because they can be personal
+/// data.
 fn failures<'a>(name: &str, codes_told: impl Iterator<Item = &'a str>) -> Result<(), ActionError> {
     let mut told: BTreeMap<&str, usize> = BTreeMap::new();
     for code in codes_told {

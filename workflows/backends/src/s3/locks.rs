@@ -19,16 +19,16 @@ const NOT_LOCKED: [&str; 3] =
 /// The error codes for a version that no longer exists.
 const GONE: [&str; 2] = ["NoSuchKey", "NoSuchVersion"];
 
-/// What keeps a version from being removed.
+/// A lock that prevents the removal of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
-    /// Until when.
+    /// The end of the lock.
     pub(super) until: String,
-    /// The key of a key store with which the version is encrypted.
+    /// The key store's key that encrypts the version.
     pub(super) under: Option<String>,
 }
 
-/// The locks of a version, in the store's own words.
+/// The locks of a version, as the store reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Locks {
     hold: Option<String>,
@@ -37,7 +37,7 @@ struct Locks {
 }
 
 impl S3 {
-    /// Whether objects of the bucket can be locked at all.
+    /// Returns true if the bucket supports object locks.
     pub(super) async fn locks(
         &self,
         client: &Client,
@@ -56,10 +56,10 @@ impl S3 {
         }
     }
 
-    /// Until when nobody can remove the version, if anything keeps it, and its key. Delete markers are never locked.
+    /// Returns the lock of a version and its key, if it has one. Delete markers are never locked.
     ///
-    /// HEAD omits a hold and a retention that the caller may not read. Each is therefore requested by name if HEAD does not return it,
-    /// and a refusal is an error.
+    /// HEAD omits a hold and a retention that the caller may not read. Each is therefore requested by name if HEAD does
+    /// not return it, and a refusal is an error.
     pub(super) async fn locked(
         &self,
         client: &Client,
@@ -80,7 +80,7 @@ impl S3 {
         };
         let answer = match client.send(&ask, until).await {
             Ok(answer) => answer,
-            // Somebody else removed it meanwhile. The answer to HEAD has no body that could say so in words.
+            // The version was removed concurrently. The answer to HEAD has no body with an error code.
             Err(refused) if refused.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
             Err(refused) if refused.status == Some(StatusCode::BAD_REQUEST) => {
                 return Err(undescribed(bucket, refused));
@@ -109,7 +109,7 @@ impl S3 {
         Ok(until.map(|until| Lock { until, under: by_key_store.then_some(key) }))
     }
 
-    /// Returns the status of a version's legal hold; none if it has none.
+    /// Returns the status of a version's legal hold, if it has one.
     async fn legal_hold(
         &self,
         client: &Client,
@@ -122,10 +122,10 @@ impl S3 {
         Ok(Some(answer.document("LegalHold")?.text("Status").to_owned()))
     }
 
-    /// Returns the mode and the date of a version's retention; none if it has none.
+    /// Returns the mode and the date of a version's retention, if it has one.
     ///
-    /// A store that does not implement the request (moto) sends the object instead. The request asks for its first bytes only, and such
-    /// an answer is ignored.
+    /// A store that does not implement the request (moto) sends the object instead. The request asks for its first
+    /// bytes only, and such an answer is ignored.
     async fn retention(
         &self,
         client: &Client,
@@ -150,7 +150,7 @@ fn lock_request<'a>(bucket: &'a str, version: &'a Version, name: &'a str) -> S3R
     S3Request { bucket, key: &version.key, query, ..S3Request::default() }
 }
 
-/// Returns the store's answer about a lock; none if there is no such lock or version.
+/// Returns the store's answer about a lock, or `None` if the lock or the version does not exist.
 fn known_lock(answered: Result<Answer, Refused>) -> Result<Option<Answer>, ActionError> {
     match answered {
         Ok(answer) => Ok(Some(answer)),
@@ -170,7 +170,7 @@ fn undescribed(bucket: &str, refused: Refused) -> ActionError {
     ActionError { message: why, ..error }
 }
 
-/// Until when an object is kept by its legal hold, its mode and its day.
+/// Returns the end of the lock from legal hold, mode and date; `None` if the version is not locked.
 fn kept(target: &S3Target, locks: &Locks, now: DateTime<Utc>) -> Result<Option<String>, String> {
     if locks.hold.as_ref().is_some_and(|hold| hold.eq_ignore_ascii_case("on")) {
         return Ok(Some(UNTIL_LIFTED.into()));

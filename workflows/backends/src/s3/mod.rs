@@ -1,12 +1,12 @@
-//! Buckets in an object store that speaks S3: made, read, emptied of all that they hold, removed, and looked for.
+//! Buckets in an S3 object store: created, read, emptied, removed, and surveyed.
 //!
-//! One [`S3`] serves one region. Requests are signed by `aws-sigv4` and sent path-style over `reqwest`. Invariant: a bucket
-//! counts as absent only when the store names it unknown (`NoSuchBucket`), and as empty only when listings of its versions and
-//! of its unfinished uploads, made after the last removal, show none.
+//! One [`S3`] serves one region. Requests are signed by `aws-sigv4` and sent path-style over `reqwest`. Invariant: a
+//! bucket counts as absent only if the store answers `NoSuchBucket`, and as empty only if listings of versions and
+//! unfinished uploads, made after the last removal, are empty.
 //!
-//! S3 knows no idempotency keys and compares no epochs: these calls look before they change something, and mark what they
-//! made by bucket tags, written last. A bucket without tags, empty and of a tenant's name, is one whose making was cut short:
-//! it is not there for who makes it, and there for who undoes it. `docs/backends/objects.md` has what was seen of real stores.
+//! S3 has no idempotency keys and no epochs: calls read the state first, and tag the buckets that they create as the
+//! last step. An empty, untagged bucket with a tenant's name is the result of an interrupted creation: it counts as
+//! absent for creation and as present for the undo. See `docs/backends/objects.md` for observations on real stores.
 
 mod bucket;
 mod client;
@@ -35,10 +35,11 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// The store that `target` describes. Connects at the first call, and reads secrets then.
+    /// Creates the backend for `target`. Connects and reads secrets at the first call.
     ///
     /// # Errors
-    /// Which field of the settings is wrong, and what to do.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn connect(target: &S3Target) -> Result<Self, SettingError> {
         target.check()?;
         let http = crate::connection_settings::client(&target.endpoint, target.ca_file.as_deref())?;
@@ -50,7 +51,7 @@ impl S3 {
         })
     }
 
-    /// Refuses what is of another region.
+    /// Fails for another region.
     fn here(&self, region: &str) -> Result<(), ActionError> {
         if region == self.target.region {
             return Ok(());
@@ -60,7 +61,7 @@ impl S3 {
     }
 }
 
-/// By when the target must have answered.
+/// Returns the deadline of a call.
 fn until(stamp: &CallMetadata) -> Instant {
     Instant::now() + stamp.deadline
 }

@@ -1,4 +1,4 @@
-//! The settings of an object store.
+//! Settings of an object store.
 
 use crate::SettingError;
 use serde::Deserialize;
@@ -8,40 +8,40 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3Target {
-    /// The region as tenants' regions are called here; buckets are named for it.
+    /// The region's name in Tenure, which is part of bucket names.
     pub region: String,
-    /// Its address, such as `https://s3.example.org`. Buckets are addressed by path.
+    /// The address, such as `https://s3.example.org`. Buckets are addressed by path.
     pub endpoint: String,
-    /// The host that the store sees in requests, with its port where it is no usual one, for where a proxy in between puts
-    /// another than the endpoint's. Default the endpoint's. Signatures cover it.
+    /// The host header that the store receives, with a non-standard port, if a proxy changes it. Signatures cover it.
+    /// Default: the endpoint's host.
     #[serde(default)]
     pub signed_host: Option<String>,
-    /// The region that signatures name. Default `us-east-1`, which stores without regions take.
+    /// The region in signatures. Default `us-east-1`, which stores without regions accept.
     #[serde(default = "signing_region")]
     pub signing_region: String,
-    /// The location constraint that a new bucket is made with. Default none: where the endpoint puts it.
+    /// The location constraint of new buckets. Default: none; the endpoint chooses.
     #[serde(default)]
     pub location: Option<String>,
-    /// With which credentials buckets are made and removed.
+    /// The credentials that create and remove buckets.
     pub account: Account,
-    /// With which credentials it is verified that buckets are gone: others, of the same account, that need only read.
-    /// Default none: then nothing can be verified, and what asks for it is refused.
+    /// The credentials that verify removals: others of the same account, which need only read access. Default: none;
+    /// then removals cannot be verified and requests for it fail.
     #[serde(default)]
     pub verifier: Option<Account>,
-    /// How objects are encrypted. Default `kms`.
+    /// The encryption of objects. Default `kms`.
     #[serde(default)]
     pub encryption: Encryption,
-    /// What the store calls a tenant's key, with `{key}` for its name in the key store. Default `{key}`.
+    /// The store's name of a tenant's key; `{key}` is replaced by its name in the key store. Default `{key}`.
     #[serde(default = "kms_key")]
     pub kms_key: String,
-    /// Whether objects under a lock in governance mode are removed for all that, for which the account needs
-    /// `s3:BypassGovernanceRetention`. Default false: they are reported as kept until their day, as those in compliance mode.
+    /// True to remove objects under a governance lock, for which the account needs `s3:BypassGovernanceRetention`.
+    /// Default false: they are reported as retained until their date, like those in compliance mode.
     #[serde(default)]
     pub bypass_governance: bool,
-    /// PEM certificates that are trusted besides the system's. Default none.
+    /// A PEM file with certificates that are trusted in addition to the system's. Default: none.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
-    /// What the keys of bucket tags begin with. Default `tenure.dev`.
+    /// The prefix of tag keys. Default `tenure.dev`.
     #[serde(default = "mark_prefix")]
     pub mark_prefix: String,
 }
@@ -50,21 +50,21 @@ pub struct S3Target {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// The access key's id, which is not secret.
+    /// The id of the access key, which is not secret.
     pub access_key_id: String,
-    /// The file with the secret key. Read whenever something is signed.
+    /// The file with the secret key. It is read for each signature.
     pub secret_key_file: PathBuf,
 }
 
-/// How the objects of a bucket are encrypted with the tenant's key.
+/// How a bucket's objects are encrypted with the tenant's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encryption {
-    /// By the store: every bucket has `aws:kms` with the tenant's key as its default encryption, which is read back.
+    /// By the store: every bucket's default encryption is `aws:kms` with the tenant's key, and is read back.
     #[default]
     Kms,
-    /// Not by the store: the key's name is only recorded in a tag. For stores that cannot, and where clients encrypt. Destroying
-    /// the key then says nothing of what clients left in the clear; the removal of every version does.
+    /// Not by the store: the key's name is only recorded in a tag, for stores without encryption and for clients that
+    /// encrypt. Destroying the key then proves nothing about unencrypted objects; removing every version does.
     Recorded,
 }
 

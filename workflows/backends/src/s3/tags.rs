@@ -1,4 +1,4 @@
-//! What a bucket says of itself by its tags: whose it is, which step made it, under which lease and key.
+//! Owner tags of buckets: tenant, creating step, epoch and key.
 
 use crate::connection_settings;
 use crate::s3::{
@@ -10,7 +10,7 @@ use engine::ActionError;
 use tokio::time::Instant;
 use workflows::platform::{Bucket, CallMetadata, codes};
 
-/// The marks of a bucket that was made to its end.
+/// The tags of a bucket whose creation is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BucketTags {
     pub(super) tenant: String,
@@ -21,14 +21,14 @@ pub(super) struct BucketTags {
 }
 
 impl BucketTags {
-    /// The marks of a bucket that came to be at `made`, as the store lists it.
+    /// Creates the tags of a bucket. `made` is its creation time in the store's listing.
     pub(super) fn new(tenant: &str, bucket: &Bucket, made: &str, stamp: &CallMetadata) -> Self {
         let uid = connection_settings::derived_id(&[&bucket.name, &stamp.step, made]);
         let (tenant, step, key) = (tenant.to_owned(), stamp.step.clone(), bucket.key.clone());
         Self { tenant, step, epoch: stamp.epoch.0, uid, key }
     }
 
-    /// Refuses a call for the step that made the bucket under an older lease than the one it was made under.
+    /// Rejects a call of the creating step with an older epoch.
     pub(super) fn fence(&self, bucket: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
@@ -39,22 +39,22 @@ impl BucketTags {
     }
 }
 
-/// What is known of a bucket's tags.
+/// The state of a bucket's tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TagState {
-    /// There is no such bucket.
+    /// The bucket does not exist.
     Absent,
-    /// It bears our marks.
+    /// The bucket has Tenure's tags.
     Marked(BucketTags),
-    /// It bears none of ours: tags of others, or none at all.
+    /// The bucket has no tags of Tenure.
     Unmarked {
-        /// Whether it has tags of others, so that somebody has made it theirs.
+        /// True if it has tags of others, and therefore another owner.
         others: bool,
     },
 }
 
 impl S3 {
-    /// What the bucket's tags say.
+    /// Reads the bucket's tags.
     pub(super) async fn tagged(
         &self,
         client: &Client,
@@ -90,7 +90,7 @@ impl S3 {
         }))
     }
 
-    /// Marks the bucket, which had no tags.
+    /// Writes the tags of a bucket without tags.
     pub(super) async fn mark(
         &self,
         bucket: &str,

@@ -1,4 +1,4 @@
-//! Buckets among what a tenant leaves behind: surveyed, looked at with either pair of eyes, emptied, removed.
+//! Surveys a tenant's buckets, reads them as platform or verifier, empties and removes them.
 
 use crate::s3::{
     Encryption, S3,
@@ -19,22 +19,23 @@ use workflows::platform::{
 const SYSTEM: &str = "objects";
 const BUCKET: &str = "Bucket";
 
-/// How many buckets of one account are listed.
+/// The largest number of buckets per account that is listed.
 const MOST_BUCKETS: usize = 100_000;
 
-/// How many versions and delete markers of one bucket are counted in a survey; of a larger bucket it is said that there are more.
+/// The largest number of versions and delete markers per bucket that a survey counts. A larger bucket is marked as
+/// having more.
 const MOST_COUNTED: u64 = 1_000_000;
 
 /// The buckets of an account.
 #[derive(Debug)]
 struct Listing {
     owner: String,
-    /// Names, and when each was made.
+    /// Names and creation times.
     buckets: Vec<(String, String)>,
 }
 
 impl S3 {
-    /// Every bucket of the client's account.
+    /// Lists all buckets of the client's account.
     async fn listing(&self, client: &Client, until: Instant) -> Result<Listing, ActionError> {
         let mut listing = Listing { owner: String::new(), buckets: Vec::new() };
         let mut token = String::new();
@@ -66,8 +67,8 @@ impl S3 {
         }
     }
 
-    /// The client with these eyes, and its listing. A verifier of another account would see no bucket of ours, and take
-    /// everything for gone: it is refused.
+    /// Returns the client of an observer and its listing. Rejects a verifier of another account, which would see no
+    /// buckets and report everything as removed.
     async fn eyes(&self, eyes: Observer, until: Instant) -> Result<(&Client, Listing), ActionError> {
         let ours = self.listing(&self.platform, until).await?;
         if eyes == Observer::Platform {
@@ -90,7 +91,7 @@ impl S3 {
         }
         let hidden = hidden(&ours, &theirs);
         if !hidden.is_empty() {
-            // What was removed between the two lists is hidden from nobody.
+            // A bucket that was removed between the two listings is not hidden.
             let now = self.listing(&self.platform, until).await?;
             let there = |name: &&str| now.buckets.iter().any(|(bucket, _)| bucket == name);
             let hidden: Vec<&str> = hidden.into_iter().filter(there).take(20).collect();
@@ -106,7 +107,7 @@ impl S3 {
         Ok((verifier, theirs))
     }
 
-    /// What tells the bucket from an earlier or later one of its name: its mark, or when it was made.
+    /// Returns the identity that distinguishes buckets with the same name: from the tags, or the creation time.
     pub(super) async fn uid(
         &self,
         client: &Client,
@@ -119,12 +120,13 @@ impl S3 {
         Ok(made(&self.listing(client, until).await?, &standing.bucket.name))
     }
 
-    /// When the bucket was made, as the store lists it.
+    /// Returns the creation time of the bucket, as the store lists it.
     pub(super) async fn made_at(&self, name: &str, until: Instant) -> Result<String, ActionError> {
         Ok(made(&self.listing(&self.platform, until).await?, name))
     }
 
-    /// The bucket with what it holds, counted up to `most`. Whose it is says its mark; one without any is its name's tenant's.
+    /// Returns the bucket with its contents, counted up to `most`. The owner is in the tags; an untagged bucket belongs
+    /// to the tenant in its name.
     async fn seen(
         &self,
         client: &Client,
@@ -135,7 +137,7 @@ impl S3 {
     ) -> Result<Option<ObservedResource>, ActionError> {
         let standing = match self.standing(client, name, until).await {
             Ok(standing) => standing,
-            // Reading tags is more than reading: a verifier need not be able to. Then the name says whose it is.
+            // The verifier may lack the right to read tags. Then the tenant in the name is the owner.
             Err(error) if error.code == codes::DENIED && self.tenant_of(name).is_some() => {
                 Some(self.unread(name))
             }
@@ -151,13 +153,13 @@ impl S3 {
         }
         let held = match self.counted(client, name, most, until).await {
             Ok(held) => held,
-            // It went while it was looked at.
+            // The bucket was removed concurrently.
             Err(error) if error.code == codes::OBJECT_MISSING => return Ok(None),
             Err(error) => return Err(error),
         };
         held.add_to(&mut found.spec);
         match self.target.encryption {
-            // The tag only names the key: the store encrypts nothing with it.
+            // The tag only names the key; the store does not encrypt with it.
             Encryption::Recorded => say_unencrypted(&mut found.spec),
             Encryption::Kms => {
                 let own = standing.marks.as_ref().map(|marks| self.kms_key(&marks.key)).unwrap_or_default();
@@ -185,7 +187,7 @@ impl S3 {
         BucketState { marks: None, others: false, bucket }
     }
 
-    /// Whether the bucket is the tenant's: by its mark, or by its name where it has none that can be read.
+    /// Returns true if the bucket belongs to the tenant: by its tags, or by its name if it has no readable tags.
     async fn is_of(
         &self,
         client: &Client,
@@ -215,7 +217,7 @@ impl S3 {
     }
 }
 
-/// The buckets that the platform sees and the verifier does not.
+/// Returns the buckets that the platform sees and the verifier does not.
 fn hidden<'a>(ours: &'a Listing, theirs: &Listing) -> Vec<&'a str> {
     let seen: std::collections::BTreeSet<&str> =
         theirs.buckets.iter().map(|(name, _)| name.as_str()).collect();
@@ -248,7 +250,7 @@ impl TenantResources for S3 {
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,
-            // Without an account of its own no verifier looks at all.
+            // Without its own account, the verifier cannot read at all.
             Observer::Verifier => VerifiedAs::Verifier,
         }
     }
@@ -265,7 +267,7 @@ impl TenantResources for S3 {
         }
         let until = until(stamp);
         let (client, listing) = self.eyes(eyes, until).await?;
-        // People see how much there is before they agree; a verifier looks only whether there is any.
+        // Approvers see the amount of data before they decide; the verifier only checks if there is any.
         let most = if eyes == Observer::Platform { MOST_COUNTED } else { 1 };
         let mut all = Vec::new();
         for (name, _) in &listing.buckets {
@@ -276,7 +278,7 @@ impl TenantResources for S3 {
         Ok(all)
     }
 
-    /// Asked in two ways: a bucket is absent when the store names it unknown and does not list it either.
+    /// Checked in two ways: a bucket is absent if the store answers that it does not exist and does not list it.
     async fn read_resource(
         &self,
         thing: &TenantResource,
@@ -342,7 +344,7 @@ impl TenantResources for S3 {
         if let Some(marks) = &standing.marks {
             marks.fence(name, stamp)?;
         }
-        // What came into it since it was emptied, a lock among it, is found by looking again.
+        // New contents since the bucket was emptied, including locked ones, are found by reading again.
         let not_yet = || Err(ActionError::pending(codes::EMPTYING, LOOK_AGAIN));
         if self.holdings(&self.platform, name, until).await?.any() {
             return not_yet();

@@ -1,7 +1,7 @@
-//! XML as object stores write it: a tree of elements, with every character of every text.
+//! Parses XML of object stores to a tree and keeps every character of texts.
 //!
-//! Keys may begin and end with spaces and hold control characters, which stores write as references; a reader that trims or
-//! refuses them would leave objects that nobody can find.
+//! Keys may begin or end with spaces and contain control characters, which stores write as references. A parser that
+//! trims or rejects them would leave objects undeleted.
 
 use quick_xml::{Reader, events::Event};
 
@@ -13,14 +13,14 @@ pub(super) struct Node {
     children: Vec<Node>,
 }
 
-/// Elements in one another, at most. What is read has four.
+/// The maximum depth of elements. Actual answers have four levels.
 const DEEPEST: usize = 16;
-/// How many elements, texts and the like a document may have: a list of 10,000 buckets has 90,000.
+/// The maximum number of elements and texts. A list of 10,000 buckets has 90,000.
 const MOST_EVENTS: usize = 1_000_000;
 
 impl Node {
-    /// The document, if its outermost element is called `root`. One of another name is the answer to another question, as
-    /// from a store that does not know what it was asked and lists the bucket instead.
+    /// Parses a document whose root element is `root`. A different root means that the store does not support the
+    /// request, for example one that lists the bucket instead.
     pub(super) fn document(text: &str, root: &str) -> Result<Self, String> {
         let document = Self::parse(text)?;
         if document.name == root {
@@ -70,17 +70,17 @@ impl Node {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// The children of this name.
+    /// Returns the children with this name.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The first child of this name.
+    /// Returns the first child with this name.
     pub(super) fn child<'a>(&'a self, name: &'a str) -> Option<&'a Self> {
         self.all(name).next()
     }
 
-    /// The text of the first child of this name; empty where there is none.
+    /// Returns the text of the first child with this name; empty if absent.
     pub(super) fn text<'a>(&'a self, name: &'a str) -> &'a str {
         self.child(name).map_or("", |child| &child.text)
     }
@@ -109,7 +109,7 @@ fn predefined(name: &str) -> Result<char, String> {
     }
 }
 
-/// The text, safe between tags.
+/// Escapes text for use between tags.
 pub(super) fn escaped(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
@@ -118,7 +118,7 @@ pub(super) fn escaped(text: &str) -> String {
 mod tests {
     use super::Node;
 
-    /// As Ceph's gateway wrote it, but for the spaces and the owner.
+    /// An answer of Ceph's gateway, with spaces added and the owner removed.
     const LISTED: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListVersionsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
         <Name>b</Name><IsTruncated>true</IsTruncated><NextKeyMarker>ctl&#x01;x</NextKeyMarker><KeyMarker/>\
         <Version><Key> lt&lt;&amp; </Key><VersionId>1</VersionId></Version><DeleteMarker><Key>d</Key></DeleteMarker>\
@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(listed.all("DeleteMarker").count(), 1);
     }
 
-    /// Asked for a bucket's encryption, Ceph 16 lists the bucket: that it has no such setting must not be read out of that.
+    /// Ceph 16 answers a request for a bucket's encryption with a list of the bucket, which must not be read as "no
+    /// encryption configured".
     #[test]
     fn an_answer_to_another_question_is_refused() {
         assert!(Node::document(LISTED, "ServerSideEncryptionConfiguration").unwrap_err().contains("is a"));

@@ -1,4 +1,4 @@
-//! The capabilities other than Kubernetes, served by a world.
+//! Implements the capabilities other than Kubernetes with a simulated platform.
 
 mod hooks;
 mod kubernetes;
@@ -16,7 +16,7 @@ use workflows::platform::{
     GpuLayout, Gpus, Identity, KeySafety, Keys, Objects, ProbeFinding, Slurm, WayBack, codes, tenant_name,
 };
 
-/// What every simulated capability answers when asked what it is.
+/// The backend name of all simulated capabilities.
 pub(super) const SIMULATED: &str = "simulated";
 const LAYOUT: &str = crate::simulated::state::objects::LAYOUT;
 const ACCOUNT: &str = "Account";
@@ -25,13 +25,13 @@ const BUCKET: &str = "Bucket";
 const GROUPS: &str = "Groups";
 const CREDENTIALS: &str = "Credentials";
 
-/// All capabilities, served by one world.
+/// Implements all capabilities with one simulated platform.
 #[derive(Clone, Debug)]
 pub struct Simulated {
     world: Arc<dyn World>,
 }
 
-/// What is asked, and of which thing.
+/// A call and its object.
 pub(super) struct Call<'a> {
     pub(super) system: System,
     pub(super) cluster: &'a str,
@@ -62,7 +62,7 @@ impl<'a> Call<'a> {
 }
 
 impl Simulated {
-    /// The capabilities of this world.
+    /// Creates the capabilities of a simulated platform.
     #[must_use]
     pub fn new(world: Arc<dyn World>) -> Self {
         Self { world }
@@ -89,12 +89,12 @@ impl Simulated {
     }
 }
 
-/// The object that an answer to a creation must hold.
+/// Returns the object that the answer to a creation must contain.
 pub(super) fn found(response: Response) -> Result<FoundObject, ActionError> {
     response.found.ok_or_else(|| ActionError::unknown(codes::UNREADABLE, "the answer holds no object"))
 }
 
-/// The rest of an answer, in its type.
+/// Parses the value of an answer.
 pub(super) fn value<T: DeserializeOwned>(response: Response) -> Result<T, ActionError> {
     decode(response.value)
 }
@@ -103,7 +103,8 @@ fn decode<T: DeserializeOwned>(value: Value) -> Result<T, ActionError> {
     serde_json::from_value(value).map_err(|e| ActionError::permanent(codes::UNREADABLE, e))
 }
 
-/// In a simulated world a key says the ways in which it can come back by flags of their own; null is what its store does not tell.
+/// Reads how the material of a simulated key can have left its store, from flags in its spec. Null means an unknown
+/// flag.
 pub(super) fn key_safety(spec: &Value) -> KeySafety {
     let flags = [
         ("imported", WayBack::Imported),

@@ -1,9 +1,9 @@
-//! The simulated world: Kubernetes-, Slurm-, GPU-, key-store-, object-store- and identity-shaped.
+//! A simulated platform with Kubernetes, Slurm, GPUs, a key store, an object store and an identity provider.
 //!
-//! Behind one small trait, [`World`], so that it can live in this process ([`LocalWorld`]) or in one of its own
-//! ([`RemoteWorld`]). It is comparable by snapshot, counts the effects of every idempotency key, can be scripted to
-//! fail in every way that a real target fails, and keeps its own record of what it accepted, from which
-//! [`LocalWorld::violations`] is computed without trusting what accepted it.
+//! The trait [`World`] allows it to run in this process ([`LocalWorld`]) or in another one ([`RemoteWorld`]). Snapshots
+//! can be compared, the effects of every idempotency key are counted, and scripts can inject every failure of a real
+//! target. Accepted requests are also recorded separately, and [`LocalWorld::violations`] checks the invariants from
+//! that record.
 
 mod capabilities;
 mod platform;

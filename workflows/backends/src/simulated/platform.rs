@@ -1,14 +1,14 @@
-//! A platform on which everything is simulated.
+//! A platform whose capabilities are all simulated.
 
 use super::{LocalWorld, Simulated, World, signer::simulated_signer};
 use crate::record_keys::NoRecordKeys;
 use std::{collections::BTreeMap, sync::Arc};
 use workflows::platform::Platform;
 
-/// The simulator of a platform, as the platform keeps it.
+/// The simulator in a platform's field `simulator`.
 struct Simulator(Arc<dyn World>);
 
-/// A platform on which everything is simulated by one world, in this process or in another.
+/// Returns a platform whose capabilities are all implemented by one simulator, in this process or in another.
 #[must_use]
 pub fn simulated_platform(world: Arc<dyn World>) -> Platform {
     let all = Arc::new(Simulated::new(world.clone()));
@@ -31,7 +31,7 @@ pub fn simulated_platform(world: Arc<dyn World>) -> Platform {
     }
 }
 
-/// The world that simulates this platform, if it is in this process: for snapshots and scripts in tests.
+/// Returns the simulator of this platform if it is in this process, for snapshots and scripts in tests.
 #[must_use]
 pub fn local_world(platform: &Platform) -> Option<&LocalWorld> {
     let simulator = platform.simulator.as_deref()?.downcast_ref::<Simulator>()?;

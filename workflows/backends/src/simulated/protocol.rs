@@ -1,4 +1,4 @@
-//! What passes between the capabilities and a world: one request, one response.
+//! The protocol between capabilities and a simulated platform: one request, one response.
 
 use async_trait::async_trait;
 use engine::ActionError;
@@ -7,25 +7,26 @@ use serde_json::Value;
 use std::{any::Any, fmt::Debug};
 use workflows::platform::FoundObject;
 
-/// A world that takes calls.
+/// A simulated platform that accepts calls.
 ///
-/// An implementor promises that a key that took effect is answered as before and changes nothing, and that an effect
-/// is kept before it is answered.
+/// Implementations guarantee that a repeated key is answered as before without a change, and that a change is stored
+/// before it is answered.
 #[async_trait]
 pub trait World: Debug + Send + Sync {
-    /// Does, or looks at, one thing.
+    /// Performs one request.
     ///
     /// # Errors
-    /// By class, with a code of [`codes`](workflows::platform::codes).
+    ///
+    /// Errors have a class and a code of [`codes`](workflows::platform::codes).
     async fn call(&self, request: Request) -> Result<Response, ActionError>;
 
-    /// The `LocalWorld` that this is or wraps, if it is in this process.
+    /// Returns the `LocalWorld` that this is or wraps, if it is in this process.
     fn local(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// Which part of the world is called.
+/// The called part of the platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -54,45 +55,45 @@ pub enum System {
     Network,
     /// Machines as hardware.
     Machines,
-    /// What hooks did.
+    /// Hooks.
     Hooks,
 }
 
-/// What is asked.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Verb {
-    /// How does it stand?
+    /// Read the state.
     Read,
-    /// Test it, changing nothing.
+    /// Test it, without a change.
     Check,
-    /// Make it be so.
+    /// Create it or set its state.
     Apply,
-    /// Set some fields of it.
+    /// Set some fields.
     Patch,
-    /// Set one field of it, if the field is as it was read.
+    /// Set one field, if it has the value that was read.
     Swap,
-    /// Begin to delete it.
+    /// Begin its deletion.
     Delete,
     /// Give a node to a tenant.
     Take,
-    /// Keep new work from a node.
+    /// Cordon a node.
     Cordon,
-    /// Let new work onto it again.
+    /// Uncordon a node.
     Uncordon,
     /// End a tenant's ownership of a node.
     Return,
-    /// Do something once, and report.
+    /// Run an operation once and report.
     Run,
-    /// What of the tenant is there?
+    /// List the objects of a tenant.
     List,
-    /// Remove a page of what it holds.
+    /// Remove one page of its contents.
     Empty,
 }
 
 impl Verb {
-    /// Whether it can change the world.
+    /// Returns true if the operation can change the state.
     #[must_use]
     pub fn changes(self) -> bool {
         match self {
@@ -111,12 +112,12 @@ impl Verb {
     }
 }
 
-/// One call.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The action that calls.
+    /// The action that makes the call.
     pub action: String,
-    /// The step on whose behalf.
+    /// The step that makes the call.
     pub step: String,
     /// The idempotency key.
     pub key: String,
@@ -124,27 +125,27 @@ pub struct Request {
     pub epoch: u64,
     /// How long the caller waits, in milliseconds.
     pub deadline_ms: u64,
-    /// Which part of the world.
+    /// The called part of the platform.
     pub system: System,
-    /// In which cluster; empty for what stands outside of clusters.
+    /// The cluster; empty for systems without clusters.
     #[serde(default)]
     pub cluster: String,
-    /// What is asked.
+    /// The operation.
     pub verb: Verb,
-    /// Of what kind of thing.
+    /// The kind of object.
     pub kind: String,
-    /// Under which name.
+    /// The name.
     pub name: String,
-    /// For which tenant.
+    /// The tenant.
     #[serde(default)]
     pub tenant: String,
-    /// What it is to be.
+    /// The requested state.
     #[serde(default)]
     pub spec: Value,
-    /// Only if it is this very object.
+    /// If set, the call applies only to the object with this uid.
     #[serde(default)]
     pub precondition_uid: Option<String>,
-    /// Answer as if, and change nothing.
+    /// True for a dry run, which changes nothing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
 }
@@ -155,7 +156,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Request {
-    /// Where in the world it points.
+    /// Returns the address of the object.
     #[must_use]
     pub fn address(&self) -> String {
         let system: &str = self.system.into();
@@ -163,11 +164,11 @@ impl Request {
     }
 }
 
-/// One answer.
+/// A response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Response {
-    /// The object, if there is one.
+    /// The object, if it exists.
     pub found: Option<FoundObject>,
-    /// What else there is to say, by verb: an ownership, a layout, a finding.
+    /// Other data, depending on the operation: an ownership, a layout or a finding.
     pub value: Value,
 }

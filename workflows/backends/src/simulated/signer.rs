@@ -1,10 +1,10 @@
-//! The key of a simulated platform: everybody knows it, so what it signs proves nothing to anybody.
+//! The signing key of a simulated platform. It is public, so its signatures prove nothing.
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use workflows::signing::{PublicKey, Signer, SigningKey};
 
-/// Signs with a key that stands in the source.
+/// Signs with a key from the source code.
 #[derive(Debug)]
 struct WellKnownKey;
 
@@ -15,7 +15,7 @@ impl Signer for WellKnownKey {
     }
 }
 
-/// The signer of a simulated platform, until it is given another.
+/// Returns the default signer of a simulated platform.
 pub(super) fn simulated_signer() -> Arc<dyn Signer> {
     Arc::new(WellKnownKey)
 }

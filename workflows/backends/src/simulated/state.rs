@@ -1,7 +1,7 @@
-//! Everything a world knows, and the one way to change it.
+//! The complete state of a simulated platform, and the only way to change it.
 //!
-//! Invariant: [`State::perform`] is deterministic and reads no clock, so that the same requests in the same order
-//! always make the same world. That is how a world kept in a file is opened again.
+//! Invariant: [`State::perform`] is deterministic and reads no clock, so that equal requests in equal order produce
+//! equal states. A state stored in a file is restored by replaying its requests.
 
 pub(crate) mod checks;
 pub(crate) mod machines;
@@ -21,44 +21,44 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use workflows::platform::{FoundObject, TenantResource, codes};
 
-/// An object of the world.
+/// An object of the simulated platform.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) found: FoundObject,
-    /// The action that made it.
+    /// The action that created it.
     pub(super) action: String,
-    /// How many reads will still see it, once it is being deleted.
+    /// The number of reads that still return it during its deletion.
     pub(super) reads_left: u32,
 }
 
 impl Object {
-    /// Its GPUs by node, if it has any.
+    /// Returns its GPUs by node, if it has any.
     fn gpus(&self) -> Option<&serde_json::Map<String, Value>> {
         self.found.spec.get("gpus").and_then(Value::as_object)
     }
 
-    /// Its GPUs on `node`.
+    /// Returns its GPUs on `node`.
     pub(super) fn on(&self, node: &str) -> Option<&Value> {
         self.gpus()?.get(node)
     }
 }
 
-/// A request that was refused for its epoch, its key or its owner.
+/// A request that was rejected for its epoch, its key or its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// Why.
+    /// The error code.
     pub code: String,
-    /// What was called upon.
+    /// The address that it was for.
     pub address: String,
     /// The action that called.
     pub action: String,
-    /// Its key.
+    /// The idempotency key.
     pub key: String,
-    /// Its fencing token.
+    /// The fencing token.
     pub epoch: u64,
 }
 
-/// With more addresses noted for a node than it has GPUs many times over, those that have none there are forgotten.
+/// The number of recorded addresses per node above which those without GPUs on the node are dropped.
 const MOST_SEATS: usize = 128;
 
 #[derive(Clone, Debug)]
@@ -68,11 +68,11 @@ struct PastCall {
     response: Response,
 }
 
-/// What a request did.
+/// The result of a request.
 pub(super) enum Applied {
-    /// It took effect.
+    /// The request changed something.
     Effect(Response),
-    /// The world was so already.
+    /// The state already was as requested.
     Nothing(Response),
 }
 
@@ -82,13 +82,14 @@ pub(super) struct State {
     pub(super) layouts: BTreeMap<String, objects::Layout>,
     pub(super) nodes: BTreeMap<String, Node>,
     pub(super) machines: BTreeMap<String, Machine>,
-    /// How often each node was rebooted.
+    /// The number of reboots per node.
     pub(super) boots: BTreeMap<String, u64>,
     pub(super) trace: Vec<Effect>,
-    /// What each effect on a limit left behind, in order.
+    /// The state after each change of a limit, in order.
     pub(super) limits: Vec<(String, Value)>,
     pub(super) refused: Vec<Refused>,
-    /// Addresses of workloads by the nodes on which they have GPUs, or had: a node is asked for far more often than anything starts on it.
+    /// Addresses of workloads by the nodes on which they have or had GPUs. An index, because queries by node are
+    /// frequent.
     seats: BTreeMap<String, BTreeSet<String>>,
     memory: BTreeMap<String, PastCall>,
     fences: BTreeMap<String, u64>,
@@ -96,7 +97,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Performs a request. The flag says whether anything changed that must be kept, a refusal included.
+    /// Performs a request. The flag is true if the state changed and must be stored; rejected requests count as
+    /// changes.
     pub(super) fn perform(&mut self, request: &Request) -> (Result<Response, ActionError>, bool) {
         match request.verb {
             Verb::Read if request.system == System::Machines => return machines::read(self, request),
@@ -139,7 +141,7 @@ impl State {
         }
     }
 
-    /// The answer to a request that is late or was answered before.
+    /// Returns the answer to an outdated or repeated request.
     fn repeated(&mut self, request: &Request) -> Option<Result<Response, ActionError>> {
         let newest = self.fences.entry(request.step.clone()).or_insert(request.epoch);
         if request.epoch < *newest {
@@ -211,7 +213,7 @@ impl State {
         });
     }
 
-    /// Puts a thing where it is, or adds to what it says of itself.
+    /// Adds an object, or extends its spec.
     pub(super) fn furnish(&mut self, thing: &TenantResource, tenant: &str, spec: Value) {
         if thing.system == "machines" {
             return machines::furnish(self, thing, &spec);
@@ -229,7 +231,7 @@ impl State {
         self.note_seats(&thing.to_string());
     }
 
-    /// Notes on which nodes the object at `address` has GPUs; to be called whenever it was given some.
+    /// Records the nodes on which the object at `address` has GPUs. Called after each assignment of GPUs.
     pub(super) fn note_seats(&mut self, address: &str) {
         let nodes = self.objects.get(address).and_then(|object| object.gpus()).into_iter().flatten();
         for node in nodes.map(|(node, _)| node.clone()).collect::<Vec<_>>() {
@@ -244,7 +246,7 @@ impl State {
         }
     }
 
-    /// Objects that have GPUs of `node`, by address, and those GPUs.
+    /// Returns the objects with GPUs on `node`, by address, with those GPUs.
     pub(super) fn seated<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let seats = self.seats.get(node).into_iter().flatten();
         seats.filter_map(|address| Some((address, self.objects.get(address)?.on(node)?)))
@@ -255,8 +257,8 @@ impl State {
         format!("uid-{}", self.uids)
     }
 
-    /// What stands in the world, without identities and counters: equal worlds have equal snapshots. What all tenants share is no
-    /// part of it, since nothing takes it back; [`State::shared`] has it.
+    /// Returns the state without uids and counters, for comparison. Shared objects are excluded, because nothing
+    /// removes them; see [`State::shared`].
     pub(super) fn snapshot(&self) -> BTreeMap<String, Value> {
         let objects =
             self.objects.iter().filter(|(address, _)| !is_shared(address)).map(|(address, object)| {
@@ -275,7 +277,7 @@ impl State {
         objects.chain(layouts).chain(nodes).chain(machines).collect()
     }
 
-    /// What all tenants share, and what it says.
+    /// Returns the shared objects with their specs.
     pub(super) fn shared(&self) -> BTreeMap<String, Value> {
         let shared = self.objects.iter().filter(|(address, _)| is_shared(address));
         shared.map(|(address, object)| (address.clone(), object.found.spec.clone())).collect()

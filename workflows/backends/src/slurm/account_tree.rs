@@ -1,6 +1,7 @@
-//! A tenant's account with what lies under it: an account per workspace, with its limits, and the users of both.
+//! A tenant's account tree: one account per workspace, with limits, and the users of all accounts.
 //!
-//! `t-acme` is the tenant's, `t-acme--prod` its workspace's. Slurm's group limits of an account bound all that lies under it.
+//! `t-acme` is the tenant's account and `t-acme--prod` the account of a workspace. Slurm's group limits of an account
+//! apply to everything below it.
 
 use crate::slurm::{
     SlurmCluster,
@@ -13,25 +14,25 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use workflows::platform::{Associations, FoundObject};
 
-/// An account and what lies under it in one cluster.
+/// An account and everything below it in one cluster.
 #[derive(Debug)]
 pub(super) struct Tree {
     name: String,
     account: Account,
-    /// Its association in this cluster; none while only the name is there.
+    /// The account's association in this cluster; `None` if the account has none here.
     pub(super) top: Option<Association>,
     /// The account of each workspace.
     pub(super) workspaces: BTreeMap<String, Association>,
-    /// Accounts under it that are not named as a workspace's would be.
+    /// Child accounts whose names do not match a workspace.
     pub(super) strangers: Vec<String>,
-    /// Users of the accounts, with whether they have any other association in the accounting.
+    /// Users of the accounts, and whether each also has other associations.
     pub(super) users: BTreeMap<(String, String), bool>,
-    /// Other clusters of the accounting in which an account of this name is.
+    /// Other clusters with an account of this name in the same accounting database.
     pub(super) elsewhere: BTreeSet<String>,
 }
 
 impl Tree {
-    /// The account, its mark and what its workspaces may use, as others see it.
+    /// Returns the account with its owner label and limits, as a platform object.
     pub(super) fn found(&self) -> FoundObject {
         let spec = match self.associations() {
             all if all.is_empty() => json!({}),
@@ -49,30 +50,30 @@ impl Tree {
         }
     }
 
-    /// What each workspace may use; one without limits is left out, as a field without lines is.
+    /// Returns the limits of each workspace. Workspaces without limits are left out.
     pub(super) fn associations(&self) -> Associations {
         let all = self.workspaces.iter().map(|(name, one)| (name.clone(), one.limits.clone()));
         all.filter(|(_, limits)| !limits.is_empty()).collect()
     }
 
-    /// Every account of the tree, what lies deeper first.
+    /// Returns all accounts of the tree, children first.
     pub(super) fn accounts(&self) -> Vec<String> {
         let workspaces = self.workspaces.values().map(|one| one.account.clone());
         workspaces.chain([self.name.clone()]).collect()
     }
 }
 
-/// The name of a workspace's account.
+/// Returns the name of a workspace's account.
 pub(super) fn account_of(tenant_account: &str, workspace: &str) -> String {
     format!("{tenant_account}--{workspace}")
 }
 
-/// Whether an account is the tenant's or one of its workspaces'.
+/// Returns true if the account belongs to the tenant or one of its workspaces.
 pub(super) fn is_of(tenant_account: &str, account: &str) -> bool {
     account.strip_prefix(tenant_account).is_some_and(|rest| rest.is_empty() || rest.starts_with("--"))
 }
 
-/// Associations as they are compared: a workspace without limits is none.
+/// Returns the associations without workspaces that have no limits, for comparison.
 pub(super) fn tidy(associations: &Associations) -> Associations {
     associations
         .iter()
@@ -81,7 +82,7 @@ pub(super) fn tidy(associations: &Associations) -> Associations {
         .collect()
 }
 
-/// The field `associations` of a spec.
+/// Parses the field `associations` of a spec.
 pub(super) fn of_spec(field: &Value) -> Result<Associations, serde_json::Error> {
     match field {
         Value::Null => Ok(Associations::new()),
@@ -90,12 +91,12 @@ pub(super) fn of_spec(field: &Value) -> Result<Associations, serde_json::Error> 
 }
 
 impl SlurmCluster {
-    /// The account of this name with what lies under it, if there is one.
+    /// Returns the account tree of this name, if it exists.
     pub(super) async fn tree(&self, name: &str) -> Result<Option<Tree>, ActionError> {
         self.tree_by(&self.rest, name).await
     }
 
-    /// The same, seen with other eyes.
+    /// Returns the account tree, read by another client.
     pub(super) async fn tree_by(&self, rest: &RestClient, name: &str) -> Result<Option<Tree>, ActionError> {
         let Some(account) = rest.account(name).await? else { return Ok(None) };
         let all = rest.associations().await?;

@@ -1,7 +1,7 @@
-//! Accounts and the limits of their workspaces, written by `sacctmgr` and read back over REST.
+//! Accounts and workspace limits, written with `sacctmgr` and read over REST.
 //!
-//! Not written over REST: Slurm 22.05 tells the running controller of an association that was made there under a wrong user,
-//! and reservations for the account are refused until it restarts. Not read with `sacctmgr`, which rounds memory.
+//! Slurm 22.05 announces associations that are created over REST to the running controller with a wrong user, and
+//! reservations for the account then fail until a restart. `sacctmgr` rounds memory when it lists limits.
 
 use crate::slurm::{
     BACKEND, SlurmCluster,
@@ -103,7 +103,7 @@ impl SlurmCluster {
         Ok(tree.found())
     }
 
-    /// Makes an account under another. That it is there by now is no failure: what is there is read back.
+    /// Creates an account below another one. An existing account is no error, because the caller reads it back.
     async fn add(
         &self,
         name: &str,
@@ -119,7 +119,7 @@ impl SlurmCluster {
         self.tools.sacctmgr(&all).await
     }
 
-    /// Puts an account that is only a name back into the cluster; the name kept the description that it had.
+    /// Adds an account that exists only by name to the cluster again, and replaces its old description.
     async fn revive(&self, name: &str, mark: &OwnerLabel) -> Result<(), ActionError> {
         if self.add(name, "root", mark, &Limits::new()).await? == ToolResult::Did {
             let (name, description) = (format!("name={name}"), format!("description={mark}"));
@@ -151,7 +151,7 @@ impl SlurmCluster {
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         let now = tree.associations();
-        // Slurm knows no keys: what is as it was to be is the answer of a repeat.
+        // Slurm has no idempotency keys: if the limits already have the new values, the call is a retry.
         if now == to {
             return Ok(found);
         }
@@ -196,8 +196,8 @@ impl SlurmCluster {
         Ok(())
     }
 
-    /// Removes an account with its workspaces' and their users; users who have nothing else go with it. What jobs did stays
-    /// in the accounting.
+    /// Removes an account, the accounts of its workspaces, and their users. Users without other associations are
+    /// removed completely. Job records stay in the accounting.
     pub(super) async fn deleted(
         &self,
         name: &str,
@@ -229,7 +229,7 @@ impl SlurmCluster {
         }
         self.keep_reserved(name).await?;
         let cluster = format!("cluster={}", self.cluster);
-        // Users first: once their accounts are gone, nothing says any more that they were this tenant's.
+        // Users go first: after their accounts are removed, nothing shows that they belonged to this tenant.
         for ((user, account), outside) in &tree.users {
             let (user, account) = (format!("name={user}"), format!("account={account}"));
             let all = ["delete", "user", "where", &user, &account, &cluster];
@@ -238,7 +238,7 @@ impl SlurmCluster {
         for account in &accounts {
             let account = format!("name={account}");
             let all = ["delete", "account", "where", &account, &cluster];
-            // With the cluster named, only the association goes, and the name stays behind.
+            // With the cluster named, only the association is removed and the account's name remains.
             self.tools
                 .sacctmgr(all.get(..if tree.elsewhere.is_empty() { 4 } else { 5 }).unwrap_or(&all))
                 .await?;
@@ -250,7 +250,7 @@ impl SlurmCluster {
     }
 }
 
-/// Whether the account is as wanted; `false` for one that this step has begun to make.
+/// Returns true if the account is as wanted, and `false` if this step has created it only in part.
 fn complete(
     tree: &Tree,
     name: &str,
@@ -284,7 +284,7 @@ fn complete(
     foreign(format!("account {name} is there, of {tenant:?}, and differs: it was left as it is"))
 }
 
-/// The words by which limits go from one to the other; -1 takes a limit off.
+/// Returns the arguments that change the limits; -1 removes a limit.
 fn words(from: &Limits, to: &Limits) -> Vec<String> {
     let names: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
     let changed = names.into_iter().filter(|name| from.get(*name) != to.get(*name));

@@ -1,7 +1,7 @@
-//! `slurmrestd`: which of its languages to speak, and what its answers mean.
+//! Client of `slurmrestd`: selects the data parser and interprets errors.
 //!
-//! It answers HTTP 500 to a wrong token, to an unknown job and to an unknown account alike, and HTTP 200 to a body that it
-//! did not understand: an answer is classed by the numbers in its list of errors.
+//! `slurmrestd` answers HTTP 500 for a wrong token, an unknown job and an unknown account, and HTTP 200 for a body that
+//! it cannot parse. Answers are therefore classified by the numbers in their list of errors.
 
 use crate::slurm::{
     TargetError,
@@ -18,19 +18,21 @@ use std::{
 use tokio::sync::Mutex;
 use workflows::platform::codes;
 
-/// What there is none of: a job, a node, a reservation, an account.
+/// A job, node, reservation or account does not exist.
 const ABSENT: [i64; 4] = [2017, 2018, 2053, 9003];
-/// Who asks may not, or did not prove who it is.
+/// Authentication or authorisation failed.
 const DENIED: [i64; 3] = [1007, 2002, 2010];
-/// A daemon behind `slurmrestd` was not reached, so nothing was sent to it. 111 is the system's own: connection refused.
+/// The daemon behind `slurmrestd` was not reached, so no request was sent. 111 is the operating system's "connection
+/// refused".
 const NOT_REACHED: [i64; 3] = [111, 1800, 7000];
-/// It was reached, and what became of the call is not known. Those of the system itself: interrupted, try again, broken pipe, connection
-/// aborted or reset, not connected, timed out; so `slurmrestd` answers when the daemon behind it was started again, or is busy.
+/// The daemon was reached, but the outcome of the call is unknown. `slurmrestd` also returns the operating system's
+/// errors (interrupted, try again, broken pipe, connection aborted or reset, not connected, timed out) when the daemon
+/// was restarted or is busy.
 const NOT_ANSWERED: [i64; 12] = [4, 11, 32, 103, 104, 107, 110, 1801, 1802, 1803, 5004, 5005];
-/// Slurm names no cause: a wrong token, or a controller that is away.
+/// Slurm names no cause: the token is wrong or the controller is down.
 const NO_CAUSE: i64 = -1;
 
-/// Which of the two daemons is asked.
+/// The daemon that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Daemon {
     /// `slurmctld`: jobs, nodes, reservations.
@@ -48,13 +50,13 @@ impl Daemon {
     }
 }
 
-/// One `slurmrestd`, spoken to as one user.
+/// A client of one `slurmrestd`, authenticated as one user.
 pub(super) struct RestClient {
     client: reqwest::Client,
     url: String,
     user: String,
     token_file: PathBuf,
-    /// The data parser agreed upon; asked again after an answer that it is not served.
+    /// The negotiated data parser. Negotiated again after an error that it is not served.
     parser: Mutex<Option<Parser>>,
 }
 
@@ -64,7 +66,7 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// What is asked: everything but the path's head.
+/// A request without the common prefix of its path.
 struct RestRequest<'a> {
     method: Method,
     side: Daemon,
@@ -95,7 +97,7 @@ impl RestClient {
         })
     }
 
-    /// The newest data parser that is served and that we know.
+    /// Returns the newest data parser that both sides support.
     pub(super) async fn parser(&self) -> Result<Parser, ActionError> {
         let mut agreed = self.parser.lock().await;
         if let Some(parser) = *agreed {
@@ -122,10 +124,10 @@ impl RestClient {
         Ok(parser)
     }
 
-    /// What stands under a path; `None` where Slurm says that there is no such thing.
+    /// Reads a path. Returns `None` if the object does not exist.
     ///
-    /// Looked for once more where the way there was gone: `slurmrestd` keeps its connection to `slurmdbd`, and finds out only by
-    /// asking that it has ended.
+    /// Retries once if a daemon was not reached: `slurmrestd` keeps its connection to `slurmdbd` open and detects a
+    /// closed one only on the next request.
     async fn get(&self, side: Daemon, path: &str) -> Result<Option<Value>, ActionError> {
         let ask = RestRequest { method: Method::GET, side, path, body: None };
         match self.call(&ask).await {
@@ -136,7 +138,7 @@ impl RestClient {
         }
     }
 
-    /// Changes something. `None` where Slurm says that there is no such thing.
+    /// Sends a change. Returns `None` if the object does not exist.
     pub(super) async fn post(
         &self,
         side: Daemon,
@@ -146,45 +148,45 @@ impl RestClient {
         self.call(&RestRequest { method: Method::POST, side, path, body: Some(body) }).await
     }
 
-    /// Cancels a job; one that is gone is gone.
+    /// Cancels a job. An absent job is success.
     pub(super) async fn cancel(&self, job: u64) -> Result<(), ActionError> {
         let path = format!("job/{job}");
         let ask = RestRequest { method: Method::DELETE, side: Daemon::Control, path: &path, body: None };
         self.call(&ask).await.map(drop)
     }
 
-    /// The account of this name, over all clusters of the accounting.
+    /// Returns the account with this name, over all clusters of the accounting database.
     pub(super) async fn account(&self, name: &str) -> Result<Option<Account>, ActionError> {
         let answer = self.get(Daemon::Accounting, &format!("account/{name}")).await?;
         Ok(answer
             .and_then(|answer| responses::accounts(&answer).into_iter().find(|found| found.name == name)))
     }
 
-    /// Every association, over all clusters of the accounting.
+    /// Returns all associations, over all clusters of the accounting database.
     pub(super) async fn associations(&self) -> Result<Vec<Association>, ActionError> {
         let answer = self.get(Daemon::Accounting, "associations/").await?;
         Ok(answer.map(|answer| responses::associations(&answer)).unwrap_or_default())
     }
 
-    /// Names of every QOS, with ids.
+    /// Returns names and ids of all QOS.
     pub(super) async fn qos(&self) -> Result<Vec<(String, String)>, ActionError> {
         let answer = self.get(Daemon::Accounting, "qos/").await?;
         Ok(answer.map(|answer| responses::qos(&answer)).unwrap_or_default())
     }
 
-    /// Every job that the controller still knows.
+    /// Returns all jobs that the controller remembers.
     pub(super) async fn jobs(&self) -> Result<Vec<Job>, ActionError> {
         let answer = self.get(Daemon::Control, "jobs/").await?;
         Ok(answer.map(|answer| responses::jobs(&answer)).unwrap_or_default())
     }
 
-    /// The node of this name.
+    /// Returns the node with this name.
     pub(super) async fn node(&self, name: &str) -> Result<Option<Node>, ActionError> {
         let answer = self.get(Daemon::Control, &format!("node/{name}")).await?;
         Ok(answer.and_then(|answer| responses::nodes(&answer).into_iter().find(|node| node.name == name)))
     }
 
-    /// Every reservation.
+    /// Returns all reservations.
     pub(super) async fn reservations(&self) -> Result<Vec<Reservation>, ActionError> {
         let answer = self.get(Daemon::Control, "reservations/").await?;
         Ok(answer.map(|answer| responses::reservations(&answer)).unwrap_or_default())
@@ -238,7 +240,7 @@ impl RestClient {
         }
     }
 
-    /// What a complaint means for the caller.
+    /// Classifies an error of `slurmrestd`.
     async fn meant(
         &self,
         ask: &RestRequest<'_>,
@@ -253,7 +255,7 @@ impl RestClient {
                 ActionError::transient(codes::UNAVAILABLE, why)
             }
         };
-        // Later versions say of a node that there is none as "no error", and of a token as a database that is away.
+        // Newer versions report an absent node as "no error", and a wrong token as an unavailable database.
         let no_node = complaint.number == Some(0) && ask.path.starts_with("node/");
         let no_token = complaint.said.to_ascii_lowercase().contains("authentication error");
         Err(match complaint.number {
@@ -271,7 +273,7 @@ impl RestClient {
         })
     }
 
-    /// Whether the accounting says that the token is none: `slurmctld` fails for that without saying so.
+    /// Returns true if `slurmdbd` rejects the token. `slurmctld` fails for a wrong token without naming the cause.
     async fn token_is_refused(&self) -> bool {
         let Some(parser) = *self.parser.lock().await else { return false };
         let path = format!("/{}/{parser}/clusters/", Daemon::Accounting.path());
@@ -284,7 +286,7 @@ impl RestClient {
     }
 }
 
-/// An answer: its lists have no pages, so that they are read whole or not at all. It complains with any status.
+/// Reads the body. Lists have no pages, so they are read completely or not at all. Errors come with any status.
 async fn read(answer: reqwest::Response) -> Result<String, outbound::Unread> {
     if answer.status().is_success() {
         return outbound::text(answer, outbound::LIST).await;
@@ -293,7 +295,7 @@ async fn read(answer: reqwest::Response) -> Result<String, outbound::Unread> {
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
-/// What `slurmrestd` has against a call.
+/// An error of `slurmrestd`.
 #[derive(Debug, PartialEq, Eq)]
 struct ApiError {
     number: Option<i64>,
@@ -301,7 +303,7 @@ struct ApiError {
 }
 
 impl ApiError {
-    /// Its number stands in `error_number`, `errno` or `error_code`, in any of the list's entries.
+    /// Reads the error. The number is in `error_number`, `errno` or `error_code` of any entry of the list.
     fn of(body: &Value) -> Option<Self> {
         let errors = body.get("errors").and_then(Value::as_array).filter(|errors| !errors.is_empty())?;
         let number = |error: &Value| {

@@ -1,20 +1,20 @@
-//! Slurm's short ways of writing many: `gpu[0-3,7]` for nodes, `gpu:h200:2(IDX:0-1)` for GPUs of one.
+//! Parses Slurm's compact lists: `gpu[0-3,7]` for nodes, `gpu:h200:2(IDX:0-1)` for GPUs of a node.
 
 use std::collections::BTreeSet;
 
-/// Every name of a list of nodes, in its order.
+/// Returns all names of a node list, in order.
 pub(super) fn expanded(list: &str) -> Vec<String> {
     split(list).into_iter().flat_map(each).collect()
 }
 
-/// The indices of the GPUs in what Slurm says of a job's share of one node.
+/// Returns the GPU indexes from Slurm's details of a job on one node.
 pub(super) fn gpu_indices(detail: &str) -> BTreeSet<u16> {
     let of_gpus = split(detail).into_iter().filter(|part| part.starts_with("gpu"));
     let listed = of_gpus.filter_map(|part| Some(part.split_once("(IDX:")?.1.trim_end_matches(')')));
     listed.flat_map(ranges).filter_map(|number| number.parse().ok()).collect()
 }
 
-/// At the commas that stand outside of brackets.
+/// Splits at commas outside of brackets.
 fn split(list: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0_i32, 0, Vec::new());
     for (at, sign) in list.char_indices() {
@@ -42,7 +42,7 @@ fn each(part: &str) -> Vec<String> {
     numbers.flat_map(|number| tails.iter().map(move |tail| format!("{head}{number}{tail}"))).collect()
 }
 
-/// `0-2,7` as its numbers, with the zeros in front that they have.
+/// Expands `0-2,7` to its numbers and keeps leading zeros.
 fn ranges(list: &str) -> Vec<String> {
     let mut all = Vec::new();
     for range in list.split(',') {

@@ -1,8 +1,9 @@
-//! Slurm's jobs as workloads: told by a comment, asked to save by a signal, requeued and held, released to run.
+//! Slurm jobs as workloads: notices in comments, checkpoint requests by signal, eviction by requeue and hold, start by
+//! release.
 //!
-//! A workload is every job of its name, in the account of its workspace, that has not ended. Slurm keeps a job's place in
-//! the queue by its priority; an evicted job is held until a start releases it, and waits for two minutes unless it is told to start now,
-//! which a release does.
+//! A workload consists of all unfinished jobs with its name in the account of its workspace. Slurm keeps a job's place
+//! in the queue by its priority. An evicted job stays held until a start releases it. A requeued job waits two minutes;
+//! a release skips that wait.
 
 use crate::slurm::{
     BACKEND, ChangeReport, SlurmCluster,
@@ -21,7 +22,7 @@ use workflows::platform::{
     Workloads, codes, tenant_name,
 };
 
-/// What a job writes into its own comment once it has saved its work.
+/// The text that a job writes into its own comment after it has saved a checkpoint.
 const SAVED: &str = "checkpointed";
 
 #[async_trait]
@@ -79,7 +80,7 @@ impl Workloads for SlurmCluster {
     }
 
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
-        // Jobs that are held stay held: only a start releases them.
+        // Held jobs stay held; only a start releases them.
         within(stamp, true, self.told(of, &WorkloadNotice::GoesOn, stamp)).await
     }
 
@@ -113,7 +114,7 @@ impl Workloads for SlurmCluster {
 }
 
 impl SlurmCluster {
-    /// The jobs of a workload that have not ended, oldest first.
+    /// Returns the unfinished jobs of a workload, oldest first.
     async fn jobs_of(&self, of: &WorkloadRef) -> Result<Vec<Job>, ActionError> {
         let account = account_of(&tenant_name(&of.tenant)?, &of.workspace);
         let mut jobs = self.live_jobs(|one| one == account).await?;
@@ -122,7 +123,7 @@ impl SlurmCluster {
         Ok(jobs)
     }
 
-    /// The same, if they still are those of this uid.
+    /// Returns the jobs of a workload. Fails if they are not the jobs of this uid.
     async fn jobs_if(&self, of: &WorkloadRef, uid: &str) -> Result<Vec<Job>, ActionError> {
         let jobs = self.jobs_of(of).await?;
         let seen: BTreeSet<&str> = uid.split(',').collect();
@@ -147,7 +148,7 @@ impl SlurmCluster {
         self.released(of, (!nodes.is_empty()).then(|| nodes.join(",")), stamp).await
     }
 
-    /// Lets its jobs run as soon as they may, on these nodes if any are named.
+    /// Releases the jobs to run as soon as possible, on the given nodes if any.
     async fn released(
         &self,
         of: &WorkloadRef,
@@ -204,7 +205,7 @@ impl SlurmCluster {
         Ok(())
     }
 
-    /// Writes our line into a job's administrative comment, and reads it back.
+    /// Writes our line to a job's administrative comment. A job that has ended is skipped.
     async fn note(&self, job: &Job, words: &str) -> Result<(), ActionError> {
         let id = format!("JobId={}", job.id);
         absent_is_fine(self.tools.scontrol(&["update", &id, &note_of(job, words)]).await).map(drop)
@@ -218,7 +219,7 @@ impl SlurmCluster {
             if stamp.dry_run || word_of(&job.admin_comment, "asked").is_some() {
                 continue;
             }
-            // Asked before it is noted: to be asked twice does no harm, never to be asked would.
+            // The signal is sent before it is recorded: a repeated signal is harmless, a missing one is not.
             absent_is_fine(self.tools.signal(job.id, &self.checkpoint_signal).await)?;
             let ends = word_of(&job.admin_comment, "ends_at").map(|at| format!("ends_at={at} "));
             self.note(job, &format!("{}asked=1 step={}", ends.unwrap_or_default(), escaped(&stamp.step)))
@@ -237,14 +238,14 @@ impl SlurmCluster {
         let mut wrote = false;
         for job in jobs.iter().filter(|job| !job.is_held() && !stamp.dry_run) {
             let id = job.id.to_string();
-            // What is on its way out was told before, or goes by itself.
+            // A job that is completing was evicted before or ends by itself.
             wrote |= job.states.iter().all(|state| state != "COMPLETING");
             if job.is_pending() {
                 absent_is_fine(self.tools.scontrol(&["hold", &id]).await)?;
                 continue;
             }
             match absent_is_fine(self.tools.scontrol(&["requeuehold", &id]).await) {
-                // It began to leave by itself, or was not allowed to be queued again: it ends for good.
+                // The job was already ending, or must not be requeued, so it is cancelled.
                 Err(error) if error.code == codes::UNSUPPORTED && !job.requeues => {
                     self.rest.cancel(job.id).await?
                 }
@@ -258,7 +259,8 @@ impl SlurmCluster {
         Ok(change_report(wrote, ()))
     }
 
-    /// Declares the nodes down on which a job hangs, which takes it off them. Only nodes that the controller has lost.
+    /// Marks the nodes of a stuck job as down, which removes the job from them. Only nodes that the controller has
+    /// lost.
     async fn forced(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let jobs = self.jobs_if(of, uid).await?;
         let nodes: BTreeSet<&String> =
@@ -279,7 +281,7 @@ impl SlurmCluster {
     }
 }
 
-/// A workload as its jobs show it.
+/// Returns the workload that its jobs form.
 fn seen(jobs: &[Job]) -> RunningWorkload {
     let mut gpus = GpuSet::new();
     for job in jobs.iter().filter(|job| job.is_on_nodes()) {
@@ -304,7 +306,7 @@ fn ids(jobs: &[Job]) -> String {
     ids.join(",")
 }
 
-/// The word that sets a job's administrative comment to our line; what others wrote there stays behind a bar.
+/// Returns the argument that sets our line in a job's administrative comment. Text of others stays after a bar.
 fn note_of(job: &Job, words: &str) -> String {
     let others = match job.admin_comment.split_once(" | ") {
         Some((_, others)) => others,
@@ -319,7 +321,7 @@ fn note_of(job: &Job, words: &str) -> String {
     }
 }
 
-/// A job that is gone needs nothing any more.
+/// Treats an absent job as success.
 fn absent_is_fine(ran: Result<ToolResult, ActionError>) -> Result<ToolResult, ActionError> {
     match ran {
         Err(error) if error.code == codes::OBJECT_MISSING => Ok(ToolResult::Nothing),

@@ -1,4 +1,5 @@
-//! One change of a thing at a time, within this process: Slurm compares nothing, so two at once would both read, and both write.
+//! Serialises changes to an object within this process. Slurm has no conditional writes, so two concurrent changes
+//! would overwrite each other.
 
 use engine::ActionError;
 use std::{
@@ -11,33 +12,35 @@ use std::{
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use workflows::platform::codes;
 
-/// How long it is until a lock that another holds is tried again.
+/// The delay before another attempt to lock the file.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Whose turn it is at each accounting that this process writes, by the `slurm.conf` that leads there.
+/// The locks of all accounting databases that this process writes, by path of `slurm.conf`.
 static ACCOUNTINGS: Locks = Locks::new();
 
-/// Whose turn it is, by thing.
+/// Locks by name of an object.
 #[derive(Debug, Default)]
 pub(super) struct Locks(Mutex<BTreeMap<String, Weak<Turn<()>>>>);
 
-/// A turn at writing an accounting; it ends when this is dropped.
+/// The right to write an accounting database, until this is dropped.
 #[derive(Debug)]
 pub(super) struct AccountingLock {
     _here: OwnedMutexGuard<()>,
     _everywhere: Option<File>,
 }
 
-/// Waits for a turn at writing the accounting of a `slurm.conf`: one in this process, and one among all who lock the `lock` file.
+/// Waits for the right to write the accounting database of a `slurm.conf`: a lock in this process, and the `lock` file
+/// among all processes that share it.
 ///
-/// Before 23.11 slurmdbd keeps the tree of accounts as numbers that each addition and removal shifts, and reads them unlocked: of two
-/// writers at once one shifts what the other has moved. A removal then takes whatever stands between wrong numbers along, and slurmdbd
-/// ends by a segmentation fault whenever it reads a child whose parent is gone.
+/// Before 23.11, slurmdbd stores the account tree as numbers that each addition and removal shifts, and reads them
+/// without a lock. Two concurrent writers corrupt the numbers; a removal then deletes unrelated accounts, and slurmdbd
+/// crashes when it reads a child without a parent.
 pub(super) async fn accounting(conf: &Path, lock: Option<&PathBuf>) -> Result<AccountingLock, ActionError> {
     let here = ACCOUNTINGS.of(&conf.display().to_string()).await;
     let Some(path) = lock.cloned() else { return Ok(AccountingLock { _here: here, _everywhere: None }) };
     let named = path.display().to_string();
-    // Not a thread that waits: it could not be called off, and would take its turn after the call has ended.
+    // Polls instead of blocking a thread: a blocked thread cannot be cancelled and would lock the file after the call
+    // has ended.
     let locked = async {
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         loop {
@@ -61,7 +64,7 @@ impl Locks {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Waits until nobody else changes the thing; it is the caller's until the answer is dropped.
+    /// Waits for the lock of an object. It is released when the guard is dropped.
     pub(super) async fn of(&self, thing: &str) -> OwnedMutexGuard<()> {
         let turn = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +104,7 @@ mod tests {
         let first = accounting(&conf, None).await.unwrap();
         assert!(tokio::time::timeout(soon, accounting(&conf, None)).await.is_err());
         drop(first);
-        // By another way to the same accounting, as another machine has it.
+        // Another path to the same accounting database, as on another machine.
         let first = accounting(&conf, Some(&lock)).await.unwrap();
         assert!(tokio::time::timeout(soon, accounting(&other, Some(&lock))).await.is_err());
         drop(first);

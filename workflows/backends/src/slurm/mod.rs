@@ -1,8 +1,9 @@
-//! A Slurm cluster: `slurmrestd` for what it can do rightly, `sacctmgr`, `scontrol` and `scancel` for the rest.
+//! A Slurm cluster: `slurmrestd` where its implementation is correct, and `sacctmgr`, `scontrol` and `scancel` for the
+//! rest.
 //!
-//! Invariants: every write is read back before it is answered; whatever Slurm says is classed by its error number, never by
-//! the status of HTTP; no tool outlives the call that started it. Slurm has no conditional write and no idempotency key: a
-//! repeat finds out by looking, and an older epoch is not refused (`docs/backends/slurm.md`).
+//! Invariants: every write is read back; errors are classified by Slurm's error number, never by the HTTP status; no
+//! tool outlives its call. Slurm has no conditional writes and no idempotency keys: a retry reads the current state
+//! first, and an older epoch is not rejected (`docs/backends/slurm.md`).
 
 mod account_tree;
 mod accounts;
@@ -30,17 +31,17 @@ use std::{future::Future, time::Duration};
 use tools::Tools;
 use workflows::platform::{CallMetadata, codes};
 
-/// What serves the capabilities, for people.
+/// The display name of the backend.
 const BACKEND: &str = "slurm";
 
-/// One Slurm cluster, with the means to ask and to change it.
+/// One Slurm cluster.
 #[derive(Debug)]
 pub struct SlurmCluster {
     rest: RestClient,
-    /// Reads with other credentials, if there are any.
+    /// Reads with separate credentials, if configured.
     verifier: Option<RestClient>,
     tools: Tools,
-    /// What Slurm's accounting calls the cluster.
+    /// The name of the cluster in Slurm's accounting.
     cluster: String,
     checkpoint_signal: String,
     saves_within: Duration,
@@ -48,15 +49,16 @@ pub struct SlurmCluster {
 }
 
 impl SlurmCluster {
-    /// The cluster that `target` describes. Nothing is sent: which data parsers it serves is asked at the first call, so that
-    /// a process can start while the cluster is away.
+    /// Creates the backend for `target`. Sends nothing: the data parser is negotiated at the first call, so that a
+    /// process can start while the cluster is down.
     ///
     /// # Errors
-    /// A setting that cannot be used, with what to do about it.
+    ///
+    /// If a setting is invalid; the error names the remedy.
     pub fn connect(target: &SlurmTarget) -> Result<Self, TargetError> {
         target.check()?;
         let rest = RestClient::new(&target.url, &target.user, &target.token_file)?;
-        // The same token is the same credentials, whatever the setting is called.
+        // The same token means the same credentials, whatever user is configured.
         let verifier = target.verifier.as_ref().filter(|with| with.token_file != target.token_file);
         let verifier =
             verifier.map(|with| RestClient::new(&target.url, &with.user, &with.token_file)).transpose()?;
@@ -71,16 +73,17 @@ impl SlurmCluster {
         })
     }
 
-    /// The data parser that is spoken, such as `v0.0.38`: the newest that both sides know.
+    /// Returns the data parser in use, such as `v0.0.38`: the newest that both sides support.
     ///
     /// # Errors
-    /// `platform.unsupported` when there is none, and those of a server that cannot be asked.
+    ///
+    /// `platform.unsupported` if there is none, and errors of an unreachable server.
     pub async fn data_parser(&self) -> Result<String, ActionError> {
         self.rest.parser().await.map(|parser| parser.to_string())
     }
 
-    /// Makes a call that may be made twice, again and again until it finds that there is nothing to tell the controller any more: one that
-    /// is killed forgets what it was told in the last seconds, although it has answered.
+    /// Repeats an idempotent call until it finds nothing to change. A controller that is killed loses changes of the
+    /// last seconds, although it has confirmed them.
     async fn kept<T, F>(&self, call: impl Fn() -> F + Send + Sync) -> Result<T, ActionError>
     where
         T: Send,
@@ -95,25 +98,25 @@ impl SlurmCluster {
         }
     }
 
-    /// Every job that has not ended, of these accounts.
+    /// Returns the unfinished jobs of matching accounts.
     async fn live_jobs(&self, of: impl Fn(&str) -> bool + Send) -> Result<Vec<Job>, ActionError> {
         let jobs = self.rest.jobs().await?;
         Ok(jobs.into_iter().filter(|job| job.is_live() && of(&job.account)).collect())
     }
 }
 
-/// What a call came to, and whether the controller was told anything for it.
+/// The result of a call, and whether it sent a change to the controller.
 struct ChangeReport<T> {
     answer: T,
     told: bool,
 }
 
-/// The answer of a call for which this was told, or was not.
+/// Creates the report of a call.
 fn change_report<T>(told: bool, answer: T) -> ChangeReport<T> {
     ChangeReport { answer, told }
 }
 
-/// Bounds a call by its deadline. What could have changed something has an unknown outcome then.
+/// Limits a call to its deadline. If it could change something, its outcome is then unknown.
 async fn within<T>(
     stamp: &CallMetadata,
     changing: bool,
@@ -133,7 +136,7 @@ async fn within<T>(
     }
 }
 
-/// What was written does not read back, at once: another writer, or a daemon that has not heard of it.
+/// The error for a write that reads back differently: another writer, or a daemon that has not received it yet.
 fn not_kept(what: &str) -> ActionError {
     ActionError::transient(
         codes::OBJECT_CHANGED,

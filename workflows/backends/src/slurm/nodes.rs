@@ -1,8 +1,8 @@
-//! Whose a node is: a line in its comment, and a reservation for its tenant's account. Cordons are drains with our reason.
+//! Ownership of nodes: a line in the node's comment, and a reservation for the tenant's account. Cordons are drains
+//! with our reason.
 //!
-//! Slurm writes a comment unconditionally, so the epoch of an owner is compared by us between a read and a write: two writers
-//! at the same moment are told apart only by the read-back. A drain that somebody else set, or whose reason somebody else has
-//! changed, is left as it is.
+//! Slurm writes comments unconditionally, so this backend compares the epoch between a read and a write; only the
+//! read-back detects two concurrent writers. Drains that were set or changed by others are not touched.
 
 use crate::slurm::{
     BACKEND, ChangeReport, SlurmCluster, change_report, not_kept,
@@ -18,21 +18,21 @@ use workflows::platform::{
     ProbeFinding, codes, tenant_name,
 };
 
-/// How the reason of a drain of ours begins.
+/// The prefix of our drain reasons.
 const OUR_DRAIN: &str = "tenure ";
-/// What there is none of in Slurm.
+/// The message for Kubernetes objects, which Slurm does not have.
 const NO_OBJECTS: &str = "a slurm cluster has nodes and accounts, and no objects of Kubernetes";
 
-/// What a node's comment says of it.
+/// Our line in a node's comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Line {
     owner: Option<String>,
     epoch: u64,
-    /// The greatest epoch of an ownership that has ended, begun or not.
+    /// The highest epoch of an ownership that has ended or was cancelled.
     spent: u64,
-    /// The steps that keep new work from it.
+    /// The steps that hold the node drained.
     held_by: BTreeSet<String>,
-    /// What others wrote.
+    /// Text written by others.
     others: String,
 }
 
@@ -237,7 +237,7 @@ impl SlurmCluster {
         if new {
             self.write(name, &line).await?;
         }
-        // What is drained already stays so, for the reason that it has.
+        // A node that is already drained keeps its reason.
         let drains = !node.is_drained();
         if drains {
             let (at, reason) =
@@ -266,7 +266,8 @@ impl SlurmCluster {
         if stamp.dry_run {
             return Ok(change_report(false, line.ownership()));
         }
-        // The drain is lifted before the line says so: a repeat after a half finds what is left to do.
+        // The drain is lifted before the line is written, so that a retry after a partial failure finds the remaining
+        // work.
         let lifted = line.held_by.is_empty() && self.resume(&node).await?;
         if held {
             self.write(name, &line).await?;
@@ -274,7 +275,7 @@ impl SlurmCluster {
         Ok(change_report(held || lifted, line.ownership()))
     }
 
-    /// Lifts a drain whose reason is ours; says whether there was one.
+    /// Lifts a drain with our reason. Returns true if there was one.
     async fn resume(&self, node: &Node) -> Result<bool, ActionError> {
         if !node.is_drained() || !node.reason.starts_with(OUR_DRAIN) {
             return Ok(false);
@@ -306,7 +307,8 @@ impl SlurmCluster {
         if stamp.dry_run {
             return Ok(change_report(false, line.ownership()));
         }
-        // The reservation is what keeps others away: it goes before the line, which says whether there is still something to do.
+        // The reservation keeps other tenants away. It is removed before the line is cleared, because the line shows if
+        // work remains.
         let mut wrote = false;
         if let (true, Some(tenant)) = (ours, &of.tenant) {
             wrote |= self.unreserve(&tenant_name(tenant)?, name).await?;

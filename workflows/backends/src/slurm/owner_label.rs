@@ -1,7 +1,7 @@
-//! Whose a thing in Slurm is, in the one line of text that Slurm keeps of it.
+//! The owner label of a Slurm object, in the single text field that Slurm stores for it.
 //!
-//! An account's description is stored in lower case and its double quotes are changed to others, so a mark is of lower-case
-//! letters, digits and a few signs that come back as they were: `tenure tenant=acme step=^abc/... epoch=3 uid=9f..`.
+//! Slurm stores an account's description in lower case and replaces double quotes. A label therefore has only
+//! lower-case letters, digits and a few signs that Slurm keeps: `tenure tenant=acme step=^abc/... epoch=3 uid=9f..`.
 
 use serde_json::Value;
 use std::fmt;
@@ -9,24 +9,24 @@ use workflows::platform::{CallMetadata, FoundObject};
 
 const OURS: &str = "tenure";
 
-/// What we write on a thing that we make.
+/// The label of an object that Tenure created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnerLabel {
     pub(super) tenant: String,
     pub(super) step: String,
     pub(super) epoch: u64,
-    /// Tells it from an earlier or later thing of the same name.
+    /// Distinguishes objects that have the same name at different times.
     pub(super) uid: String,
 }
 
 impl OwnerLabel {
-    /// The mark of what is made now.
+    /// Creates the label of a new object.
     pub(super) fn new(tenant: &str, stamp: &CallMetadata) -> Self {
         let uid = format!("{:016x}", fastrand::u64(..));
         Self { tenant: tenant.to_owned(), step: stamp.step.clone(), epoch: stamp.epoch.0, uid }
     }
 
-    /// The mark in a text, if it bears one of ours.
+    /// Parses a label. Returns `None` if the text is not one.
     pub(super) fn read(text: &str) -> Option<Self> {
         let word = |key| word_of(text, key);
         Some(Self {
@@ -49,7 +49,7 @@ impl fmt::Display for OwnerLabel {
     }
 }
 
-/// The value of `key` in a line of ours; `None` as well when the line is not ours.
+/// Returns the value of `key` in a label. Returns `None` if the text is not a label.
 pub(super) fn word_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut words = text.split_ascii_whitespace();
     if words.next() != Some(OURS) {
@@ -58,7 +58,7 @@ pub(super) fn word_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// The text without upper case, blanks and signs that Slurm changes.
+/// Escapes upper case, blanks and signs that Slurm changes.
 pub(super) fn escaped(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -74,7 +74,7 @@ pub(super) fn escaped(text: &str) -> String {
     all
 }
 
-/// The text that was [`escaped`].
+/// Reverses [`escaped`].
 pub(super) fn plain(text: &str) -> String {
     let mut all = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,20 +1,21 @@
-//! The nodes of a tenant as one reservation of its account, so that a job may span them and no other tenant's runs there.
+//! One reservation per tenant for the nodes of its account, so that its jobs can span them and no other tenant's jobs
+//! run there.
 //!
-//! Slurm 22.05 takes no `nodes+=` for a reservation: the whole list is written, and read back. `Duration=UNLIMITED` means a
-//! year, so an end far away is written instead.
+//! Slurm 22.05 rejects `nodes+=` for a reservation, so the complete list is written and read back. `Duration=UNLIMITED`
+//! means one year, so a distant end time is written instead.
 
 use super::{ChangeReport, SlurmCluster, change_report, not_kept};
 use engine::ActionError;
 use std::collections::BTreeSet;
 use workflows::platform::codes;
 
-/// For whom the nodes of a tenant are kept once it has no account any more, until they are returned.
+/// The user that holds the reservation of a removed account until its nodes are returned.
 const KEEPER: &str = "root";
-/// When a reservation of ours would end by itself.
+/// The end time of our reservations.
 const FAR_AWAY: &str = "EndTime=2099-01-01T00:00:00";
 
 impl SlurmCluster {
-    /// The nodes of the reservation of this name; `None` when there is none.
+    /// Returns the nodes of a reservation; `None` if it does not exist.
     async fn reserved(&self, name: &str) -> Result<Option<BTreeSet<String>>, ActionError> {
         let all = self.rest.reservations().await?;
         let Some(found) = all.into_iter().find(|one| one.name == name) else { return Ok(None) };
@@ -28,7 +29,8 @@ impl SlurmCluster {
         Ok(Some(found.nodes.into_iter().collect()))
     }
 
-    /// Adds a node to the reservation of an account, which is made with its first node; says whether it was not there.
+    /// Adds a node to an account's reservation and creates the reservation for the first node. Returns true if the node
+    /// was added.
     pub(super) async fn reserve(&self, account: &str, node: &str) -> Result<bool, ActionError> {
         let _turn = self.turns.of(&format!("reservation/{account}")).await;
         let there = self.reserved(account).await?;
@@ -50,7 +52,8 @@ impl SlurmCluster {
         }
     }
 
-    /// Takes a node out of the reservation of an account, which goes with its last node; says whether it was there.
+    /// Removes a node from an account's reservation and deletes the reservation with its last node. Returns true if the
+    /// node was removed.
     pub(super) async fn unreserve(&self, account: &str, node: &str) -> Result<bool, ActionError> {
         let _turn = self.turns.of(&format!("reservation/{account}")).await;
         let Some(mut nodes) = self.reserved(account).await?.filter(|nodes| nodes.contains(node)) else {
@@ -69,7 +72,7 @@ impl SlurmCluster {
         }
     }
 
-    /// Keeps the nodes of an account that goes from everybody: they are cleaned before another has them.
+    /// Reserves the nodes of a removed account for no tenant, so that they are sanitised before their next use.
     pub(super) async fn keep_reserved(&self, account: &str) -> Result<(), ActionError> {
         self.kept(|| self.kept_back(account)).await
     }
@@ -85,7 +88,7 @@ impl SlurmCluster {
         Ok(change_report(true, ()))
     }
 
-    /// Deletes a reservation; one that is gone is gone, one that jobs use is `node.busy`.
+    /// Deletes a reservation. An absent reservation is success; one with jobs fails with `node.busy`.
     pub(super) async fn remove_reservation(&self, name: &str) -> Result<(), ActionError> {
         match self.tools.scontrol(&["delete", &format!("ReservationName={name}")]).await {
             Err(error) if error.code != codes::OBJECT_MISSING => Err(error),

@@ -1,6 +1,7 @@
-//! What `slurmrestd` says of accounts, associations, jobs, nodes and reservations, in the shapes of its data parsers.
+//! Parses accounts, associations, jobs, nodes and reservations from the data parsers of `slurmrestd`.
 //!
-//! v0.0.38 writes plain numbers and one state; later ones `{"set": true, "number": 8}` and lists of states. Both are read.
+//! v0.0.38 has plain numbers and a single state. Newer versions have `{"set": true, "number": 8}` and lists of states.
+//! Both forms are accepted.
 
 use serde_json::Value;
 use std::{
@@ -11,10 +12,10 @@ use std::{
 use crate::slurm::hostlist::{expanded, gpu_indices};
 use workflows::platform::GpuSet;
 
-/// The data parsers that we know, by the last part of their version.
+/// The supported data parsers, by the last part of their version.
 const OLDEST: u32 = 38;
 const NEWEST: u32 = 42;
-/// States of a job that is over and holds nothing.
+/// States of a job that has ended and uses no resources.
 const OVER: [&str; 10] = [
     "COMPLETED",
     "CANCELLED",
@@ -28,7 +29,7 @@ const OVER: [&str; 10] = [
     "REVOKED",
 ];
 
-/// A version of `slurmrestd`'s language: v0.0.N.
+/// A version of `slurmrestd`'s data parser: v0.0.N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Parser(u32);
 
@@ -39,10 +40,11 @@ impl fmt::Display for Parser {
 }
 
 impl Parser {
-    /// The newest that the description of an API serves for both daemons and that we know.
+    /// Returns the newest supported version that the API description lists for both daemons.
     ///
     /// # Errors
-    /// What is served instead, in words.
+    ///
+    /// The served versions, if none is supported.
     pub(super) fn newest(api: &Value) -> Result<Self, String> {
         let paths = api.get("paths").and_then(Value::as_object);
         let served = |side: &str| -> BTreeSet<u32> {
@@ -58,20 +60,21 @@ impl Parser {
         })
     }
 
-    /// Whether a job is submitted with names of later versions: `tres_per_node`, an environment as a list, numbers as objects.
+    /// Returns true if job submissions use the newer fields: `tres_per_node`, a list as environment, and objects for
+    /// numbers.
     pub(super) fn is_later(self) -> bool {
         self.0 > OLDEST
     }
 }
 
-/// An account, over all clusters of the accounting.
+/// An account, over all clusters of the accounting database.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) name: String,
     pub(super) description: String,
 }
 
-/// An account, or a user in one, in a cluster.
+/// An account, or a user in an account, in one cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Association {
     pub(super) cluster: String,
@@ -84,7 +87,7 @@ pub(super) struct Association {
     pub(super) submits: Option<u64>,
 }
 
-/// A job that the controller knows.
+/// A job that the controller remembers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Job {
     pub(super) id: u64,
@@ -105,17 +108,17 @@ impl Job {
         self.states.iter().any(|one| one == state)
     }
 
-    /// Whether it runs, waits, or is on its way out.
+    /// Returns true if the job is pending, running or completing.
     pub(super) fn is_live(&self) -> bool {
         self.is("COMPLETING") || !self.states.iter().any(|state| OVER.contains(&state.as_str()))
     }
 
-    /// Whether it holds its nodes, running or on its way out.
+    /// Returns true if the job occupies its nodes: it is running or completing.
     pub(super) fn is_on_nodes(&self) -> bool {
         self.is("COMPLETING") || (self.is_live() && !self.is("PENDING"))
     }
 
-    /// Whether it waits and nothing starts it: Slurm gives a held job the priority 0.
+    /// Returns true if the job is pending and held. Slurm gives held jobs the priority 0.
     pub(super) fn is_held(&self) -> bool {
         self.is("PENDING") && (self.priority == 0 || self.reason.starts_with("JobHeld"))
     }
@@ -139,13 +142,13 @@ impl Node {
         self.states.contains("DRAIN")
     }
 
-    /// Whether the controller has lost it, or an operator has declared it down.
+    /// Returns true if the node does not respond or is marked as down.
     pub(super) fn is_away(&self) -> bool {
         self.states.contains("DOWN") || self.states.contains("NOT_RESPONDING")
     }
 }
 
-/// Nodes that are kept for some accounts.
+/// Nodes that are reserved for accounts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservation {
     pub(super) name: String,
@@ -167,7 +170,7 @@ fn some_text(of: &Value, key: &str) -> Option<String> {
     Some(text(of, key)).filter(|text| !text.is_empty())
 }
 
-/// A plain number, or one that says whether it is set.
+/// Reads a plain number, or an object with `set` and `number`.
 fn number(value: &Value) -> Option<u64> {
     if let Value::Object(fields) = value {
         let flag = |name: &str| fields.get(name).and_then(Value::as_bool);
@@ -179,7 +182,7 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64()
 }
 
-/// One state or several, as words in upper case.
+/// Reads one state or a list of states, in upper case.
 fn states(value: Option<&Value>) -> Vec<String> {
     let words = match value {
         Some(Value::String(word)) => vec![word.as_str()],
@@ -213,7 +216,7 @@ fn association(one: &Value) -> Association {
     }
 }
 
-/// `gres/gpu:h200` and how many; memory in MiB.
+/// Reads a resource such as `gres/gpu:h200` and its count; memory is in MiB.
 fn tres_line(one: &Value) -> Option<(String, u64)> {
     let kind = text(one, "type");
     let name = some_text(one, "name").map_or_else(|| kind.clone(), |name| format!("{kind}/{name}"));
@@ -221,7 +224,7 @@ fn tres_line(one: &Value) -> Option<(String, u64)> {
 }
 
 pub(super) fn qos(answer: &Value) -> Vec<(String, String)> {
-    // v0.0.38 writes its key in upper case, later ones do not.
+    // v0.0.38 has the key in upper case, newer versions in lower case.
     let all = [list(answer, "QOS"), list(answer, "qos")].concat();
     let id = |one: &Value| one.get("id").and_then(number).unwrap_or_default().to_string();
     all.iter().map(|one| (text(one, "name"), id(one))).collect()

@@ -7,79 +7,81 @@ use std::{
 };
 use workflows::duration;
 
-/// Where a Slurm cluster is, and as whom it is spoken to.
+/// Address and credentials of a Slurm cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlurmTarget {
-    /// Where `slurmrestd` listens, such as `http://slurm.example:6820`.
+    /// The address of `slurmrestd`, such as `http://slurm.example:6820`.
     pub url: String,
-    /// What Slurm calls the cluster: its `ClusterName`.
+    /// The cluster's `ClusterName` in Slurm.
     pub cluster: String,
-    /// Whom the token is for: a user with Slurm's administrator level. Default `root`.
+    /// The user of the token, with Slurm's administrator level. Default `root`.
     #[serde(default = "root")]
     pub user: String,
-    /// A file with the JSON web token of `user`, read at each use, so that it can be renewed in place.
+    /// A file with the JSON web token of `user`. It is read at each use, so that it can be renewed in place.
     pub token_file: PathBuf,
-    /// Other credentials with which things are looked for after they were removed. Without them the look is with the first.
+    /// Separate credentials that verify removals. Without them, the main credentials are used.
     #[serde(default)]
     pub verifier: Option<Reader>,
-    /// The cluster's `slurm.conf`, for the tools.
+    /// The path of the cluster's `slurm.conf`, for the tools.
     pub conf: PathBuf,
-    /// A file that whoever writes this accounting locks before it does (`flock`), on a file system that all of them share. Default none: the
-    /// calls of one process take turns anyway. Needed before Slurm 23.11 where several engine nodes, or others, write one accounting.
+    /// A lock file (`flock`) for all writers of this accounting database, on a shared file system. Default: none; the
+    /// calls of one process are always serialised. Required before Slurm 23.11 if several engine nodes or other
+    /// programs write the same accounting database.
     #[serde(default)]
     pub accounting_lock: Option<PathBuf>,
-    /// The program. Default `sacctmgr`, looked for on `PATH`.
+    /// The program. Default `sacctmgr`, searched on `PATH`.
     #[serde(default = "sacctmgr")]
     pub sacctmgr: PathBuf,
-    /// The program. Default `scontrol`, looked for on `PATH`.
+    /// The program. Default `scontrol`, searched on `PATH`.
     #[serde(default = "scontrol")]
     pub scontrol: PathBuf,
-    /// The program. Default `scancel`, looked for on `PATH`.
+    /// The program. Default `scancel`, searched on `PATH`.
     #[serde(default = "scancel")]
     pub scancel: PathBuf,
-    /// How the tools prove who they are. Default `munge`, as the operating system's user that runs Tenure.
+    /// How the tools authenticate. Default `munge`, as the operating system's user that runs Tenure.
     #[serde(default)]
     pub tools_by: ToolsBy,
-    /// The signal that asks a job to save its work. Default `USR1`.
+    /// The signal that requests a checkpoint from a job. Default `USR1`.
     #[serde(default = "usr1")]
     pub checkpoint_signal: String,
-    /// How long `slurmctld` may take to write down what it has answered, such as `10s`: what it is told of nodes, reservations and jobs is
-    /// looked at again after that. `0s` trusts its answers. Default `7s`: it writes every 5 s (`SAVE_MAX_WAIT` of its sources).
+    /// How long `slurmctld` may take to save confirmed changes, such as `10s`. Changes to nodes, reservations and jobs
+    /// are checked again after this time. `0s` skips the check. Default `7s`: it saves every 5 s (`SAVE_MAX_WAIT` in
+    /// its sources).
     #[serde(default = "saves_within", with = "duration::text")]
     pub saves_within: Duration,
 }
 
-/// Credentials that read.
+/// Credentials for reading.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reader {
-    /// Whom the token is for.
+    /// The user of the token.
     pub user: String,
-    /// A file with its JSON web token.
+    /// A file with the JSON web token.
     pub token_file: PathBuf,
 }
 
-/// How the tools prove who they are.
+/// How the tools authenticate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolsBy {
-    /// By the `munge` daemon of the machine, as the user that runs Tenure.
+    /// By the machine's `munge` daemon, as the user that runs Tenure.
     #[default]
     Munge,
-    /// By the token of `token_file`: no `munge` is needed where Tenure runs.
+    /// By the token in `token_file`; `munge` is not needed where Tenure runs.
     Token,
 }
 
-/// A setting that cannot be used.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}; {remedy}")]
 pub struct TargetError {
-    /// Which one.
+    /// The name of the setting.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
-    /// What to do.
+    /// The fix.
     pub remedy: &'static str,
 }
 

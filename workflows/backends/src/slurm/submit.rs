@@ -1,37 +1,38 @@
-//! Submitting a job once, although Slurm knows no key of a request.
+//! Submits a job at most once, although Slurm has no idempotency keys.
 
 use crate::slurm::{SlurmCluster, client::Daemon, responses::Parser, within};
 use engine::ActionError;
 use serde_json::{Value, json};
 use workflows::platform::{CallMetadata, codes};
 
-/// A job to be submitted as the user of the target's token.
+/// A job to submit as the user of the target's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The account that it runs under.
+    /// The account.
     pub account: String,
-    /// What it runs, beginning with `#!`.
+    /// The batch script, starting with `#!`.
     pub script: String,
     /// GPUs per node, such as `gpu:h200:2`; none if empty.
     pub gpus: String,
     /// Memory per node, in MiB.
     pub memory_mib: u64,
-    /// CPUs of its one task.
+    /// The CPUs of its single task.
     pub cpus: u32,
-    /// Whether it may be queued again after it was evicted. v0.0.38 does not heed `false`.
+    /// True if the job may be requeued after an eviction. v0.0.38 ignores `false`.
     pub requeue: bool,
-    /// The reservation that it uses; none if empty.
+    /// The reservation; none if empty.
     pub reservation: String,
 }
 
 impl SlurmCluster {
-    /// Submits the job, and gives its number. The stamp's key becomes its comment and is looked for first, so that a repeat
-    /// finds the job of the attempt before, for as long as the controller remembers it (`MinJobAge` past its end).
+    /// Submits the job and returns its id. The stamp's key becomes the job's comment. A retry finds the job of an
+    /// earlier attempt by it, as long as the controller remembers the job (`MinJobAge` after its end).
     ///
     /// # Errors
-    /// `platform.refused` with Slurm's reason, such as a limit that the job breaks.
+    ///
+    /// `platform.refused` with Slurm's reason, such as an exceeded limit.
     pub async fn submit(&self, job: &NewJob, stamp: &CallMetadata) -> Result<u64, ActionError> {
         within(stamp, true, self.submitted(job, stamp)).await
     }
@@ -56,7 +57,8 @@ impl SlurmCluster {
     }
 }
 
-/// v0.0.38 takes plain numbers, an environment by name and `gres`; later ones numbers as objects, a list and `tres_per_node`.
+/// Returns the request body. v0.0.38 takes plain numbers, an environment map and `gres`. Newer versions take objects, a
+/// list and `tres_per_node`.
 fn body(job: &NewJob, key: &str, parser: Parser) -> Value {
     let number = |n: u64| if parser.is_later() { json!({ "set": true, "number": n }) } else { json!(n) };
     let path = "/usr/local/bin:/usr/bin:/bin";

@@ -1,7 +1,7 @@
-//! What a tenant has in Slurm, found again and taken away: accounts, reservations, QOS. Records of jobs stay.
+//! Finds and removes a tenant's objects in Slurm: accounts, reservations and QOS. Job records stay.
 //!
-//! An account lets nothing in by `GrpSubmitJobs=0`, and ends what runs by `GrpJobs=0` as well and by cancelling it. Both
-//! limits of a tenant's own account belong to us; its workspaces' limits are elsewhere.
+//! `GrpSubmitJobs=0` blocks new jobs of an account; `GrpJobs=0` and cancellation also end running ones. Tenure controls
+//! both limits of a tenant's own account; workspace limits are separate.
 
 use crate::slurm::{
     BACKEND, SlurmCluster,
@@ -106,7 +106,7 @@ impl TenantResources for SlurmCluster {
 }
 
 impl SlurmCluster {
-    /// The client that looks, and whose credentials it has.
+    /// Returns the client for an observer, and whose credentials it uses.
     fn eyes(&self, eyes: Observer) -> (&RestClient, VerifiedAs) {
         match (eyes, &self.verifier) {
             (Observer::Verifier, Some(verifier)) => (verifier, VerifiedAs::Verifier),
@@ -118,7 +118,7 @@ impl SlurmCluster {
         let (rest, name) = (self.eyes(eyes).0, tenant_name(tenant)?);
         let mut all: Vec<ObservedResource> = self.account_seen(rest, &name).await?.into_iter().collect();
         all.retain(|seen| seen.tenant == tenant);
-        // Its own is how the nodes are the tenant's: it goes when they are returned.
+        // The tenant's own reservation holds its nodes and is removed when they are returned.
         let reservations = self.reservations_seen(rest, &name, tenant).await?;
         all.extend(reservations.into_iter().filter(|seen| seen.thing.name != name));
         all.extend(self.qos_seen(rest, &name, tenant).await?);
@@ -134,7 +134,7 @@ impl SlurmCluster {
         rest: &RestClient,
         name: &str,
     ) -> Result<Option<ObservedResource>, ActionError> {
-        // What is left of an account that is in no cluster is only a name, and none of ours lies elsewhere.
+        // An account without any association is only a name; accounts of Tenure exist only in this cluster.
         let Some(tree) = self.tree_by(rest, name).await? else { return Ok(None) };
         if tree.top.is_none() && !tree.elsewhere.is_empty() {
             return Ok(None);
@@ -203,7 +203,7 @@ impl SlurmCluster {
             QOS => named(self.qos_seen(rest, &thing.name, tenant).await?),
             other => return Err(unsupported(&format!("slurm keeps no {other}"))),
         };
-        // The place is named as the caller does, which need not be Slurm's name of the cluster.
+        // Uses the caller's name of the place, which can differ from Slurm's cluster name.
         Ok(seen.map(|seen| ObservedResource { thing: thing.clone(), ..seen }))
     }
 
@@ -279,7 +279,7 @@ fn admits(tree: &Tree) -> AccessMode {
     }
 }
 
-/// Whose a thing of this name is: `t-acme--prod` is of `acme`.
+/// Returns the tenant of an object by its name: `t-acme--prod` belongs to `acme`.
 fn tenant_of(name: &str) -> &str {
     let name = name.strip_prefix("t-").unwrap_or(name);
     name.split_once("--").map_or(name, |(tenant, _)| tenant)

@@ -1,7 +1,8 @@
-//! `sacctmgr`, `scontrol` and `scancel` as child processes: no shell, an environment of our own, and an end with the call.
+//! Runs `sacctmgr`, `scontrol` and `scancel` as child processes, without a shell, with a controlled environment. They
+//! end with the call.
 //!
-//! They are for what `slurmrestd` cannot write, or writes wrongly. What they say is the only account of what they did, so it
-//! is classed here, by what the tools of Slurm 22.05 and 24.11 were seen to say.
+//! They serve changes that `slurmrestd` does not support or performs incorrectly. Their messages are the only sign of
+//! the outcome and are classified here, based on observed output of Slurm 22.05 and 24.11.
 
 use crate::{
     outbound,
@@ -13,11 +14,11 @@ use std::{fmt, io::ErrorKind, path::PathBuf, process::Stdio, time::Duration};
 use tokio::process::Command;
 use workflows::platform::codes;
 
-/// How much a tool may say on each of its outputs, in bytes; the rest is dropped.
+/// The largest output that is read per stream, in bytes. The rest is dropped.
 const MOST_SAID: usize = 64 << 10;
-/// How long a tool may run. Default 5 min; the deadline of its call is mostly shorter.
+/// The longest run of a tool. The deadline of the call is usually shorter.
 const WITHIN: Duration = Duration::from_secs(300);
-/// Who asks may not, or did not prove who it is.
+/// Authentication or authorisation failed.
 const DENIED: [&str; 7] = [
     "authentication error",
     "access/permission denied",
@@ -27,7 +28,7 @@ const DENIED: [&str; 7] = [
     "doesn't have privilege",
     "appropriate privileges",
 ];
-/// Nothing was sent.
+/// The request was not sent.
 const NOT_REACHED: [&str; 8] = [
     "failed to send persistent connection init message",
     "connection refused",
@@ -38,7 +39,7 @@ const NOT_REACHED: [&str; 8] = [
     "unable to connect to database",
     "temporary failure in name resolution",
 ];
-/// Something was sent, and what became of it is not known. In Slurm's words, and in the system's for a connection that ended.
+/// The request was sent and its outcome is unknown. Messages of Slurm and of the operating system.
 const NOT_ANSWERED: [&str; 11] = [
     "socket timed out",
     "zero bytes",
@@ -52,10 +53,10 @@ const NOT_ANSWERED: [&str; 11] = [
     "interrupted system call",
     "network dropped connection",
 ];
-/// There is no such thing.
+/// The object does not exist.
 const ABSENT: [&str; 4] =
     ["invalid job id", "requested reservation is invalid", "invalid node name", "reservation not found"];
-/// It is so already.
+/// The object already has the requested state.
 const NOTHING: [&str; 7] = [
     "nothing new added",
     "already existing account",
@@ -72,9 +73,9 @@ pub(super) struct Tools {
     scontrol: PathBuf,
     scancel: PathBuf,
     conf: PathBuf,
-    /// The file by which those who write one accounting take turns.
+    /// The lock file that serialises changes to a shared accounting database.
     lock: Option<PathBuf>,
-    /// The file of the token that proves who the tools are, where it is not munge.
+    /// The file with the authentication token, if munge is not used.
     token_file: Option<PathBuf>,
 }
 
@@ -84,12 +85,12 @@ impl fmt::Debug for Tools {
     }
 }
 
-/// What came of a tool that did not fail.
+/// The result of a tool that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolResult {
-    /// It says that it did it.
+    /// The tool made the change.
     Did,
-    /// It says that there was nothing to do.
+    /// There was nothing to change.
     Nothing,
 }
 
@@ -105,14 +106,14 @@ impl Tools {
         }
     }
 
-    /// Changes the accounting, at once and unasked, when it is its turn.
+    /// Changes the accounting without a confirmation prompt, while it holds the accounting lock.
     pub(super) async fn sacctmgr(&self, words: &[&str]) -> Result<ToolResult, ActionError> {
         let _turn = locks::accounting(&self.conf, self.lock.as_ref()).await?;
         let all = [&["--immediate"], words].concat();
         self.run(&self.sacctmgr, "sacctmgr", &all).await
     }
 
-    /// Changes what the controller knows.
+    /// Changes the state of the controller.
     pub(super) async fn scontrol(&self, words: &[&str]) -> Result<ToolResult, ActionError> {
         self.run(&self.scontrol, "scontrol", words).await
     }
@@ -164,20 +165,20 @@ fn not_started(name: &str, program: &std::path::Path, error: &std::io::Error) ->
     }
 }
 
-/// A child and its children, ended when the call is dropped.
+/// A process group that is killed when the call is dropped.
 struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         let pid = self.0.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(pid) = pid {
-            // It may have ended by itself meanwhile.
+            // The group may have exited already.
             let _gone = kill_process_group(pid, Signal::KILL);
         }
     }
 }
 
-/// What a tool means by what it said when it failed.
+/// Classifies the message of a failed tool.
 fn meant(what: &str, said: &str) -> Result<ToolResult, ActionError> {
     let lower = said.to_ascii_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
     use engine::Class;
 
-    /// Every text was said by the tools of Slurm 22.05 or 24.11.
+    /// Every text is observed output of Slurm 22.05 or 24.11.
     #[test]
     fn what_a_tool_says_is_classed() {
         let refused = "slurm_persist_conn_open_without_init: failed to open persistent connection to host:127.0.0.1:6819: Connection refused";

@@ -1,4 +1,4 @@
-//! Mistakes are named with their field, and a platform says what serves it.
+//! Errors name their field, and a platform names its backends.
 
 use super::{TargetError, Targets};
 use crate::simulated::{LocalWorld, simulated_platform};
@@ -118,7 +118,8 @@ async fn a_platform_says_what_serves_it() {
     assert_eq!(error.to_string(), "clusters.eu-1.kubernetes.context: is not there");
 }
 
-/// What a tenant has in a cluster that is named is looked for there: it blocks no survey for good, and passes for nothing.
+/// A named cluster is surveyed by its own backend. If the cluster is down, the survey fails and does not count it as
+/// empty.
 #[cfg(feature = "kubernetes")]
 #[tokio::test]
 async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {

@@ -1,4 +1,4 @@
-//! One request to Vault and what became of it.
+//! Sends requests to Vault and classifies the answers.
 
 use super::VaultTarget;
 use crate::{connection_settings, http_response, outbound};
@@ -13,7 +13,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use tokio::time::Instant;
 use workflows::platform::codes;
 
-/// With whose token something is asked.
+/// The token for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenOf {
     Platform,
@@ -21,7 +21,7 @@ pub(super) enum TokenOf {
     Outsider,
 }
 
-/// Speaks to a Vault.
+/// A client of Vault.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
@@ -32,7 +32,7 @@ pub(super) struct Client {
     outsider: Option<PathBuf>,
 }
 
-/// An answer that was given.
+/// A successful answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     body: Value,
@@ -40,34 +40,34 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The `data` of the answer.
+    /// Returns the field `data` of the answer.
     pub(super) fn data<T: DeserializeOwned>(&self) -> Result<T, ActionError> {
         let data = self.body.get("data").cloned().unwrap_or_default();
         serde_json::from_value(data).map_err(|e| http_response::unreadable(e, self.changed))
     }
 }
 
-/// A request that was not granted.
+/// A failed request.
 #[derive(Debug)]
 pub(super) struct Refused {
     status: Option<StatusCode>,
-    /// What Vault said, one entry a message; none where the answer was not Vault's.
+    /// Vault's error messages. Absent if the answer did not come from Vault.
     said: Option<Vec<String>>,
     pub(super) error: ActionError,
 }
 
 impl Refused {
-    /// Whether Vault says that there is nothing at that path: 404, and no message.
+    /// Returns true if Vault reports that the path does not exist: 404 without a message.
     pub(super) fn absent(&self) -> bool {
         self.status == Some(StatusCode::NOT_FOUND) && self.said.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether Vault does not let this token do it.
+    /// Returns true if Vault denies the request to this token.
     pub(super) fn denied(&self) -> bool {
         self.status == Some(StatusCode::FORBIDDEN) && self.said.is_some()
     }
 
-    /// Whether Vault refused the request as wrong with a message that holds one of these.
+    /// Returns true if Vault rejects the request as invalid with a message that contains one of these texts.
     pub(super) fn says(&self, words: &[&str]) -> bool {
         let said = self.said.as_deref().unwrap_or_default();
         self.status == Some(StatusCode::BAD_REQUEST)
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Sends, and waits for the answer until then. `path` is below `/v1/`.
+    /// Sends a request and waits for the answer until `until`. `path` is relative to `/v1/`.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -120,7 +120,7 @@ impl Client {
         until: Instant,
     ) -> Result<Answer, Refused> {
         let about = format!("{method} {path}");
-        // To encrypt and to decrypt is asked by POST, and changes nothing.
+        // Encryption and decryption use POST but change nothing.
         let changes = method != Method::GET && !path.contains("/encrypt/") && !path.contains("/decrypt/");
         let left = until.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
@@ -178,7 +178,7 @@ fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], ch
     let words = said.as_ref().map_or("not an answer of Vault".to_owned(), |said| said.join("; "));
     let words = format!("{about}: {words}");
     let error = match status.as_u16() {
-        // A standby that has not caught up with a write of a moment ago.
+        // A standby node that has not yet replicated a recent write.
         412 => ActionError::transient(codes::UNAVAILABLE, format!("{status}: {words}")),
         _ => http_response::refusal(status, headers, &words, changes)
             .unwrap_or_else(|| http_response::unreadable(format!("{status}: {words}"), changes)),

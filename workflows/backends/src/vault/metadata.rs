@@ -1,4 +1,4 @@
-//! What is known of a key beside it: whose it is, which step made it, and a ciphertext to try afterwards.
+//! Metadata of a key: its tenant, the step that created it, and a ciphertext for later tests.
 
 use crate::connection_settings;
 use crate::vault::{
@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, codes};
 
-/// The mark of a key.
+/// The owner label of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeyMetadata {
     pub(super) tenant: String,
     pub(super) step: String,
     pub(super) epoch: u64,
     pub(super) uid: String,
-    /// Something without meaning, encrypted with the key.
+    /// A random value, encrypted with the key.
     pub(super) canary: Option<String>,
 }
 
@@ -38,12 +38,12 @@ struct Listed {
 impl KeyMetadata {
     pub(super) fn new(tenant: &str, stamp: &CallMetadata) -> Self {
         let (tenant, step) = (tenant.to_owned(), stamp.step.clone());
-        // With the second in which the key was made, it identifies the key.
+        // Together with the creation time in seconds, this identifies the key.
         let uid = connection_settings::derived_id(&[&tenant, &step, &stamp.epoch.0.to_string()]);
         Self { tenant, step, epoch: stamp.epoch.0, uid, canary: None }
     }
 
-    /// Refuses a call for the step that made the key under an older lease than the one it was made under.
+    /// Rejects a call of the creating step with an older epoch.
     pub(super) fn fence(&self, name: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
@@ -109,7 +109,7 @@ impl Vault {
         Ok(())
     }
 
-    /// The names of all keys.
+    /// Returns the names of all keys.
     pub(super) async fn names(&self, who: TokenOf, until: Instant) -> Result<Vec<String>, ActionError> {
         let path = format!("{}/keys?list=true", self.target.mount);
         match self.client.send(Method::GET, &path, None, who, until).await {

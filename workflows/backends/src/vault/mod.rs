@@ -1,12 +1,12 @@
-//! Tenants' keys in Vault's transit engine: made so that they can never be read out, and destroyed for good.
+//! Tenants' keys in Vault's transit engine. Keys are not exportable, and their destruction is final.
 //!
-//! Transit keeps no marks on its keys, so each key has an entry of metadata in a key-value engine (version 2) that says whose
-//! it is, which step made it, and holds a ciphertext of nothing secret, for the proof afterwards that nothing decrypts it. The
-//! entry is written before the key and stays after it. Invariant: a key counts as gone only when Vault answers for its path
-//! with 404 and no message, which is how it says that there is none; with a message it says that there is no such engine.
+//! Transit stores no labels, so each key has an entry in a key-value engine (version 2) with its tenant, the step that
+//! created it, and the ciphertext of a random value. The ciphertext proves after the destruction that nothing decrypts
+//! it. The entry is written before the key and remains after it. Invariant: a key counts as destroyed only if Vault
+//! answers 404 without a message. A 404 with a message means that the engine does not exist.
 //!
-//! Vault knows no idempotency keys: these calls look before they change something. `docs/backends/keys.md` has the settings,
-//! the permissions that are needed, and what follows from Vault's own behaviour.
+//! Vault has no idempotency keys, so calls read the state before they change it. See `docs/backends/keys.md` for
+//! settings, permissions and the effects of Vault's behaviour.
 
 mod client;
 mod metadata;
@@ -46,9 +46,9 @@ struct Described {
     allow_plaintext_backup: bool,
     deletion_allowed: bool,
     latest_version: u64,
-    /// When each version was made, as Unix seconds.
+    /// The creation time of each version, in Unix seconds.
     keys: BTreeMap<String, i64>,
-    /// Not told by versions that cannot import.
+    /// Absent in Vault versions that cannot import keys.
     #[serde(default)]
     imported_key: Option<bool>,
     #[serde(default)]
@@ -60,8 +60,8 @@ struct Described {
 }
 
 impl Described {
-    /// What was imported, backed up or restored has been outside, whatever it allows from then on: a backup can be restored with
-    /// its flags cleared, and only `restore_info` tells.
+    /// Returns how the key material can have left Vault. A key that was imported, backed up or restored was outside at
+    /// some time, whatever its current flags: restoring a backup can clear them, and then only `restore_info` shows it.
     fn safety(&self) -> KeySafety {
         KeySafety::of([
             (self.imported_key == Some(true), WayBack::Imported),
@@ -69,12 +69,12 @@ impl Described {
             (self.backup_info.is_some(), WayBack::BackedUp),
             (self.allow_plaintext_backup, WayBack::BackupAllowed),
             (self.exportable, WayBack::Exportable),
-            // The material of a managed key lies in another key store.
+            // The material of a managed key is in another key store.
             (self.imported_key.is_none() || self.kind == "managed_key", WayBack::Unknown),
         ])
     }
 
-    /// Tells it from one of the same name made at another time or under another mark.
+    /// Distinguishes keys with the same name by creation time and label.
     fn uid(&self, mark: Option<&KeyMetadata>) -> String {
         let made = self.keys.values().min().copied().unwrap_or(0);
         format!("{made}-{}", mark.map_or("unmarked", |mark| &mark.uid))
@@ -91,10 +91,11 @@ impl Described {
 }
 
 impl Vault {
-    /// The key store that `target` describes. Connects at the first call, and reads tokens then.
+    /// Creates the backend for `target`. Connects and reads tokens at the first call.
     ///
     /// # Errors
-    /// Which field of the settings is wrong, and what to do.
+    ///
+    /// If a setting is invalid; the error names the field and the fix.
     pub fn connect(target: &VaultTarget) -> Result<Self, SettingError> {
         target.check()?;
         let http = connection_settings::client(&target.endpoint, target.ca_file.as_deref())?;
@@ -143,7 +144,7 @@ impl Vault {
         Ok(answer.data::<Encrypted>()?.ciphertext)
     }
 
-    /// What transit says to decrypting this: the plaintext, or its refusal.
+    /// Decrypts a ciphertext with transit. Returns the plaintext or transit's error.
     async fn decrypt(
         &self,
         name: &str,
@@ -157,7 +158,7 @@ impl Vault {
         Ok(answer.data::<Decrypted>()?.plaintext)
     }
 
-    /// Sees to it that a ciphertext is kept by which the key's destruction can be proved.
+    /// Ensures that a ciphertext is stored, by which the destruction of the key can be proved.
     async fn keep_canary(&self, name: &str, mark: KeyMetadata, until: Instant) -> Result<(), ActionError> {
         if mark.canary.is_some() {
             return Ok(());
@@ -187,7 +188,7 @@ impl Vault {
             if stamp.dry_run {
                 return Ok(());
             }
-            // A softly deleted key encrypts nothing any more.
+            // A soft-deleted key cannot encrypt.
             if let Some(mark) = mark.clone().filter(|_| keep_mark && !key.soft_deleted) {
                 self.keep_canary(name, mark, until).await?;
             }
@@ -199,7 +200,8 @@ impl Vault {
         Ok(())
     }
 
-    /// Deletes the key for good. Some stores refuse to change the settings of a softly deleted key, and then its deletion decides.
+    /// Deletes the key permanently. Some Vault versions reject config changes of a soft-deleted key; then the result of
+    /// the deletion counts.
     async fn delete_key(&self, name: &str, key: &Described, until: Instant) -> Result<(), ActionError> {
         let config = format!("{}/config", self.key_path(name));
         let body = json!({ "deletion_allowed": true });
@@ -222,7 +224,8 @@ impl Vault {
         }
     }
 
-    /// Another of our calls was first. Vault says so by 400 and in words; whoever called reads back and finds out anyway.
+    /// Accepts an error that the key is already gone: a concurrent call deleted it. Vault answers 400 with a message;
+    /// callers read the state back in any case.
     fn gone_is_fine(&self, answered: Result<client::Answer, client::Refused>) -> Result<(), ActionError> {
         match answered {
             Err(refused) if !refused.says(&["no existing key named", "could not delete key; not found"]) => {
@@ -262,7 +265,8 @@ impl Keys for Vault {
         if let Some(mark) = mark.filter(|_| there) {
             return if mark.tenant == tenant { self.keep_canary(name, mark, until).await } else { Ok(()) };
         }
-        // Before the key, so that there is never a key of ours without its mark. Killed in between, the next call sets it again.
+        // The label is written before the key, so that every key has one. If the process dies in between, the next call
+        // writes it again.
         let mark = KeyMetadata::new(tenant, stamp);
         self.set_mark(name, &mark, until).await?;
         let body = json!({

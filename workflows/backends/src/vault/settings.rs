@@ -1,4 +1,4 @@
-//! The settings of a Vault.
+//! Settings of a Vault.
 
 use crate::SettingError;
 use serde::Deserialize;
@@ -8,31 +8,31 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VaultTarget {
-    /// Its address, such as `https://vault.example.org:8200`.
+    /// The address, such as `https://vault.example.org:8200`.
     pub endpoint: String,
-    /// The namespace, for editions that have them. Default none.
+    /// The namespace, for editions that have them. Default: none.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Where the transit engine is mounted. Default `transit`.
+    /// The mount of the transit engine. Default `transit`.
     #[serde(default = "mount")]
     pub mount: String,
-    /// Where a key-value engine of version 2 is mounted, for the marks of keys. Default `secret`.
+    /// The mount of a key-value engine of version 2, for the labels of keys. Default `secret`.
     #[serde(default = "marks_mount")]
     pub marks_mount: String,
-    /// The path in it under which the marks are. Default `tenure/keys`.
+    /// The path of the labels in that engine. Default `tenure/keys`.
     #[serde(default = "marks_path")]
     pub marks_path: String,
-    /// The file with the token. Read at each call, so that an agent can renew it.
+    /// The file with the token. It is read at each call, so that an agent can renew it.
     pub token_file: PathBuf,
-    /// The file with a token with which it is verified that keys are gone: another, that need only read. Default none: then
-    /// nothing can be verified, and what asks for it is refused.
+    /// The file with another token, which verifies destructions and needs only read access. Default: none; then
+    /// verification is not possible and requests for it fail.
     #[serde(default)]
     pub verifier_token_file: Option<PathBuf>,
-    /// The file with a token that must not be able to use any tenant's key, for the probe of isolation. Default none: the
-    /// probe then comes without a token.
+    /// The file with a token that must not have access to any tenant's key, for the isolation probe. Default: none; the
+    /// probe then sends no token.
     #[serde(default)]
     pub outsider_token_file: Option<PathBuf>,
-    /// PEM certificates that are trusted besides the system's. Default none.
+    /// A PEM file with certificates that are trusted in addition to the system's. Default: none.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Keys among what a tenant leaves behind: surveyed, looked at with either pair of eyes, destroyed, and tried afterwards.
+//! Surveys a tenant's keys, reads them as platform or verifier, destroys them, and tests their destruction.
 
 use crate::connection_settings;
 use crate::vault::{Vault, client::TokenOf};
@@ -68,7 +68,7 @@ impl TenantResources for Vault {
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,
-            // Without a token of its own no verifier looks at all.
+            // Without its own token, the verifier cannot read at all.
             Observer::Verifier => VerifiedAs::Verifier,
         }
     }
@@ -87,7 +87,7 @@ impl TenantResources for Vault {
         let mut all = Vec::new();
         for name in self.names(who, until).await? {
             let mark = self.mark(&name, who, until).await?;
-            // A key without a mark that has the tenant's name is nobody else's.
+            // A key without a label belongs to the tenant if it has the tenant's key name.
             if mark.map_or(name == own, |mark| mark.tenant == tenant) {
                 all.extend(self.seen(&name, who, until).await?);
             }
@@ -167,7 +167,7 @@ impl TenantResources for Vault {
         match self.decrypt(name, &ciphertext, TokenOf::Platform, until).await {
             Ok(_) => finding(false, "succeeded".into()),
             Err(refused) if refused.says(&[""]) => {
-                // That one ciphertext is refused proves nothing while the key is there.
+                // A rejected ciphertext proves nothing while the key exists.
                 let there = self.described(name, TokenOf::Platform, until).await?.is_some();
                 let key = if there { "is still there" } else { "is gone" };
                 finding(!there, format!("was refused ({refused}), and the key {key}"))

@@ -1,6 +1,6 @@
-//! A store in memory that counts the rows and bytes which are read and written, and takes no row of more than 64 KiB.
+//! A store in memory that counts read and written rows and bytes, and rejects rows of more than 64 KiB.
 //!
-//! It stands under the store that keeps large bodies as pages, so it counts what a database or a disk would see.
+//! It is below the store that splits large bodies into pages, so it counts the rows of a database or disk.
 
 use async_trait::async_trait;
 use std::{
@@ -12,28 +12,28 @@ use store::{
     Memory, Page, Query, Receipt, Record, Sequence, Store, Task, TaskId, Timestamp,
 };
 
-/// The longest row that the store takes, in bytes.
+/// The largest accepted row, in bytes.
 const ROW: usize = 64 << 10;
 
-/// Rows and bytes so far. Only bodies count, not keys.
+/// Rows and bytes so far. Bytes count bodies, not keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
     /// Commits.
     pub commits: u64,
-    /// Records and documents that were read.
+    /// Read records and documents.
     pub rows_read: u64,
-    /// Bytes of these.
+    /// Bytes of read records and documents.
     pub bytes_read: u64,
-    /// Records, documents and history entries that were written.
+    /// Written records, documents and history entries.
     pub rows_written: u64,
-    /// Bytes of these.
+    /// Bytes of written records, documents and history entries.
     pub bytes_written: u64,
-    /// The longest row that was written, in bytes.
+    /// The largest written row, in bytes.
     pub largest_row: u64,
 }
 
 impl RowCounts {
-    /// What was added since `before`; the longest row is that of all the time.
+    /// Returns the difference to `before`. The largest row is that of the whole time.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl RowCounts {
     }
 }
 
-/// The store that counts.
+/// A store that counts rows and bytes.
 pub(super) struct Counted {
     inner: Memory,
     commits: AtomicU64,

@@ -1,4 +1,4 @@
-//! A platform in memory on which one tenant lives: engine, counting store, clock and fleet.
+//! A platform in memory with one tenant: engine, counting store, clock and fleet.
 
 use super::{Failure, counted::Counted};
 use backends::simulated::{LocalWorld, simulated_platform};
@@ -18,13 +18,13 @@ use workflows::{
 };
 
 const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
-/// GPUs of a node.
+/// GPUs per node.
 const GPUS: u32 = 2;
 const SITES: &str = "
 regions: [{id: eu-west, jurisdiction: eu}]
 clusters: [{id: west-1, region: eu-west}]
 ";
-/// How often time is let pass before an execution counts as one that does not end.
+/// The number of time steps after which an execution counts as stuck.
 const MAX_ROUNDS: usize = 50_000;
 
 pub(super) struct Stage {
@@ -47,7 +47,7 @@ fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
 }
 
 impl Stage {
-    /// A fleet in which a tenant of so many nodes can grow by half.
+    /// Creates a fleet in which a tenant with `nodes` nodes can grow by half.
     pub(super) async fn with_nodes(nodes: u32) -> Result<Self, Failure> {
         let store = Arc::new(Counted::new());
         let clock = Arc::new(ManualClock::starting_at(BEGIN));
@@ -70,7 +70,7 @@ impl Stage {
         self.to_end(Onboarding::new(OnboardingRequest::from_yaml(&text)?, None), "Active").await
     }
 
-    /// More nodes than were bought, for a while.
+    /// Requests more nodes than the entitlement, for a limited time.
     pub(super) async fn grow(&self, nodes: u32) -> Result<(), Failure> {
         let text = format!(
             "tenant: acme\nworkspace: research\nresource: gpu/H100\nby: {}\nexception: true\n\
@@ -88,7 +88,7 @@ impl Stage {
         self.to_end(leaves, "Closed").await
     }
 
-    /// Works, votes and lets time pass until the execution has ended in `state`. Nothing may be parked.
+    /// Works, votes and advances the clock until the execution ends in `state`. Fails if an execution is parked.
     async fn to_end<W: Workflow<Platform = Platform>>(&self, data: W, state: &str) -> Result<(), Failure> {
         let id = self.engine.start(data, Request::by(&Person::new("rita", ["platform_ops"]))).await?.id;
         for _ in 0..MAX_ROUNDS {
@@ -112,20 +112,20 @@ impl Stage {
         Err(format!("it does not end: it is in {}", self.engine.record(id).await?.state).into())
     }
 
-    /// Grants the approval that is open, if one is.
+    /// Grants the open approval, if any.
     async fn vote(&self, id: ExecutionId) -> Result<bool, Failure> {
         let Some(case) = self.engine.approval(id).await? else { return Ok(false) };
         for (number, seat) in case.seats.iter().enumerate() {
             for count in 0..seat.count {
                 let person = Person::new(format!("voter-{number}-{count}"), seat.any_of.clone());
-                // Refused once the others have decided.
+                // Rejected after the other votes have decided.
                 _ = self.engine.vote(id, &person, Verdict::Approve, &case.digest, "it looks right").await;
             }
         }
         Ok(true)
     }
 
-    /// How many executions wait for an operator.
+    /// Returns the number of executions that wait for an operator.
     pub(super) async fn parked(&self) -> Result<usize, Failure> {
         let all = self.store.list(&Filter::default(), None, 100_000).await?.items;
         Ok(all.iter().filter(|record| record.phase == "parked").count())

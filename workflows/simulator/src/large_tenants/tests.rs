@@ -1,6 +1,6 @@
 use super::{PartOfLife, RowCounts, life_of_tenant};
 
-/// How much more a node may cost in a tenant that is three times as large.
+/// How much the cost per node may rise for a tenant that is three times as large.
 const RATIO: f64 = 1.3;
 
 fn sizes() -> (u32, u32) {
@@ -10,7 +10,8 @@ fn sizes() -> (u32, u32) {
 
 type Count = fn(&RowCounts) -> u64;
 
-/// `TENURE_TEST_NODES` sets another number of nodes than 300. With `--nocapture` the test prints what each part cost.
+/// `TENURE_TEST_NODES` sets the number of nodes; the default is 300. With `--nocapture` the test prints the cost of
+/// each part.
 #[tokio::test]
 async fn a_large_tenant_comes_grows_and_leaves_and_a_node_costs_no_more_than_in_a_small_one() {
     let (few, many) = sizes();

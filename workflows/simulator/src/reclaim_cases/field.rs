@@ -1,11 +1,11 @@
-//! A JSON value in a file of cases with its case and key, so that every error names both.
+//! A JSON value in a case file with its case and key, so that every error names both.
 
 use super::Broken;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
 use workflows::scheduling::planner::{Amounts, Quota, ResourceKind, Sharing, Weight};
 
-/// A place in a case, for errors.
+/// A position in a case, for errors.
 #[derive(Clone)]
 pub(super) struct At<'a> {
     pub(super) case: &'a str,
@@ -23,7 +23,7 @@ impl<'a> At<'a> {
         Broken { case: self.case.to_owned(), key: self.key.clone(), why: why.to_string() }
     }
 
-    /// A key below; null is as good as absent.
+    /// Returns the value of a key; null counts as absent.
     pub(super) fn maybe(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         let key = if self.key.is_empty() { key.to_owned() } else { format!("{}.{key}", self.key) };
@@ -68,7 +68,7 @@ impl<'a> At<'a> {
         self.value.as_i64().map_or_else(|| self.wrong("must be a whole number"), Ok)
     }
 
-    /// Seconds, as ms.
+    /// Reads seconds as milliseconds.
     pub(super) fn seconds(&self) -> Result<i64, Broken> {
         match (self.value.as_i64(), self.value.as_f64()) {
             (Some(whole), _) => Ok(whole.saturating_mul(1000)),

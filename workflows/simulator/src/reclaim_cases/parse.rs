@@ -1,4 +1,4 @@
-//! Reads one case: its snapshot, demand, settings and expected victims.
+//! Parses one case: snapshot, demand, settings and expected victims.
 
 use super::{Broken, Case, Target, field::At};
 use serde_json::Value;
@@ -66,7 +66,7 @@ fn strategy(at: &At<'_>) -> Result<Strategy, Broken> {
     }
 }
 
-/// Adds cohorts, those above first, and those that are only named as somebody's parent.
+/// Adds cohorts, parents first, including those that are only named as a parent.
 fn cohorts(case: &At<'_>, snapshot: &mut Snapshot) -> Result<(), Broken> {
     let list = case.get("cohorts")?;
     let mut open = Vec::new();

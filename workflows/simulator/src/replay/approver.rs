@@ -1,19 +1,19 @@
-//! People, as far as a replay needs them: they are asked about plans beyond the guard, and agree after a while.
+//! Simulated approvers: they approve all plans beyond the guard after some time.
 
 use crate::replay::{Replay, ReplayError, ReplayEvent, baseline::Baseline};
 use engine::{Event, Person, Verdict, Vote};
 use std::time::Duration;
 
-/// How long people take to decide. Half of the hour that policy gives them at most.
+/// The time until the simulated approvers decide.
 const ANSWERS_AFTER: Duration = Duration::from_secs(300);
 
 impl Replay<'_> {
-    /// Without a guard nobody has to be waited for.
+    /// Without the guard, approvals are immediate.
     fn answers_after(&self) -> Duration {
         if self.baseline == Baseline::NoGuard { Duration::ZERO } else { ANSWERS_AFTER }
     }
 
-    /// Notices what people are asked about.
+    /// Plans the approval of open requests.
     pub(crate) async fn poll(&mut self) -> Result<(), ReplayError> {
         let page = self.stage.engine.approvals(None, 100).await?;
         for case in page.items {
@@ -27,7 +27,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Lets people agree to everything they have been asked about for long enough.
+    /// Approves all requests that are old enough.
     pub(crate) async fn decide(&mut self) -> Result<(), ReplayError> {
         let now = self.stage.now();
         let page = self.stage.engine.approvals(None, 100).await?;
@@ -41,7 +41,7 @@ impl Replay<'_> {
                     let person = Person::new(&name, seat.any_of.iter().cloned());
                     let vote = Vote::new(person, Verdict::Approve, "simulated", now);
                     let digest = case.digest.clone();
-                    // One that comes too late, or on a plan that has changed, is refused; the next look asks again.
+                    // A late vote, or one on a changed plan, is rejected; the next call votes again.
                     let _ = self.stage.engine.deliver(case.execution, Event::Voted { vote, digest }).await;
                 }
             }

@@ -1,8 +1,8 @@
-//! Ways to run the same scene, so that what borrowing is worth can be seen (domain 7.3 point 7).
+//! Variants of a replay, for comparison with borrowing.
 
 use serde::Serialize;
 
-/// How a scene is run.
+/// A variant of a replay.
 #[derive(
     Clone,
     Copy,
@@ -19,18 +19,18 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Baseline {
-    /// As policy says.
+    /// Borrowing as the policy defines it.
     Lending,
-    /// Nobody borrows.
+    /// Without borrowing.
     NoBorrowing,
-    /// Who was chosen gives way, also when a later choice made it needless.
+    /// Victims are evicted even if a later choice made their eviction unnecessary.
     NoFillBack,
-    /// No plan is too wide: what people would be asked about is agreed to at once.
+    /// Without the guard: plans that need an approval are approved immediately.
     NoGuard,
 }
 
 impl Baseline {
-    /// Whether workspaces borrow.
+    /// Returns true if workspaces borrow.
     #[must_use]
     pub fn borrows(self) -> bool {
         match self {
@@ -39,7 +39,7 @@ impl Baseline {
         }
     }
 
-    /// What it is called in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The thorough look: documents compared with each other and with what was seen to run, and promises with the clock.
+//! Thorough checks: documents against each other and against the running workloads, and promises against the clock.
 
 use crate::replay::{Replay, ReplayError};
 use engine::Entity;
@@ -19,7 +19,7 @@ impl Replay<'_> {
         self.check_hours().await
     }
 
-    /// I-3, I-4: who uses each GPU is one that runs there; I-10: what is in transit belongs to a demand that waits.
+    /// I-3, I-4: each user of a GPU runs there. I-10: GPUs in transit belong to a queued demand.
     async fn check_nodes(&mut self) -> Result<(), ReplayError> {
         let now = self.stage.now();
         let mut uses = 0;
@@ -76,7 +76,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// I-8: the rows of loans sum up to what the account says; I-9: one that has ended stays so.
+    /// I-8: the sums of loans match the account. I-9: an ended loan stays ended.
     async fn check_loans(&mut self) -> Result<(), ReplayError> {
         let now = self.stage.now();
         let mut open: BTreeMap<(Resource, WorkspaceName), (u64, u64)> = BTreeMap::new();
@@ -127,7 +127,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// I-24: every GPU's every moment was free, resting, or somebody's.
+    /// I-24: at every moment, each GPU was free, resting, or used by one workspace.
     async fn check_hours(&mut self) -> Result<(), ReplayError> {
         let tenant = self.scene.tenant.as_str();
         let Some(cohort) = self.stage.get::<Cohort>(tenant).await? else { return Ok(()) };
@@ -172,8 +172,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// S-32: who waits inside its reservation past the deadline is on the list of what is stuck; S-33: nobody waits for
-    /// what is idle; S-35: no loan outlasts its term while somebody waits.
+    /// S-32: a demand that waits inside its reservation past the deadline is recorded as a missed promise. S-33: no
+    /// demand waits while suitable GPUs are idle. S-35: no loan exceeds its term while a demand waits for it.
     pub(crate) async fn check_promises(&mut self) -> Result<(), ReplayError> {
         let waiting: Vec<_> = self
             .cohort
@@ -215,7 +215,7 @@ impl Replay<'_> {
         let Some(account) = self.cohort.accounts.get(workspace) else { return Ok(()) };
         let inside = waits.requests.iter().all(|(resource, amount)| {
             let balance = account.balance(resource);
-            // What is in transit to it counts as its own.
+            // GPUs in transit to the workspace count as its own.
             balance.used + amount <= account.reserved(resource, now)
         });
         let deadline = self.stage.policy.reclaim.deadline;
@@ -241,8 +241,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Whether one that waits could be admitted as a borrower by what is counted. Only where everybody asks for single
-    /// GPUs: others may wait for room on one node, or behind somebody who does.
+    /// Returns true if the counts allow this queued workload to borrow. Only if all demands are for single GPUs; others
+    /// may wait for room on one node, or behind such a demand.
     fn could_borrow(&self, workspace: &WorkspaceName, waits: &QueuedWorkload) -> bool {
         let now = self.stage.now();
         let lending = &self.stage.policy.lending;
@@ -262,8 +262,9 @@ impl Replay<'_> {
             })
     }
 
-    /// Whether somebody older in its line who asks for the same kind has waited as long as waiting counts: its workspace is served
-    /// in that order, and who may not borrow waits until its own workspace has ended so much. Nobody of another may wait for that.
+    /// Returns true if an older workload in its queue requests the same kind and has reached the aged priority. A
+    /// workspace's queue is served in that order, and a workload that may not borrow waits for GPUs of its own
+    /// workspace. The promise covers only waiting for other workspaces.
     fn behind_its_own(&self, rules: &Rules, line: &WorkspaceQueue, waits: &QueuedWorkload) -> bool {
         let now = self.stage.now();
         let place = |waits: &QueuedWorkload| (waits.since, waits.workload.clone());

@@ -1,46 +1,46 @@
-//! The life of one demand in a replay: asked for, running, evicted, running again, done.
+//! The lifecycle of a demand in a replay: queued, running, evicted, running again, done.
 
 use std::time::Duration;
 use store::Timestamp;
 
-/// Where it stands, as the replay has seen it.
+/// The state of a demand, as the replay has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DemandPhase {
-    /// Not asked for yet.
+    /// The demand is not submitted yet.
     Ahead,
-    /// In line.
+    /// Queued.
     Waiting,
-    /// At work.
+    /// Running.
     Running,
     /// Done.
     Done,
-    /// Told that it can never run.
+    /// Rejected permanently.
     Rejected,
 }
 
-/// The life of one demand.
+/// The state of one demand.
 #[derive(Clone, Debug)]
 pub(crate) struct DemandState {
     pub(crate) stage: DemandPhase,
-    /// Counts how often it began to run; an end that was foreseen for an earlier run says nothing.
+    /// The number of starts. A planned end of an earlier run is ignored.
     pub(crate) run: u32,
-    /// When it was asked for.
+    /// The time of its submission.
     pub(crate) asked: Timestamp,
-    /// Since when it runs or waits.
+    /// The start of the current state.
     pub(crate) since: Timestamp,
-    /// Whether it came inside its workspace's reservation.
+    /// True if it arrived inside its workspace's reservation.
     pub(crate) inside: bool,
-    /// Whether it has ever run.
+    /// True if it has run.
     pub(crate) ran: bool,
-    /// What is left of its work; `None` until the end.
+    /// The remaining work; `None` means until the end.
     pub(crate) left: Option<Duration>,
-    /// When it was evicted last.
+    /// The time of the last eviction.
     pub(crate) evicted: Option<Timestamp>,
-    /// How often it was, by the ledger.
+    /// The number of evictions in the ledger.
     pub(crate) evictions: u32,
-    /// Whether it is being evicted.
+    /// True while it is a victim.
     pub(crate) called: bool,
-    /// Whether that is for a demand, and not because its loan is overdue.
+    /// True if it is a victim for a demand, not of an overdue loan.
     pub(crate) for_demand: bool,
 }
 
@@ -61,7 +61,7 @@ impl DemandState {
         }
     }
 
-    /// Begins to run at `now`; says when its work is done.
+    /// Starts at `now`. Returns the time at which its work is done.
     pub(crate) fn begin(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.stage = DemandPhase::Running;
         self.run += 1;
@@ -69,8 +69,8 @@ impl DemandState {
         self.left.map(|left| now.after(left))
     }
 
-    /// Is taken from its GPUs at `now` and waits again. What it did since it began is kept if it saves its work; otherwise
-    /// that is lost, and said.
+    /// Evicts it at `now` and queues it again. Keeps its progress if it has checkpoints; otherwise returns the lost
+    /// time.
     pub(crate) fn evict(&mut self, now: Timestamp, saves: bool) -> Duration {
         let worked = now.since(self.since);
         self.stage = DemandPhase::Waiting;

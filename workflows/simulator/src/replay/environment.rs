@@ -1,4 +1,4 @@
-//! The stage of a replay: a store in memory, a clock that jumps, a simulated world, and a tenant that is settled in it.
+//! The environment of a replay: a store in memory, a clock that jumps, a simulated platform, and an onboarded tenant.
 
 use crate::{
     replay::{baseline::Baseline, outcome::ReplayError},
@@ -25,16 +25,16 @@ use workflows::{
     },
 };
 
-/// Nodes that are put into service by one commit.
+/// The number of nodes per commit.
 const AT_ONCE: usize = 128;
-/// How long the simulated cluster has to answer.
+/// The deadline of calls to the simulated cluster.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Cores and memory of a node; replays ask for GPUs alone.
+/// CPUs of a node, in thousandths. Replays request only GPUs.
 const CPU_MILLI: u64 = 192_000;
 /// See [`CPU_MILLI`].
 const MEMORY_MIB: u64 = 1 << 21;
 
-/// The stage.
+/// The environment of a replay.
 pub(crate) struct Environment {
     pub(crate) engine: Engine<Platform>,
     pub(crate) clock: Arc<ManualClock>,
@@ -45,8 +45,8 @@ pub(crate) struct Environment {
     stamps: u64,
 }
 
-/// The platform policy of a replay that is given none: the built-in one, but that every class of workspace may borrow,
-/// since a trace does not tell them apart, and with the terms of the scene.
+/// Returns the default policy of a replay: the built-in one with the scenario's terms, in which all classes of
+/// workspaces may borrow, because traces do not distinguish classes.
 pub(crate) fn usual_policy(scene: &Scenario) -> String {
     let terms = &scene.terms;
     let span = workflows::policy::duration::show;
@@ -60,7 +60,7 @@ pub(crate) fn usual_policy(scene: &Scenario) -> String {
     )
 }
 
-/// The policy `text` under which nobody who was chosen is let go again.
+/// Returns the policy without fill-back, so that victims stay victims.
 pub(crate) fn without_fill_back(text: &str) -> String {
     let key = "fill_back: false";
     let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
@@ -73,10 +73,11 @@ pub(crate) fn without_fill_back(text: &str) -> String {
 }
 
 impl Environment {
-    /// Sets the stage for a scene.
+    /// Creates the environment for a scenario.
     ///
     /// # Errors
-    /// What the engine or the ledger refuses, such as a policy that cannot be published.
+    ///
+    /// An error of the engine or the ledger, such as an invalid policy.
     pub(crate) async fn set(scene: &Scenario, policy: &str, baseline: Baseline) -> Result<Self, ReplayError> {
         let clock = Arc::new(ManualClock::starting_at(scene.starts));
         let world = Arc::new(LocalWorld::new());
@@ -165,7 +166,7 @@ impl Environment {
         .collect()
     }
 
-    /// Cuts GPUs into slices as the scene has them.
+    /// Partitions the GPUs as the scenario defines.
     async fn cut(&self, scene: &Scenario) -> Result<(), ReplayError> {
         for machine in &scene.machines {
             let mut cuts: BTreeMap<_, BTreeSet<u16>> = BTreeMap::new();
@@ -186,7 +187,7 @@ impl Environment {
         Ok(())
     }
 
-    /// A document, if there is one.
+    /// Reads a document, if it exists.
     pub(crate) async fn get<T: Entity + DeserializeOwned>(&self, id: &str) -> Result<Option<T>, ReplayError> {
         let found =
             self.engine.store().document(&Key::new(T::COLLECTION, id)).await.map_err(engine::Error::from)?;
@@ -194,7 +195,7 @@ impl Environment {
         parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
     }
 
-    /// The same, not copied: of large documents.
+    /// Reads a document without a copy, for large documents.
     pub(crate) async fn shared<T: Entity>(&self, id: &str) -> Result<Option<Arc<T>>, ReplayError> {
         let found =
             self.engine.store().document(&Key::new(T::COLLECTION, id)).await.map_err(engine::Error::from)?;
@@ -202,18 +203,18 @@ impl Environment {
         parsed.map_err(|error| ReplayError::Unreadable(format!("{}/{id}: {error}", T::COLLECTION)))
     }
 
-    /// The version of a document, if there is one.
+    /// Returns the version of a document, if it exists.
     pub(crate) async fn version<T: Entity>(&self, id: &str) -> Result<Option<Sequence>, ReplayError> {
         let found = self.engine.store().document(&Key::new(T::COLLECTION, id)).await;
         Ok(found.map_err(engine::Error::from)?.map(|document| document.version))
     }
 
-    /// The moment.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// A call to the cluster, as its own scheduler makes it.
+    /// Creates the metadata of a call to the cluster by its own scheduler.
     fn stamp(&mut self, action: &'static str, of: &str) -> CallMetadata {
         self.stamps += 1;
         let step = format!("scheduler/{of}/{}", self.stamps);
@@ -221,7 +222,7 @@ impl Environment {
         CallMetadata { action, step, key, epoch, undo: false, deadline, dry_run: false }
     }
 
-    /// How the cluster knows a workload.
+    /// Returns the cluster's reference to a workload.
     pub(crate) fn known_as(
         &self,
         scene: &Scenario,
@@ -236,7 +237,7 @@ impl Environment {
         }
     }
 
-    /// Lets the cluster run a workload.
+    /// Starts a workload in the cluster.
     pub(crate) async fn run(
         &mut self,
         of: &WorkloadRef,
@@ -254,7 +255,7 @@ impl Environment {
         }
     }
 
-    /// Lets a workload end by itself: nothing of it is left in the cluster.
+    /// Ends a workload in the cluster and removes it.
     pub(crate) async fn leave(&mut self, of: &WorkloadRef) -> Result<(), ReplayError> {
         for _ in 0..20 {
             let stamp = self.stamp("Leave", &of.name);
@@ -263,8 +264,8 @@ impl Environment {
                 None => return Ok(()),
                 Some(seen) => {
                     let stamp = self.stamp("Leave", &of.name);
-                    // One whose work is done ends even if it is deaf to being asked to. Whether this answer came does not
-                    // matter: it is looked at until it is seen gone.
+                    // A finished workload ends even if it ignores signals. The result is not needed: it is observed
+                    // until it is gone.
                     let _ = self.platform.workloads.force_remove(of, &seen.uid, &stamp).await;
                 }
             }
@@ -272,7 +273,7 @@ impl Environment {
         Err(ReplayError::World(format!("{} does not leave the simulated cluster", of.name)))
     }
 
-    /// Whether the cluster still has anything of a workload.
+    /// Returns true if the cluster still has pods of a workload.
     pub(crate) async fn lingers(&mut self, of: &WorkloadRef) -> Result<bool, ReplayError> {
         let stamp = self.stamp("Look", &of.name);
         let seen = self.platform.workloads.observe(of, &stamp).await;
@@ -281,7 +282,7 @@ impl Environment {
     }
 }
 
-/// A name that is written in the code.
+/// Parses a name from a constant.
 fn name<T: std::str::FromStr>(text: &str) -> Result<T, ReplayError> {
     text.parse().map_err(|_| ReplayError::Unreadable(format!("{text} is no name")))
 }
@@ -352,7 +353,7 @@ fn gpus(machine: &crate::scenario::NodeSpec) -> Gpus {
     Gpus(u32::try_from(machine.gpus.len()).unwrap_or(u32::MAX))
 }
 
-/// Writes nodes that are the tenant's and in service.
+/// Writes nodes that belong to the tenant and are in service.
 fn own(
     view: &mut View,
     scene: &Scenario,

@@ -1,11 +1,11 @@
-//! The story of a replay: what happened, to whom and why, as sentences in the order of time.
+//! The event log of a replay: what happened, to which workload and why, as sentences in order of time.
 
 use chrono::{DateTime, Utc};
 use std::{fmt::Write as _, time::Duration};
 use store::Timestamp;
 use workflows::tenancy::{GpuKind, Placed};
 
-/// Sentences with their times. Told only where somebody will read them: a trace has too many.
+/// Sentences with times. Recorded only if requested, because a trace has too many.
 #[derive(Debug, Default)]
 pub(crate) struct EventLog {
     told: bool,
@@ -17,7 +17,7 @@ impl EventLog {
         Self { told, lines: Vec::new() }
     }
 
-    /// Adds a sentence, if the story is told.
+    /// Adds a sentence, if the log is recorded.
     pub(crate) fn tell(&mut self, at: Timestamp, sentence: impl FnOnce() -> String) {
         if self.told {
             self.lines.push(format!("{}  {}", clock(at), sentence()));
@@ -29,13 +29,13 @@ impl EventLog {
     }
 }
 
-/// The time of day in UTC.
+/// Formats the time of day in UTC.
 pub(crate) fn clock(at: Timestamp) -> String {
     let moment = i64::try_from(at.0).ok().and_then(DateTime::<Utc>::from_timestamp_millis);
     moment.map_or_else(|| at.0.to_string(), |moment| moment.format("%a %H:%M:%S").to_string())
 }
 
-/// `4 H100`, or `1 H100 slice 3g`.
+/// Formats an amount, such as `4 H100` or `1 H100 slice 3g`.
 pub(crate) fn amount(gpus: u64, kind: &GpuKind) -> String {
     match &kind.profile {
         None => format!("{gpus} {}", kind.model),
@@ -43,19 +43,19 @@ pub(crate) fn amount(gpus: u64, kind: &GpuKind) -> String {
     }
 }
 
-/// `node-1 (0-3) and node-2 (0)`.
+/// Formats a placement, such as `node-1 (0-3) and node-2 (0)`.
 pub(crate) fn places(placed: &[Placed]) -> String {
     let mut text = String::new();
     for (number, part) in placed.iter().enumerate() {
         let joint = if number == 0 { "" } else { " and " };
         let gpus: Vec<u16> = part.gpus.keys().copied().collect();
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{joint}{} (GPU {})", part.node, spans(&gpus));
     }
     text
 }
 
-/// `0-3, 5` of sorted numbers.
+/// Formats sorted numbers, such as `0-3, 5`.
 fn spans(numbers: &[u16]) -> String {
     let mut spans: Vec<(u16, u16)> = Vec::new();
     for number in numbers {
@@ -70,7 +70,7 @@ fn spans(numbers: &[u16]) -> String {
     spans.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// A span as people say it.
+/// Formats a duration.
 pub(crate) fn span(time: Duration) -> String {
     workflows::policy::duration::show(Duration::from_secs(time.as_millis().div_ceil(1_000) as u64))
 }

@@ -1,7 +1,7 @@
-//! What must always hold, looked at after every change of the ledger, and what was seen not to.
+//! Checks invariants after every change of the ledger and records violations.
 //!
-//! Rules are named as in the domain's list: I-n invariants, S-n promises, P-n rules of reclaim. What is cheap is checked
-//! after each event; documents are compared with each other, and with the simulated cluster, every so many events.
+//! Rules have the names of the requirements: I-n for invariants, S-n for promises, P-n for reclaim. Cheap checks run
+//! after each event. Documents are compared with each other and with the simulated cluster at intervals of events.
 
 use crate::{
     replay::{demand::DemandState, outcome::Violation},
@@ -20,7 +20,7 @@ use workflows::{
     },
 };
 
-/// After so many violations they are only counted.
+/// The number of violations after which further ones are only counted.
 const MOST: usize = 1_000;
 
 /// A GPU as the replay knows it.
@@ -30,14 +30,14 @@ struct GpuUse {
     users: Vec<(String, u64)>,
 }
 
-/// Watches the rules.
+/// The checks and their state.
 pub(crate) struct InvariantChecks {
     violations: Vec<Violation>,
     cool_down: Duration,
     cards: HashMap<(NodeId, u16), GpuUse>,
     running: HashMap<String, (WorkspaceName, Resource, u64, Vec<Placed>)>,
     used: BTreeMap<(WorkspaceName, Resource), u64>,
-    /// Victims of one reclaim at one moment: sum and largest, by workspace.
+    /// Victims of one reclaim at one time: sum and largest, by workspace.
     taken: BTreeMap<(Timestamp, ExecutionId, WorkspaceName), (u64, u64)>,
 }
 
@@ -63,7 +63,7 @@ impl InvariantChecks {
         checks
     }
 
-    /// I-5: nominal quotas are covered by GPUs, reservations by nominal quotas.
+    /// I-5: GPUs cover nominal quotas, and nominal quotas cover reservations.
     fn quotas(&mut self, scene: &Scenario, cohort: &Cohort) {
         for (kind, capacity) in scene.capacity() {
             let resource = Resource::Gpu(kind);
@@ -98,7 +98,7 @@ impl InvariantChecks {
         self.violations
     }
 
-    /// Whether it runs, as the replay has seen it.
+    /// Returns the placement of a running workload, as the replay has seen it.
     pub(crate) fn runs(&self, workload: &str) -> Option<&[Placed]> {
         self.running.get(workload).map(|(_, _, _, placed)| placed.as_slice())
     }
@@ -107,7 +107,7 @@ impl InvariantChecks {
         self.running.keys()
     }
 
-    /// The account after a change: I-7, I-8, I-24, and that it agrees with what was seen to run.
+    /// Checks the account after a change: I-7, I-8, I-24, and agreement with the running workloads.
     pub(crate) fn account(&mut self, now: Timestamp, cohort: &Cohort) {
         let mut sums: BTreeMap<&Resource, Sums> = BTreeMap::new();
         let mut wrong = Vec::new();
@@ -153,7 +153,7 @@ impl InvariantChecks {
         }
     }
 
-    /// One that is called back: I-11 and I-12.
+    /// Checks a victim: I-11 and I-12.
     pub(crate) fn victim(
         &mut self,
         now: Timestamp,
@@ -170,7 +170,8 @@ impl InvariantChecks {
         let (sum, largest) = self.taken.entry(key).or_default();
         *sum += demand.gpus;
         *largest = (*largest).max(demand.gpus);
-        // Those chosen before the last left the workspace above its nominal quota: so they do if the largest was last.
+        // The victims before the last one must leave the workspace above its nominal quota; this holds if it holds with
+        // the largest as the last.
         let earlier = *sum - *largest;
         let beyond = before
             .accounts
@@ -185,7 +186,7 @@ impl InvariantChecks {
         }
     }
 
-    /// One that is admitted: I-11 and P-9.
+    /// Checks an admitted demand: I-11 and P-9.
     pub(crate) fn admitted(
         &mut self,
         now: Timestamp,
@@ -206,7 +207,7 @@ impl InvariantChecks {
         }
     }
 
-    /// Where it runs from now on: I-3 and I-4.
+    /// Checks and records a placement: I-3 and I-4.
     pub(crate) fn placed(&mut self, now: Timestamp, demand: &Demand, workload: &Workload) {
         let mut wrong = Vec::new();
         let mut pieces = 0;
@@ -243,7 +244,7 @@ impl InvariantChecks {
         }
     }
 
-    /// It runs no longer; where it did.
+    /// Records that a workload stopped. Returns its placement.
     pub(crate) fn vacated(&mut self, name: &str) -> Option<Vec<Placed>> {
         let (workspace, resource, gpus, placed) = self.running.remove(name)?;
         if let Some(used) = self.used.get_mut(&(workspace, resource)) {

@@ -1,4 +1,5 @@
-//! Reads from the ledger what was done: who was admitted, called back, evicted, spared. The cluster does as it says.
+//! Reads changes from the ledger (admissions, victims, evictions, spared victims) and applies them to the simulated
+//! cluster.
 
 use crate::{
     replay::{Replay, ReplayError, ReplayEvent, demand::DemandPhase as At, event_log},
@@ -16,7 +17,7 @@ use workflows::{
 };
 
 impl Replay<'_> {
-    /// Takes in all that the ledger says since the last look.
+    /// Processes all changes of the ledger since the last call.
     pub(crate) async fn catch_up(&mut self) -> Result<(), ReplayError> {
         let tenant = self.scene.tenant.as_str();
         let version = self.stage.version::<Cohort>(tenant).await?;
@@ -41,7 +42,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Who is called back from now on.
+    /// Records new victims.
     fn notice_victims(&mut self, before: &Cohort) {
         let now = self.stage.now();
         let mut told = Vec::new();
@@ -77,7 +78,7 @@ impl Replay<'_> {
         }
     }
 
-    /// What became of those who were called back.
+    /// Follows the state of victims.
     async fn follow_victims(&mut self) -> Result<(), ReplayError> {
         let now = self.stage.now();
         for number in self.called.clone() {
@@ -93,7 +94,7 @@ impl Replay<'_> {
                 }
                 WorkloadState::Finished => {}
                 WorkloadState::Rejected if !evicted => {}
-                // Evicted; it waits again, runs again, or was told in the same commit that it never can.
+                // Evicted: it is queued again, runs again, or was rejected in the same commit.
                 WorkloadState::Waiting
                 | WorkloadState::Admitted
                 | WorkloadState::Reclaimed { .. }
@@ -125,7 +126,7 @@ impl Replay<'_> {
             let work = if saves { "its work is saved" } else { "its work is lost" };
             format!("{} is gone from its GPUs after {after}, {work}, and waits in line again", demand.name)
         });
-        // Its GPUs were released in the ledger: so they must be free in the cluster (I-10).
+        // Its GPUs were released in the ledger, so they must be free in the cluster (I-10).
         let of = self.stage.known_as(self.scene, &demand.workspace, &demand.name);
         if self.stage.lingers(&of).await? {
             let what = format!("the GPUs of {} were released while it was still on them", demand.name);
@@ -201,7 +202,7 @@ impl Replay<'_> {
         self.stage.run(&of, &gpu_set(&workload.placed), service).await
     }
 
-    /// A workload's GPUs are in use no more.
+    /// Releases a workload's GPUs.
     pub(crate) fn vacate(&mut self, number: usize) {
         let Some(demand) = self.scene.demands.get(number) else { return };
         self.gauge.works(self.stage.now(), demand, false);
@@ -221,7 +222,7 @@ impl Replay<'_> {
     }
 }
 
-/// The cluster as its agents see it while nothing runs.
+/// Returns the observation of a cluster in which nothing runs.
 pub(crate) fn idle(scene: &Scenario) -> BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>> {
     let machines = scene.machines.iter().map(|machine| {
         let mut kinds: BTreeMap<GpuKind, ObservedKind> = BTreeMap::new();
@@ -243,7 +244,7 @@ fn gpu_set(placed: &[Placed]) -> GpuSet {
     set
 }
 
-/// What stands in a workload's way, as the decision says it.
+/// Returns the reasons against a workload's admission.
 fn why(admission: &Admission) -> String {
     let against = admission.weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
     let reasons: Vec<&str> = against.map(|finding| finding.why.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What a replay came to, in numbers (domain 7.3 point 6).
+//! Measures of a replay.
 
 use crate::{replay::baseline::Baseline, trace::openb::per_gpu};
 use serde::Serialize;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use store::Timestamp;
 use workflows::tenancy::{GpuKind, Resource};
 
-/// How long demands waited.
+/// Statistics of waiting times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
-    /// How many there were.
+    /// The number of demands.
     pub count: u64,
-    /// How many did not wait at all.
+    /// The number of demands that did not wait.
     pub at_once: u64,
-    /// Half of them waited at most so many seconds.
+    /// The median, in seconds.
     pub p50_s: f64,
-    /// 99 of 100 of them waited at most so many seconds.
+    /// The 99th percentile, in seconds.
     pub p99_s: f64,
     /// The longest, in seconds.
     pub longest_s: f64,
 }
 
 impl Waits {
-    /// Of these times, in milliseconds.
+    /// Computes the statistics from times in milliseconds.
     pub(crate) fn of(mut times: Vec<u64>) -> Self {
         times.sort_unstable();
         let at = |percent: usize| {
@@ -39,7 +39,7 @@ impl Waits {
     }
 }
 
-/// How the cluster stood at one moment.
+/// A sample of the cluster's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Hours since the start.
@@ -48,97 +48,97 @@ pub struct Sample {
     pub own: f64,
     /// GPUs in use on loan.
     pub borrowed: f64,
-    /// GPUs that waiting demands ask for.
+    /// GPUs requested by queued demands.
     pub wanted: f64,
 }
 
-/// What one workspace had, in GPU-hours.
+/// GPU-hours of one workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkspaceMeasures {
     /// Its name.
     pub workspace: String,
-    /// What its work held.
+    /// GPU-hours used.
     pub used: f64,
-    /// Of it, what others lent.
+    /// GPU-hours borrowed.
     pub borrowed: f64,
-    /// What it lent to others.
+    /// GPU-hours lent.
     pub lent: f64,
 }
 
-/// What a replay came to.
+/// Measures of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measures {
-    /// How the scene was run.
+    /// The variant.
     pub baseline: Baseline,
-    /// Demands that came.
+    /// Demands that arrived.
     pub demands: u64,
-    /// Those that came inside their workspace's reservation, by the ledger.
+    /// Demands inside their workspace's reservation, by the ledger.
     pub inside: u64,
-    /// Those that came above it.
+    /// Demands above their workspace's reservation.
     pub above: u64,
     /// Demands that ran at least once.
     pub ran: u64,
-    /// Demands that could never have run.
+    /// Demands that were rejected permanently.
     pub rejected: u64,
-    /// Demands that ended as they should.
+    /// Demands that finished.
     pub finished: u64,
-    /// Demands that wait still.
+    /// Demands that are still queued.
     pub waiting: u64,
-    /// From a demand inside a reservation until it runs.
+    /// Waits from a demand inside a reservation to its start.
     pub owner_wait: Waits,
-    /// From any demand until it runs.
+    /// Waits from any demand to its start.
     pub any_wait: Waits,
-    /// Promises that were broken.
+    /// Missed promises.
     pub missed: u64,
-    /// Those of them that nobody was told of; must be none.
+    /// Missed promises that were not recorded; must be 0.
     pub unflagged: u64,
-    /// GPU-hours that there were.
+    /// GPU-hours available.
     pub gpu_hours_owned: f64,
-    /// GPU-hours that work held.
+    /// GPU-hours used.
     pub gpu_hours_used: f64,
-    /// Of them, those on loan.
+    /// GPU-hours used on loan.
     pub gpu_hours_lent: f64,
-    /// What work held of what there was.
+    /// Used share of the available GPU-hours.
     pub utilisation: f64,
-    /// Reclaims that evicted somebody.
+    /// Reclaims that evicted a workload.
     pub reclaims: u64,
-    /// Reclaims that found nobody to give way.
+    /// Reclaims that found no victims.
     pub infeasible: u64,
-    /// Plans that people were asked about.
+    /// Plans that needed an approval.
     pub asked: u64,
-    /// Workloads that were evicted.
+    /// Evicted workloads.
     pub victims: u64,
-    /// The same for each reclaim.
+    /// Evicted workloads per reclaim.
     pub victims_per_reclaim: f64,
-    /// GPUs of victims for each GPU asked for; victims of overdue loans, which no demand asked for, do not count.
+    /// GPUs of victims per demanded GPU, without victims of overdue loans.
     pub victim_gpus_per_gpu: f64,
-    /// GPU-seconds of work that was not saved.
+    /// GPU-seconds of lost work.
     pub lost_gpu_seconds: f64,
-    /// Evictions of a workload that had been evicted within the hour before.
+    /// Evictions of workloads that were also evicted within the hour before.
     pub thrash: u64,
-    /// Executions of workflows that were started.
+    /// Started executions of workflows.
     pub executions: u64,
-    /// Their steps.
+    /// Steps of these executions.
     pub steps: u64,
-    /// Steps for each second of wall time.
+    /// Steps per second of wall time.
     pub steps_per_second: f64,
-    /// How long the replay took.
+    /// The duration of the replay, in seconds.
     pub wall_s: f64,
-    /// What must never happen and did.
+    /// Violations of invariants.
     pub violations: u64,
 }
 
-/// What part of a card one piece of a kind is.
+/// Returns the share of a GPU that one unit of a kind is.
 pub(crate) fn weight(kind: &GpuKind) -> f64 {
     kind.profile.as_ref().map_or(1.0, |profile| 1.0 / f64::from(per_gpu(profile.as_str())))
 }
 
-/// The same of a resource; nothing of one that is no GPU.
+/// Returns the same for a resource; 0 if it is not a GPU.
 pub(crate) fn weight_of(resource: &Resource) -> f64 {
     resource.gpu().map_or(0.0, weight)
 }
 
-/// Adds up levels over time.
+/// Integrates a level over time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Integral {
     level: f64,
@@ -151,29 +151,29 @@ impl Integral {
         Self { since, ..Self::default() }
     }
 
-    /// The level is this from `at` on.
+    /// Sets the level from `at` on.
     pub(crate) fn set(&mut self, at: Timestamp, level: f64) {
         self.sum += self.level * at.since(self.since).as_secs_f64();
         (self.level, self.since) = (level, at.max(self.since));
     }
 
-    /// The level now.
+    /// Returns the current level.
     pub(crate) fn level(&self) -> f64 {
         self.level
     }
 
-    /// Level-hours until `at`.
+    /// Returns level-hours until `at`.
     pub(crate) fn hours(&self, at: Timestamp) -> f64 {
         (self.sum + self.level * at.since(self.since).as_secs_f64()) / 3_600.0
     }
 }
 
-/// `whole` for each of `parts`; none where there are none.
+/// Returns `whole` divided by `parts`; 0 if `parts` is 0.
 pub(crate) fn per(whole: f64, parts: f64) -> f64 {
     if parts > 0.0 { whole / parts } else { 0.0 }
 }
 
-/// A time in milliseconds.
+/// Returns a duration in milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

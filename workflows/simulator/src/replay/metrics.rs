@@ -1,4 +1,4 @@
-//! Takes the measures of a replay as it goes.
+//! Collects the measures of a replay.
 
 use crate::{
     replay::{
@@ -15,9 +15,9 @@ use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
 use workflows::tenancy::{Balance, Cohort, WorkspaceName};
 
-/// A workload that is evicted again within this has been thrashed (domain 4.6 P-9).
+/// A workload that is evicted again within this time is thrashing (P-9).
 const SOON: Duration = Duration::from_secs(3_600);
-/// Samples for plots: at most so many.
+/// The largest number of samples for plots.
 const MOST_SAMPLES: u64 = 400;
 
 pub(crate) struct Metrics {
@@ -90,19 +90,19 @@ impl Metrics {
         self.inside += u64::from(inside);
     }
 
-    /// A demand's GPUs are wanted from now on, or no longer.
+    /// Records that a demand's GPUs are requested, or no longer.
     pub(crate) fn wants(&mut self, now: Timestamp, demand: &Demand, more: bool) {
         let gpus = demand.gpus as f64 * weight(&demand.kind);
         self.wanted.set(now, self.wanted.level() + if more { gpus } else { -gpus });
     }
 
-    /// A demand's GPUs are at work from now on, or no longer.
+    /// Records that a demand's GPUs are used, or no longer.
     pub(crate) fn works(&mut self, now: Timestamp, demand: &Demand, more: bool) {
         let gpus = demand.gpus as f64 * weight(&demand.kind);
         self.used.set(now, self.used.level() + if more { gpus } else { -gpus });
     }
 
-    /// The account stands so from now on.
+    /// Records the levels of the account.
     pub(crate) fn account(&mut self, now: Timestamp, cohort: &Cohort) {
         let mut lent = 0.0;
         for (workspace, account) in &cohort.accounts {
@@ -121,7 +121,7 @@ impl Metrics {
         self.borrowed.set(now, lent);
     }
 
-    /// A demand runs for the first time.
+    /// Records the first start of a demand.
     pub(crate) fn ran(&mut self, wait: Duration, inside: bool) {
         self.any_waits.push(millis(wait));
         if inside {
@@ -137,7 +137,7 @@ impl Metrics {
         self.finished += 1;
     }
 
-    /// A workload was evicted after it had worked for nothing for so long.
+    /// Records an eviction.
     pub(crate) fn evicted(
         &mut self,
         demand: &Demand,
@@ -153,7 +153,7 @@ impl Metrics {
         self.thrash += u64::from(before.is_some_and(|before| now.since(before) <= SOON));
     }
 
-    /// Takes a sample, if it is time.
+    /// Takes a sample, if it is due.
     pub(crate) fn sample(&mut self, now: Timestamp) {
         if now < self.next {
             return;
@@ -175,7 +175,7 @@ impl Metrics {
         steps: u64,
     ) -> Outcome {
         let count = |stage: DemandPhase| lives.iter().filter(|life| life.stage == stage).count() as u64;
-        // Who waits still has waited so long at least.
+        // Demands that are still queued have waited at least until the end.
         for life in lives.iter().filter(|life| life.stage == DemandPhase::Waiting && !life.ran) {
             self.ran(end.since(life.asked), life.inside);
         }

@@ -1,4 +1,4 @@
-//! How a replay is run, and what came of it.
+//! Settings and results of a replay.
 
 use super::{
     baseline::Baseline,
@@ -8,68 +8,68 @@ use engine::InvalidWorkflow;
 use serde::Serialize;
 use store::Timestamp;
 
-/// Why a replay broke off. Nothing that a trace or a policy says can do that.
+/// The error of a replay. Traces and policies cannot cause it.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The engine or the ledger refused.
+    /// An error of the engine or the ledger.
     #[error(transparent)]
     Engine(#[from] engine::Error),
-    /// A workflow did not register.
+    /// A workflow failed its registration.
     #[error(transparent)]
     Unsound(#[from] InvalidWorkflow),
-    /// The simulated cluster refused.
+    /// An error of the simulated cluster.
     #[error("the simulated cluster: {0}")]
     World(String),
-    /// A document cannot be read.
+    /// A document is invalid.
     #[error("the ledger cannot be read: {0}")]
     Unreadable(String),
 }
 
-/// Something that must never happen and did.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// When it was seen.
+    /// The time of the check.
     pub at: Timestamp,
-    /// Which rule: `I-8`, `S-32`.
+    /// The rule, such as `I-8` or `S-32`.
     pub rule: &'static str,
-    /// What was seen, and after which event.
+    /// The observation and the preceding event.
     pub what: String,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// In numbers.
+    /// The measures.
     pub measures: Measures,
-    /// By workspace.
+    /// Measures of each workspace.
     pub parts: Vec<WorkspaceMeasures>,
-    /// Over time.
+    /// Samples over time.
     pub samples: Vec<Sample>,
-    /// How long owners waited, in seconds, shortest first.
+    /// Waits of owners, in seconds, shortest first.
     pub owner_waits: Vec<f64>,
-    /// What must never happen and did.
+    /// Violated invariants.
     pub violations: Vec<Violation>,
-    /// What happened, if it is told.
+    /// The event log, if it is recorded.
     pub story: Vec<String>,
 }
 
-/// How a replay is run.
+/// Settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How the scene is run.
+    /// The variant.
     pub baseline: Baseline,
-    /// The platform policy, as text; the built-in one if there is none.
+    /// The platform policy as text. Default: the built-in one.
     pub policy: Option<String>,
-    /// What goes wrong in the simulated world.
+    /// Faults of the simulated platform.
     pub faults: backends::simulated::Script,
-    /// Whether the story is told.
+    /// True to record the event log.
     pub told: bool,
-    /// After so many happenings everything is checked, not only what is cheap.
+    /// The number of events between two complete checks.
     pub check_every: u64,
 }
 
 impl Settings {
-    /// As policy says, without faults or a story.
+    /// Returns settings for a variant, without a policy, faults or event log.
     #[must_use]
     pub fn of(baseline: Baseline) -> Self {
         Self { baseline, policy: None, faults: Default::default(), told: false, check_every: 2_000 }

@@ -1,4 +1,4 @@
-//! Several replays of one scene side by side, as many at once as there are cores.
+//! Runs several replays of a scenario in parallel, one per core.
 
 use crate::{
     replay::{
@@ -15,7 +15,8 @@ use std::{
     thread,
 };
 
-/// Replays `scene` once for each of `settings`; the outcomes are in their order. `progress` hears which has come how far.
+/// Replays `scene` once for each of `settings` and returns the results in the same order. Calls `progress` with the
+/// index and the completed share.
 pub fn replay_all(
     scene: &Scenario,
     settings: &[Settings],
@@ -40,7 +41,7 @@ pub fn replay_all(
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// One replay on this thread.
+/// Runs one replay on this thread.
 fn alone(
     scene: &Scenario,
     settings: &Settings,

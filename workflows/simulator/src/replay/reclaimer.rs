@@ -1,4 +1,4 @@
-//! The reclaim workflow in a replay: registered, counted, and its broken promises found.
+//! The reclaim workflow in a replay: registration, counts, and recorded missed promises.
 
 use crate::replay::{Replay, ReplayError};
 use engine::{Engine, Entity as _, InvalidWorkflow};
@@ -11,20 +11,20 @@ use workflows::{
     workload_start::WorkloadStart,
 };
 
-/// A reclaim that has not ended, as far as the replay knows.
+/// A reclaim that has not ended, as the replay knows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenReclaim {
-    /// Whether it has evicted anybody.
+    /// True if it has evicted a workload.
     evicts: bool,
 }
 
-/// The workflows of a replay.
+/// Registers the workflows of a replay.
 pub(crate) fn register(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     engine.with_workflow::<WorkloadStart>()?.with_workflow::<Eviction>()?.with_workflow::<Reclaim>()
 }
 
 impl Replay<'_> {
-    /// A reclaim has begun to evict.
+    /// Records that a reclaim has begun to evict.
     pub(crate) fn evicts(&mut self, execution: ExecutionId, wanted: f64) {
         let open = self.open.entry(execution).or_default();
         if !std::mem::replace(&mut open.evicts, true) {
@@ -33,7 +33,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Whether a workload's broken promise was written down, where people and alerts see it.
+    /// Returns true if a workload's missed promise was recorded, where operators and alerts see it.
     pub(crate) async fn flagged(&self, resource: &Resource, workload: &str) -> Result<bool, ReplayError> {
         let prefix = format!("{}/{resource}/{workload}/", self.scene.tenant);
         let page = self.stage.engine.store().documents(MissedPromise::COLLECTION, &prefix, None, 1).await;

@@ -1,4 +1,4 @@
-//! Demands of a replay: submitted when they are made, ended when their work is done.
+//! Submits the demands of a replay, and ends them when their work is done.
 
 use super::{Replay, demand::DemandPhase as At, event_log, outcome::ReplayError};
 use crate::{
@@ -13,7 +13,7 @@ use workflows::{
 };
 
 impl Replay<'_> {
-    /// One that came inside its workspace's reservation runs, or never will.
+    /// Records that a demand inside its workspace's reservation has run or was rejected.
     pub(super) fn kept(&mut self, demand: &Demand) {
         if let Some(promised) = self.promised.get_mut(&promised_of(demand)) {
             *promised = promised.saturating_sub(demand.gpus);
@@ -27,7 +27,7 @@ impl Replay<'_> {
         let account = self.cohort.accounts.get(&demand.workspace);
         let inside = account.is_some_and(|account| {
             let taken = account.balance(&resource).in_use();
-            // Those before it in line will take theirs as well.
+            // Demands before it in the queue also count.
             let ahead = self.promised.get(&promised_of(demand)).copied().unwrap_or(0);
             taken + ahead + demand.gpus <= account.reserved(&resource, now)
         });
@@ -68,7 +68,7 @@ impl Replay<'_> {
             return Ok(());
         }
         let of = self.stage.known_as(self.scene, &demand.workspace, &demand.name);
-        // One that was evicted a moment ago had no time to end; the ledger hears of its eviction soon.
+        // A demand evicted just now could not finish; the ledger will show its eviction.
         if life.called && !self.stage.lingers(&of).await? {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What replays came to, for people and programs: a table, JSON, and a page that stands by itself.
+//! Results of replays for people and programs: a table, JSON, and a self-contained page.
 
 mod page;
 mod plot;
@@ -10,37 +10,37 @@ pub use table::table;
 use crate::{replay::Outcome, scenario::Scenario, trace::quota_shares::Counted};
 use serde::Serialize;
 
-/// A scene and what its replays came to, the first of which is the one in question.
+/// A scenario and the results of its replays. The first result is the main one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The scene's name.
+    /// The scenario's name.
     pub scene: String,
-    /// Where it comes from.
+    /// The origin of the trace.
     pub kind: super::Kind,
-    /// The seed, where anything was drawn.
+    /// The seed of random draws.
     pub seed: u64,
-    /// The platform policy, as it was named.
+    /// The name of the platform policy.
     pub policy: String,
-    /// How many days are replayed.
+    /// The replayed days.
     pub days: f64,
     /// Nodes of the tenant.
     pub nodes: usize,
     /// GPUs of the tenant.
     pub gpus: usize,
-    /// GPUs that are promised, in whole GPUs.
+    /// The sum of nominal quotas, in whole GPUs.
     pub promised: f64,
     /// Workspaces.
     pub workspaces: usize,
-    /// Counted before the replay, by what.
+    /// Counts taken before the replay, by group.
     pub counts: Vec<(String, Counted)>,
-    /// What was left out or presumed.
+    /// Assumptions and omissions.
     pub notes: Vec<String>,
-    /// What each replay came to.
+    /// The result of each replay.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Report {
-    /// The report on a scene.
+    /// Creates the report of a scenario.
     #[must_use]
     pub fn of(scene: &Scenario, seed: u64, policy: &str, outcomes: Vec<Outcome>) -> Self {
         let nominal = scene.workspaces.values().flat_map(|portion| &portion.allowances);
@@ -65,7 +65,7 @@ impl Report {
         }
     }
 
-    /// What must never happen and did, over all replays.
+    /// Returns the number of violations in all replays.
     #[must_use]
     pub fn violations(&self) -> u64 {
         self.outcomes.iter().map(|outcome| outcome.measures.violations).sum()

@@ -1,4 +1,4 @@
-//! The page: one HTML file without anything from elsewhere, that can be kept and sent.
+//! The report as a single HTML file without external resources.
 
 use super::{
     Report,
@@ -27,7 +27,7 @@ svg { width: 100%; height: auto; } .grid { stroke: var(--line); } .tick { fill: 
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; font-size: 13px; } .scroll { overflow-x: auto; }
 ";
 
-/// The report as a page.
+/// Returns the report as a page.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let title = escape(&report.scene);
@@ -36,7 +36,7 @@ pub fn page(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Replay of {title}</title>\n<style>{STYLE}</style></head><body>\n<h1>Replay of {title}</h1>\n"
     );
-    // Writing to a text does not fail; nor does it below.
+    // Writing to a string cannot fail; nor below.
     let _ = writeln!(
         html,
         "<p class=\"soft\">{:.1} days · {} workspaces · {} GPUs on {} nodes, {:.1} promised · policy {} · seed {}</p>",
@@ -119,7 +119,7 @@ fn use_over_time(html: &mut String, report: &Report, outcome: &Outcome) {
     ));
 }
 
-/// Of a hundred owners so many waited at most so long.
+/// Plots the longest wait of each percentage of owners.
 fn waits(html: &mut String, report: &Report) {
     const CLASSES: [&str; 4] = ["own", "wanted", "borrowed", "other"];
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Plots as SVG, drawn by hand: two of them do not merit a library.
+//! Plots as SVG. Two plots do not justify a library.
 
 use std::fmt::Write as _;
 
@@ -9,21 +9,21 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 40.0;
 
-/// One line of a plot, or the upper edge of one layer of a stack.
+/// A line of a plot, or the upper edge of a layer.
 pub(super) struct Series<'a> {
     pub(super) name: &'a str,
-    /// A class of the page's style: `own`, `borrowed`.
+    /// A CSS class of the page: `own`, `borrowed`.
     pub(super) class: &'a str,
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What stands beside the lines.
+/// The axes of a plot.
 pub(super) struct Frame<'a> {
     pub(super) x: &'a str,
     pub(super) y: &'a str,
-    /// A level worth comparing with, and what it is.
+    /// A level for comparison, with its name.
     pub(super) mark: Option<(f64, &'a str)>,
-    /// Says what a value on the axis below is called.
+    /// Formats a value on the horizontal axis.
     pub(super) label: fn(f64) -> String,
 }
 
@@ -42,7 +42,7 @@ impl Scale {
     }
 }
 
-/// Layers on one another, the first at the bottom.
+/// Draws stacked layers, the first at the bottom.
 pub(super) fn stacked(frame: &Frame<'_>, layers: &[Series<'_>]) -> String {
     let mut edges: Vec<Series<'_>> = Vec::new();
     for layer in layers {
@@ -71,7 +71,7 @@ pub(super) fn stacked(frame: &Frame<'_>, layers: &[Series<'_>]) -> String {
     close(svg, frame, &scale)
 }
 
-/// Lines over each other.
+/// Draws lines.
 pub(super) fn lines(frame: &Frame<'_>, series: &[Series<'_>]) -> String {
     let scale = scale(frame, series);
     let mut svg = open(frame, &scale);
@@ -85,7 +85,7 @@ pub(super) fn lines(frame: &Frame<'_>, series: &[Series<'_>]) -> String {
 
 fn trace<'a>(path: &mut String, scale: &Scale, points: impl Iterator<Item = &'a (f64, f64)>) {
     for (x, y) in points {
-        // Writing to a text does not fail; nor does it below.
+        // Writing to a string cannot fail; nor below.
         let _ = write!(path, "{:.1},{:.1} ", scale.x(*x), scale.y(*y));
     }
 }
@@ -98,7 +98,7 @@ fn scale(frame: &Frame<'_>, series: &[Series<'_>]) -> Scale {
     Scale { most_x, most_y: nice(most_y * 1.05) }
 }
 
-/// A round number not below `value`.
+/// Returns a round number not below `value`.
 fn nice(value: f64) -> f64 {
     let value = value.max(1e-9);
     let power = 10_f64.powf(value.log10().floor());

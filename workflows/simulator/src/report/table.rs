@@ -1,10 +1,10 @@
-//! The table for terminals.
+//! The report as a table for terminals.
 
 use super::Report;
 use crate::replay::measures::{Measures, Waits};
 use std::fmt::Write as _;
 
-/// A row: what is measured, and how it is shown.
+/// A row: title and format.
 type Row = (&'static str, fn(&Measures) -> String);
 
 const ROWS: [Row; 24] = [
@@ -36,11 +36,11 @@ const ROWS: [Row; 24] = [
     ("wall time", |m| time(m.wall_s)),
 ];
 
-/// The report as text.
+/// Returns the report as text.
 #[must_use]
 pub fn table(report: &Report) -> String {
     let mut text = String::new();
-    // Writing to a text does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "{}: {:.1} days, {} workspaces, {} GPUs on {} nodes, {:.1} of them promised (policy {})",
@@ -89,7 +89,7 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-/// The rows of the table, for other pages: title, and a cell for each replay.
+/// Returns the rows of the table for other formats: title, and a cell for each replay.
 pub(super) fn cells(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let cell = |show: fn(&Measures) -> String| {
         report.outcomes.iter().map(|outcome| show(&outcome.measures)).collect()
@@ -99,7 +99,7 @@ pub(super) fn cells(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     rows
 }
 
-/// `12,345`.
+/// Formats a number, such as `12,345`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -116,7 +116,7 @@ fn hours(hours: f64) -> String {
     count(hours.round() as u64)
 }
 
-/// A time with the unit that suits it.
+/// Formats a duration with a suitable unit.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 0.5 => "0 s".into(),

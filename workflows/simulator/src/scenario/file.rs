@@ -1,4 +1,4 @@
-//! A scenario: a small world written by hand in YAML, with everything around its demands, or a population to make them.
+//! Parses a scenario: a small cluster in YAML with its demands, or with a population that generates them.
 
 use crate::{
     scenario::{MONDAY, NodeSpec, ReclaimTerms, Scenario, WorkspaceSpec, known, population::Population},
@@ -29,10 +29,11 @@ const TOP: [&str; 10] = [
     "population",
 ];
 
-/// Reads a scenario; `seed` draws its population, if it has one.
+/// Parses a scenario. `seed` is for its population, if it has one.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line, column and field.
+///
+/// All errors, with line, column and field.
 pub(crate) fn read(text: &str, seed: u64) -> Result<Scenario, Invalid> {
     let item = from_yaml(text)?;
     let reader = Reader::default();
@@ -238,7 +239,7 @@ fn saves(reader: &Reader, item: &Item) -> Option<Checkpoint> {
     read
 }
 
-/// A span after the start (`1h30m`), or a time of the day (`07:30`).
+/// Parses a duration since the start (`1h30m`) or a time of day (`07:30`).
 fn when(reader: &Reader, item: &Item, clock: &Clock) -> Option<Duration> {
     let text = if let Value::Text(text) = &item.value { text.as_str() } else { "" };
     let of_day = text.split_once(':').and_then(|(hours, minutes)| {

@@ -1,7 +1,7 @@
-//! Demands drawn at random: a population fitted to what the public traces count, without a row of theirs.
+//! Random demands: a population fitted to statistics of the public traces, without their rows.
 //!
-//! Sizes, lengths and rhythm are those of the Alibaba traces of 2023 and 2025 in round numbers: 97 of 100 pods ask for one
-//! GPU; half of them end within 22 minutes and a few last for days; services come and go with the day.
+//! Sizes, durations and rhythm follow the Alibaba traces of 2023 and 2025 in round numbers: 97 of 100 pods request one
+//! GPU; half of them end within 22 minutes and a few last for days; services follow the time of day.
 
 use crate::{
     scenario::WorkspaceSpec,
@@ -14,25 +14,25 @@ use workflows::{
     tenancy::{Checkpoint, GpuKind, WorkloadClass, WorkspaceClass, WorkspaceName},
 };
 
-/// Sizes of a demand, in GPUs, and how many of a thousand demands have them (counted in openb: 6,989, 16, 15, 44 of 7,064).
+/// Sizes of demands in GPUs, with their number per thousand demands (openb: 6,989, 16, 15, 44 of 7,064).
 const SIZES: [(u64, u32); 4] = [(1, 989), (2, 2), (4, 2), (8, 7)];
-/// Half of the batch work ends within this (openb, median of 7,064).
+/// The median duration of batch work (openb, 7,064 demands).
 const MEDIAN: Duration = Duration::from_secs(1_305);
-/// The spread of lengths, as the deviation of their logarithm (openb: a tenth lasts beyond 90 minutes).
+/// The spread of durations, as the standard deviation of their logarithm (openb: a tenth lasts longer than 90 minutes).
 const SPREAD: f64 = 1.4;
-/// Nobody waits for work longer than this.
+/// The longest duration of a demand.
 const LONGEST: Duration = Duration::from_secs(3 * 86_400);
 
-/// A population to draw demands from.
+/// A population from which demands are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Population {
-    /// How much is asked for, in hundredths of all nominal quotas, on average over a day.
+    /// The average demand over a day, in percent of all nominal quotas.
     pub load_percent: u32,
-    /// How much more is asked for at the height of the day than on average, in hundredths.
+    /// The additional demand at the peak of the day, in percent of the average.
     pub rhythm_percent: u32,
-    /// Of a hundred demands so many are services that may not be evicted, as far as quotas are their own.
+    /// The percentage of demands that are services without preemption, in workspaces with quota.
     pub services_percent: u32,
-    /// Of a hundred batch demands so many cannot save their work.
+    /// The percentage of batch demands without checkpoints.
     pub unsaved_percent: u32,
 }
 
@@ -43,7 +43,7 @@ impl Default for Population {
 }
 
 impl Population {
-    /// The population that a scenario asks for.
+    /// Reads the population of a scenario.
     pub(crate) fn read(reader: &Reader, item: &Item) -> Option<Self> {
         let fields = reader.fields(item, &["load", "rhythm", "services", "unsaved"])?;
         let usual = Self::default();
@@ -58,7 +58,7 @@ impl Population {
         })
     }
 
-    /// Draws the demands of `lasts`; the same seed draws the same ones.
+    /// Draws the demands of the period `lasts`. Equal seeds draw equal demands.
     #[must_use]
     pub fn draw(
         &self,
@@ -74,7 +74,7 @@ impl Population {
         let mut demands = Vec::new();
         for (workspace, portion) in workspaces {
             let own = nominal(portion);
-            // One that owns nothing asks for a tenth of what all own: it lives on loans.
+            // A workspace without quota demands a tenth of all quotas and only borrows.
             let level = if own == 0 { whole as f64 / 10.0 } else { own as f64 };
             let mut at = 0.0;
             let end = lasts.as_secs_f64();
@@ -95,10 +95,10 @@ impl Population {
         demands
     }
 
-    /// Seconds to the next demand: by chance, more of them by day than by night.
+    /// Returns random seconds to the next demand, with shorter intervals by day than by night.
     fn gap(&self, rng: &mut Rng, at: f64, level: f64) -> f64 {
         let day = (at % 86_400.0) / 86_400.0;
-        // Highest at 10 in the morning.
+        // The peak is at 10 in the morning.
         let rhythm = 1.0 + f64::from(self.rhythm_percent) / 100.0 * (TAU * (day - 10.0 / 24.0)).cos();
         let mean_length = MEDIAN.as_secs_f64() * (SPREAD * SPREAD / 2.0).exp();
         let per_second = level * f64::from(self.load_percent) / 100.0 * rhythm / mean_length;
@@ -154,7 +154,7 @@ fn size(rng: &mut Rng) -> u64 {
     1
 }
 
-/// A number of the standard normal distribution (Box and Muller).
+/// Returns a number with standard normal distribution (Box-Muller).
 fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
 }

@@ -1,4 +1,4 @@
-//! Tells what kind of trace a text is, and reads it.
+//! Detects the kind of a trace and parses it.
 
 use crate::{
     scenario::{Scenario, file, known},
@@ -9,19 +9,20 @@ use workflows::{
     tenancy::{GpuKind, GpuModel, TenantId},
 };
 
-/// What a file can hold.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// Demands alone: quotas are made from them, or by a policy.
+    /// Only demands. Quotas are derived from them or set by a policy.
     Trace(Trace),
-    /// Demands with everything around them.
+    /// Demands with nodes, quotas and terms.
     Scenario(Box<Scenario>),
 }
 
-/// Reads a trace or a scenario; its kind is told from its columns.
+/// Parses a trace or a scenario. The kind is detected from the columns.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+///
+/// All errors, with line and column.
 pub fn read(text: &str, seed: u64) -> Result<Source, Invalid> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let columns: Vec<&str> = first.split(',').map(|column| column.trim().trim_matches('"')).collect();
@@ -57,7 +58,7 @@ pub fn read(text: &str, seed: u64) -> Result<Source, Invalid> {
     file::read(text, seed).map(|scenario| Source::Scenario(Box::new(scenario)))
 }
 
-/// The model that stands for all GPUs of a trace that tells none apart.
+/// Returns the model for all GPUs of a trace without models.
 pub fn any_model() -> Result<GpuModel, Invalid> {
     known("GPU")
 }

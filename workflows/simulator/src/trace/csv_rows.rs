@@ -1,4 +1,4 @@
-//! Rows of a CSV file by the names of their columns, with everything that is wrong noted at its line and column.
+//! Reads CSV rows by column name, and records all errors with line and column.
 
 use std::{collections::BTreeMap, time::Duration};
 use workflows::{
@@ -6,10 +6,10 @@ use workflows::{
     policy::{Finding, Invalid, Spot},
 };
 
-/// After this many findings the rest is only counted.
+/// The number of recorded errors, after which further ones are only counted.
 const MOST_FINDINGS: usize = 20;
 
-/// What is wrong with a file, so far.
+/// The errors of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: Vec<Finding>,
@@ -26,7 +26,7 @@ impl Findings {
         self.found.push(Finding::new(at, field, problem, remedy.into()));
     }
 
-    /// `read`, or all that is wrong.
+    /// Returns `read`, or all errors.
     pub(crate) fn or<T>(mut self, read: T) -> Result<T, Invalid> {
         if self.more > 0 {
             let problem = format!("{} more rows are wrong", self.more);
@@ -43,10 +43,11 @@ pub(crate) struct CsvTable<'a> {
 }
 
 impl<'a> CsvTable<'a> {
-    /// The sheet in `text`, which has all of `required` among its columns.
+    /// Opens a table that has all `required` columns.
     ///
     /// # Errors
-    /// When its header lacks one of them.
+    ///
+    /// If the header lacks a required column.
     pub(crate) fn open(text: &'a str, required: &[&str]) -> Result<Self, Invalid> {
         let mut builder = csv::ReaderBuilder::new();
         let mut reader = builder.flexible(true).delimiter(delimiter_of(text)).from_reader(text.as_bytes());
@@ -63,12 +64,12 @@ impl<'a> CsvTable<'a> {
         }
     }
 
-    /// The names of its columns.
+    /// Returns the names of the columns.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
         self.places.keys().map(String::as_str)
     }
 
-    /// Reads every row with `read`; what it could not read is noted.
+    /// Calls `read` for every row. Rows that cannot be parsed are recorded as errors.
     pub(crate) fn each(mut self, findings: &mut Findings, mut read: impl FnMut(&mut Row<'_>)) {
         let mut record = csv::StringRecord::new();
         loop {
@@ -92,23 +93,23 @@ impl<'a> CsvTable<'a> {
     }
 }
 
-/// One row.
+/// A row.
 pub(crate) struct Row<'a> {
     pub(crate) record: &'a csv::StringRecord,
     pub(crate) places: &'a BTreeMap<String, usize>,
     pub(crate) line: u64,
-    /// Whether values stand one after the other, so that their column can be told.
+    /// True if the row has columns, so that errors can name one.
     pub(crate) cells: bool,
     pub(crate) findings: &'a mut Findings,
 }
 
 impl Row<'_> {
-    /// The value of a column, without the spaces around it; empty if there is none.
+    /// Returns the trimmed value of a column; empty if it is absent.
     pub(crate) fn text(&self, column: &str) -> &str {
         self.places.get(column).and_then(|place| self.record.get(*place)).unwrap_or_default().trim()
     }
 
-    /// Notes that a value is wrong.
+    /// Records an error of a value.
     pub(crate) fn note(&mut self, column: &str, problem: String, remedy: &str) {
         let place = self.places.get(column).copied().unwrap_or(0);
         let before: usize = self.record.iter().take(place).map(|value| value.chars().count() + 1).sum();
@@ -116,7 +117,7 @@ impl Row<'_> {
         self.findings.note(Some((self.line, at)), column, problem, remedy);
     }
 
-    /// A value that must be there.
+    /// Returns a required value.
     pub(crate) fn must(&mut self, column: &str) -> Option<String> {
         let text = self.text(column).to_owned();
         if text.is_empty() {
@@ -126,7 +127,7 @@ impl Row<'_> {
         Some(text)
     }
 
-    /// A whole number, `least` at least and `most` at most.
+    /// Returns a whole number between `least` and `most`.
     pub(crate) fn whole(&mut self, column: &str, least: u64, most: u64) -> Option<u64> {
         let text = self.text(column).to_owned();
         // Some tools write whole numbers as `8.0`.
@@ -139,13 +140,13 @@ impl Row<'_> {
         number
     }
 
-    /// Seconds since the trace begins, to the millisecond; `Some(None)` when the value is blank.
+    /// Returns seconds since the start of the trace, rounded to milliseconds; `Some(None)` for a blank value.
     pub(crate) fn seconds(&mut self, column: &str) -> Option<Option<Duration>> {
         let text = self.text(column).to_owned();
         if text.is_empty() {
             return Some(None);
         }
-        // A century is more than any trace, and far from where milliseconds would overflow.
+        // About a century, which is longer than any trace and far below an overflow of milliseconds.
         let read = text.parse::<f64>().ok().filter(|seconds| (0.0..3.2e9).contains(seconds));
         let Some(seconds) = read else {
             let problem = format!("{text:?} is no number of seconds");

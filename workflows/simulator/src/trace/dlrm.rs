@@ -1,7 +1,7 @@
-//! Instances of the Alibaba GPU trace of 2025: services that hold one GPU each, by application.
+//! Parses instances of the Alibaba GPU trace of 2025: services with one GPU each, by application.
 //!
-//! The recipe is that of domain 7.3: the applications with the most GPU instances are workspaces of their own, the others
-//! share twelve, by a hash of their name. A blank time is before the trace begins or after it ends.
+//! The applications with the most GPU instances have their own workspaces; the others share twelve, by a hash of their
+//! name. A blank time means before the start or after the end of the trace.
 
 use crate::trace::{
     Demand, Kind, Trace, Treatment,
@@ -20,15 +20,16 @@ use workflows::{
 /// The columns that are read.
 pub(crate) const COLUMNS: [&str; 7] =
     ["instance_sn", "role", "app_name", "gpu_request", "creation_time", "scheduled_time", "deletion_time"];
-/// Applications with a workspace of their own.
+/// The number of applications with their own workspace.
 const OWN: usize = 20;
-/// Workspaces that the other applications share.
+/// The number of workspaces for the other applications.
 const SHARED: u64 = 12;
 
-/// The trace in `text`.
+/// Parses the trace.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+///
+/// All errors, with line and column.
 pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trace, Invalid> {
     let mut findings = Findings::default();
     let (mut demands, mut without, mut ends) = (Vec::new(), 0_u64, Duration::ZERO);
@@ -36,7 +37,7 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
     CsvTable::open(text, &COLUMNS)?.each(&mut findings, |row| {
         match instance(row, whole) {
             Some(Some(demand)) if names.insert(demand.name.clone()) => {
-                // The moments of instances without a GPU do not count: halves are halves of GPU demand.
+                // Times of instances without a GPU are ignored, so that halves are halves of the GPU demand.
                 for column in ["creation_time", "scheduled_time", "deletion_time"] {
                     ends = ends.max(row.seconds(column).flatten().unwrap_or_default());
                 }
@@ -56,7 +57,7 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
     findings.or(trace.settled())
 }
 
-/// An instance; `Some(None)` when it holds no GPU, `None` when the row is wrong.
+/// Returns the demand of an instance; `Some(None)` if it has no GPU, and `None` if the row is invalid.
 fn instance(row: &mut Row<'_>, whole: &GpuKind) -> Option<Option<Demand>> {
     let gpus = row.whole("gpu_request", 0, 1_024);
     let (name, app) = (row.must("instance_sn"), row.must("app_name"));
@@ -94,7 +95,7 @@ fn instance(row: &mut Row<'_>, whole: &GpuKind) -> Option<Option<Demand>> {
     }))
 }
 
-/// Puts each application into its workspace.
+/// Assigns each application to its workspace.
 fn pool(demands: &mut [Demand]) -> BTreeMap<WorkspaceName, WorkspaceClass> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for demand in demands.iter() {

@@ -1,4 +1,5 @@
-//! Tenure's own trace: one row (CSV) or one object a line (JSONL) per workload. `docs/simulate.md` explains the columns.
+//! Parses Tenure's own trace format: one row (CSV) or one object per line (JSONL) for each workload. `docs/simulate.md`
+//! explains the columns.
 
 use crate::trace::{
     BATCH, Demand, Kind, PRODUCTION, Trace, Treatment,
@@ -16,15 +17,16 @@ use workflows::{
     tenancy::{Checkpoint, GpuKind, TenantId, WorkloadClass, WorkspaceClass},
 };
 
-/// The columns that every trace of ours has.
+/// The required columns.
 pub(crate) const REQUIRED: [&str; 3] = ["at_s", "workspace", "gpus"];
 const OPTIONAL: [&str; 8] =
     ["name", "by", "gpu_milli", "together", "duration_s", "class", "preemptible", "checkpoint"];
 
-/// The trace in a CSV text.
+/// Parses a trace in CSV.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+///
+/// All errors, with line and column.
 pub(crate) fn read_csv(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trace, Invalid> {
     let mut findings = Findings::default();
     let mut gathered = Gathered::default();
@@ -42,10 +44,11 @@ pub(crate) fn read_csv(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<
     findings.or(gathered.trace(tenant))
 }
 
-/// The trace in a JSONL text: objects with the columns' names as fields.
+/// Parses a trace in JSONL: objects with the columns' names as fields.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line.
+///
+/// All errors, with line.
 pub(crate) fn read_jsonl(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trace, Invalid> {
     let mut findings = Findings::default();
     let columns: Vec<&str> = REQUIRED.into_iter().chain(OPTIONAL).collect();
@@ -151,7 +154,7 @@ fn demand(row: &mut Row<'_>, whole: &GpuKind, number: usize) -> Option<Demand> {
     })
 }
 
-/// How it is treated: as its workspace's share says, unless the row gives a class.
+/// Returns the treatment of a workload: by its workspace's share, unless the row gives a class.
 fn standing(row: &mut Row<'_>) -> Option<Treatment> {
     let text = row.text("class").to_owned();
     let class = match text.as_str() {

@@ -1,7 +1,7 @@
-//! Pods of the Alibaba GPU trace of 2023, and how a fraction of a GPU becomes a slice.
+//! Parses pods of the Alibaba GPU trace of 2023, and maps fractions of a GPU to slices.
 //!
-//! The recipe is that of domain 7.3: pods of class LS and Guaranteed belong to eight production workspaces, Burstable to
-//! one that mixes, BE to four of research that own nothing and borrow.
+//! Pods of class LS and Guaranteed belong to eight production workspaces, Burstable to one with mixed work, and BE to
+//! four research workspaces without quota, which borrow.
 
 use crate::trace::{
     BATCH, Demand, Kind, Trace, Treatment,
@@ -27,13 +27,13 @@ pub(crate) const COLUMNS: [&str; 9] = [
     "scheduled_time",
 ];
 
-/// The longest time without a demand that is replayed as it was.
+/// The longest interval without a demand that is replayed unchanged.
 const QUIET: Duration = Duration::from_secs(3_600);
 
-/// Slices that a GPU can be cut into, smallest first (NVIDIA's MIG: seven compute slices).
+/// Slices of a GPU, smallest first (NVIDIA MIG: seven compute slices).
 const SLICES: [u64; 5] = [1, 2, 3, 4, 7];
 
-/// The slice that holds `milli` thousandths of a GPU: the smallest with that many sevenths. `None` for a whole GPU.
+/// Returns the smallest slice with at least `milli` thousandths of a GPU, or `None` for a whole GPU.
 #[must_use]
 pub fn slice(milli: u64) -> Option<&'static str> {
     if milli >= 1_000 {
@@ -50,7 +50,7 @@ pub fn slice(milli: u64) -> Option<&'static str> {
     })
 }
 
-/// How many slices of this profile one GPU gives.
+/// Returns the number of slices with this profile per GPU.
 #[must_use]
 pub fn per_gpu(profile: &str) -> u16 {
     match profile.as_bytes().first() {
@@ -69,10 +69,11 @@ struct Left {
     unspecified: u64,
 }
 
-/// The trace in `text`.
+/// Parses the trace.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+///
+/// All errors, with line and column.
 pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trace, Invalid> {
     let mut findings = Findings::default();
     let (mut demands, mut left, mut names) = (Vec::new(), Left::default(), HashSet::new());
@@ -104,11 +105,11 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
     findings.or(trace.settled())
 }
 
-/// Lets the time between two demands that lie further apart than [`QUIET`] pass in that time (domain 7.1: most of the
-/// recording is idle, so that a share counted over its time would be none).
+/// Shortens intervals between demands to [`QUIET`]. Most of the recording is idle, so uncompressed shares would be
+/// zero.
 fn compress(demands: &mut [Demand]) {
     demands.sort_by_key(|demand| demand.at);
-    // Where a stretch begins, and where it begins when time is compressed.
+    // The start of each interval, in original and in compressed time.
     let mut stretches: Vec<(Duration, Duration)> = vec![(Duration::ZERO, Duration::ZERO)];
     for demand in demands.iter() {
         let Some((from, to)) = stretches.last().copied() else { continue };
@@ -136,7 +137,7 @@ fn compress(demands: &mut [Demand]) {
     }
 }
 
-/// A pod; `Some(None)` when it asks for no GPU, `None` when the row is wrong.
+/// Returns the demand of a pod; `Some(None)` if it requests no GPU, and `None` if the row is invalid.
 fn pod(row: &mut Row<'_>, whole: &GpuKind, left: &mut Left) -> Option<Option<(Demand, WorkspaceClass)>> {
     let (count, milli) = (row.whole("num_gpu", 0, 1_024), row.whole("gpu_milli", 0, 1_000));
     let name = row.must("name");
@@ -181,7 +182,7 @@ fn pod(row: &mut Row<'_>, whole: &GpuKind, left: &mut Left) -> Option<Option<(De
     Some(Some((demand, class)))
 }
 
-/// The workspace that a pod belongs to, by its class of service and what its hash is taken of.
+/// Returns the workspace of a pod by its service class and a hash.
 fn place(row: &mut Row<'_>, told: &str) -> Option<(WorkspaceName, WorkspaceClass, Treatment)> {
     let batch = Treatment::Given { class: WorkloadClass::Batch, preemptible: true, priority: BATCH };
     let (name, class, standing) = match row.text("qos") {

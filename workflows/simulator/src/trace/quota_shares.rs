@@ -1,44 +1,45 @@
-//! Shares: what each workspace is promised, counted from the first half of a trace, and what it then demands in the second.
+//! Derives the quota of each workspace from the first half of a trace, and counts the demands of the second half
+//! against it.
 //!
-//! The reservation of a workspace is the 95th percentile, weighted by time, of the GPUs it held at once in the first half:
-//! the smallest number that it stayed at or below for 95 % of the time. Nominal quota and reservation are the same.
+//! The reservation of a workspace is the 95th percentile, weighted by time, of the GPUs it held at once in the first
+//! half: the smallest number that it did not exceed for 95 % of the time. Nominal quota and reservation are equal.
 
 use crate::trace::{BATCH, Demand, PRODUCTION, Trace, Treatment};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 use workflows::tenancy::{GpuKind, WorkloadClass, WorkspaceName};
 
-/// Part of the time for which a reservation was enough, in hundredths.
+/// The part of the time for which a reservation must suffice, in percent.
 const PERCENT: u128 = 95;
-/// If fewer demands than this, in hundredths, lie in the first half of the time, halves are of demands.
+/// If the first half of the time has less than this percentage of the demands, the trace is split by demands.
 const FEW: usize = 10;
 
 /// GPUs by workspace and kind.
 pub(crate) type Shares = BTreeMap<(WorkspaceName, GpuKind), u64>;
 
-/// Where a trace is cut in two.
+/// The point at which a trace is split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Split {
-    /// So long after it begins.
+    /// The time since the beginning of the trace.
     pub at: Duration,
-    /// Half of what.
+    /// The quantity that is halved.
     pub of: &'static str,
 }
 
-/// What was counted, before anything is replayed.
+/// Counts taken before the replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
-    /// How many groups were counted by: applications, or workspaces.
+    /// The number of groups: applications or workspaces.
     pub groups: usize,
     /// The sum of their reservations, in GPUs or slices.
     pub reserved: u64,
-    /// Demands of the second half that came while their group was below its reservation.
+    /// Demands of the second half that arrived while their group was below its reservation.
     pub inside: u64,
-    /// Demands of the second half that came while it was not.
+    /// Demands of the second half that arrived while their group was at or above it.
     pub above: u64,
 }
 
-/// Cuts a trace at half its time; at half its demands where nearly all of them come late.
+/// Splits a trace at half of its time, or at half of its demands if nearly all of them arrive late.
 #[must_use]
 pub(crate) fn split(trace: &Trace) -> Split {
     let half = trace.ends / 2;
@@ -50,7 +51,7 @@ pub(crate) fn split(trace: &Trace) -> Split {
     Split { at: middle, of: "the demands" }
 }
 
-/// The reservations that the first half suggests, by the group that `key` puts a demand in.
+/// Returns the reservations from the first half, by the group that `key` returns for a demand.
 pub(crate) fn reservations<K: Ord + Clone>(
     trace: &Trace,
     split: &Split,
@@ -67,7 +68,7 @@ pub(crate) fn reservations<K: Ord + Clone>(
     changes.into_iter().map(|(key, changes)| (key, percentile(changes, split.at))).collect()
 }
 
-/// The number that the running sum of `changes` stayed at or below for [`PERCENT`] of the time before `end`.
+/// Returns the number that the running sum of `changes` did not exceed for [`PERCENT`] of the time before `end`.
 fn percentile(mut changes: Vec<(Duration, i64)>, end: Duration) -> u64 {
     changes.sort_unstable();
     let mut spent: BTreeMap<u64, u128> = BTreeMap::new();
@@ -91,7 +92,8 @@ fn percentile(mut changes: Vec<(Duration, i64)>, end: Duration) -> u64 {
     0
 }
 
-/// Goes through the demands with what their group holds in the recording at that moment, themselves not counted.
+/// Visits the demands with the number of GPUs that their group holds in the recording at that time, without the demand
+/// itself.
 pub(crate) fn walk<K: Ord + Clone>(
     demands: &[Demand],
     key: impl Fn(&Demand) -> K,
@@ -102,9 +104,9 @@ pub(crate) fn walk<K: Ord + Clone>(
         events.push((demand.at, true, place));
         events.extend(demand.left.map(|left| (left, false, place)));
     }
-    // What leaves at a moment leaves before anything comes.
+    // Ends at a moment are processed before arrivals.
     events.sort_unstable();
-    // Below zero for a moment where one leaves in the instant it comes.
+    // Can be negative for a moment, if a demand ends when it arrives.
     let mut held: BTreeMap<K, i128> = BTreeMap::new();
     for (_, comes, place) in events {
         let Some(demand) = demands.get(place) else { continue };
@@ -118,7 +120,7 @@ pub(crate) fn walk<K: Ord + Clone>(
     }
 }
 
-/// Counts the demands of the second half inside and above their group's reservation, as domain 7.3 point 3b does.
+/// Counts the demands of the second half inside and above their group's reservation.
 pub(crate) fn count<K: Ord + Clone>(
     trace: &Trace,
     split: &Split,
@@ -140,8 +142,8 @@ pub(crate) fn count<K: Ord + Clone>(
     counted
 }
 
-/// Says of every demand that leaves it open how it is treated: as production while its workspace is below its
-/// reservation, as batch above it.
+/// Sets the treatment of every demand without one: production while its workspace is below its reservation, otherwise
+/// batch.
 pub(crate) fn stand(demands: &mut [Demand], shares: &Shares) {
     let mut inside = vec![false; demands.len()];
     let key = |demand: &Demand| (demand.workspace.clone(), demand.kind.clone());
@@ -162,7 +164,8 @@ pub(crate) fn stand(demands: &mut [Demand], shares: &Shares) {
     }
 }
 
-/// The second half as a trace of its own: what held GPUs at the cut is asked for at once, for what is left of its time.
+/// Returns the second half as its own trace. Demands that held GPUs at the split arrive at its start, with their
+/// remaining time.
 #[must_use]
 pub(crate) fn second_half(trace: &Trace, split: &Split) -> Trace {
     let mut demands: Vec<Demand> = Vec::new();
@@ -175,13 +178,13 @@ pub(crate) fn second_half(trace: &Trace, split: &Split) -> Trace {
             demands.push(Demand { at: Duration::ZERO, lasts: left, left, ..demand.clone() });
         }
     }
-    // Those inside their reservations first, so that what is lent at the start is what is idle.
+    // Demands inside their reservations start before the others, so that only idle GPUs are lent at the start.
     demands.sort_by_key(|demand| (demand.at, demand.standing.can_be_evicted()));
     Trace { demands, ends: trace.ends - split.at, ..trace.clone() }
 }
 
 impl Treatment {
-    /// Whether it may be evicted for others; not while that is left open.
+    /// Returns true if the workload may be evicted. False while the treatment is not set.
     #[must_use]
     pub fn can_be_evicted(&self) -> bool {
         match self {

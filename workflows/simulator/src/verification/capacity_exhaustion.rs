@@ -1,4 +1,4 @@
-//! Capacity exhaustion, in a small region with everything made to go wrong.
+//! Verifies capacity exhaustion in a small region with all injected faults.
 
 use crate::verification::fixture::{self, fleet};
 use backends::simulated::{LocalWorld, simulated_platform};
@@ -27,10 +27,11 @@ const GIVEN: [&str; 5] = [
     Node::COLLECTION,
 ];
 
-/// Tries capacity exhaustion in every way that the engine knows.
+/// Verifies capacity exhaustion with all faults of the engine.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn capacity_exhaustion() -> Result<Report, Error> {
     let documents = fleet(&[LEDGER.as_slice(), &GIVEN].concat()).await?;
     let name = |e: NameError| Error::Undecided(ActionError::permanent("name.invalid", e));
@@ -84,7 +85,7 @@ impl Scenario<CapacityExhaustion> for ShortageScene {
         self.data.tenants.is_empty()
     }
 
-    /// What is kept back, and who is shut out.
+    /// Returns the buffer, and the workspaces that admit nothing.
     fn snapshot(&self, _: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         let matter = |key: &Key, body: &Value| match key.collection.as_str() {
             Region::COLLECTION => body.get("buffer").cloned(),
@@ -96,7 +97,7 @@ impl Scenario<CapacityExhaustion> for ShortageScene {
     }
 }
 
-/// Which workspaces admit nothing.
+/// Returns the workspaces that admit nothing.
 fn shut(cohort: &Value) -> Value {
     let accounts = cohort.get("accounts").and_then(Value::as_object).into_iter().flatten();
     accounts

@@ -1,9 +1,10 @@
-//! The property of certificates: each sentence comes from an observation in the journal, and without that observation the certificate
-//! does not say it.
+//! The property of certificates: each sentence is based on an observation in the journal, and without that observation
+//! the certificate does not contain it.
 //!
-//! A run is an offboarding in a small world with random faults, repairs and odd stores, all drawn from a seed. Its certificate is taken
-//! apart into [`Statement`]s, and the sources of each are looked up in the journal. Then the run is repeated with one of the answers
-//! withheld: the action is performed, no answer is recorded, and a person states the very same answer where the engine allows that.
+//! A run is an offboarding in a small scenario with random faults, repairs and unusual stores, drawn from a seed. Its
+//! certificate is parsed into [`Statement`]s, and the sources of each are looked up in the journal. Then the run is
+//! repeated with one answer withheld: the action is performed, no answer is recorded, and an operator states the same
+//! answer where the engine allows that.
 
 mod journal;
 mod run;
@@ -17,32 +18,33 @@ use std::collections::BTreeMap;
 use withheld::Withheld;
 use workflows::destruction::certificate::Statement;
 
-/// What came of some runs.
+/// The result of several runs.
 #[derive(Clone, Debug, Default)]
 pub struct SentenceReport {
     /// Runs with all answers.
     pub runs: usize,
-    /// How many of them ended with a certificate.
+    /// Runs that ended with a certificate.
     pub certificates: usize,
     /// Sentences of these certificates.
     pub sentences: usize,
     /// Answers that were withheld, each in a run of its own.
     pub withheld: usize,
-    /// Of these: no certificate was issued.
+    /// Withheld answers after which no certificate was issued.
     pub refused: usize,
-    /// Of these: the certificate says something else.
+    /// Withheld answers after which the certificate differs.
     pub changed: usize,
-    /// Of these: a probe answered instead, so that nothing was withheld.
+    /// Withheld answers that a probe returned instead.
     pub answered: usize,
     /// Runs without a certificate, by the state in which they ended or stopped.
     pub without: BTreeMap<String, usize>,
     /// Answers withheld, by action.
     pub by_action: BTreeMap<String, usize>,
-    /// Sentences without an observation, and sentences that stayed without theirs. Empty if the property holds.
+    /// Sentences without an observation, and sentences that remained after their observation was withheld. Empty if the
+    /// property holds.
     pub violations: Vec<String>,
 }
 
-/// How many violations a report keeps.
+/// The largest number of violations in a report.
 const MAX_VIOLATIONS: usize = 50;
 
 impl SentenceReport {
@@ -53,7 +55,7 @@ impl SentenceReport {
     }
 }
 
-/// The worlds in which tenants leave: one on Slurm and one on Kubernetes.
+/// The scenarios of the offboardings: one on Slurm and one on Kubernetes.
 #[derive(Debug)]
 pub struct SentenceWorlds {
     ready: [Ready; 2],
@@ -63,15 +65,17 @@ impl SentenceWorlds {
     /// Onboards the tenants.
     ///
     /// # Errors
-    /// When a world cannot be set up.
+    ///
+    /// If a scenario cannot be created.
     pub async fn new() -> Result<Self, Error> {
         Ok(Self { ready: [ready("A100", 1).await?, ready("H100", 1).await?] })
     }
 
-    /// Makes the run of a seed, and repeats it `withhold` times with another answer withheld.
+    /// Runs a seed, and repeats it `withhold` times with another answer withheld.
     ///
     /// # Errors
-    /// When a run cannot be set up. A property that does not hold is in the report.
+    ///
+    /// If a run cannot be set up. Violations of the property are in the report.
     pub async fn check(&self, seed: u64, withhold: usize, report: &mut SentenceReport) -> Result<(), Error> {
         let [slurm, kubernetes] = &self.ready;
         let ready = if seed.is_multiple_of(3) { kubernetes } else { slurm };
@@ -98,7 +102,7 @@ impl SentenceWorlds {
     }
 }
 
-/// Each source of each sentence is an entry of the journal, made by the action or the person itself.
+/// Checks that each source of each sentence is an entry of the journal, made by the action or the person itself.
 fn sources_are_in_the_journal(
     seed: u64,
     without: &str,
@@ -120,7 +124,7 @@ fn sources_are_in_the_journal(
     }
 }
 
-/// Without the answer, no sentence that comes from it stays as it was.
+/// Checks that without the answer no sentence based on it is unchanged.
 fn compare(seed: u64, said: &[Statement], withheld: &Withheld, mutated: &Ended, report: &mut SentenceReport) {
     report.withheld += 1;
     *report.by_action.entry(withheld.name().to_owned()).or_default() += 1;
@@ -161,7 +165,7 @@ fn compare(seed: u64, said: &[Statement], withheld: &Withheld, mutated: &Ended, 
 mod tests {
     use super::*;
 
-    /// `SENTENCE_RUNS` takes another number.
+    /// `SENTENCE_RUNS` sets the number of runs.
     #[tokio::test]
     async fn each_sentence_of_a_certificate_comes_from_an_observation_in_the_journal() {
         let runs = std::env::var("SENTENCE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(40);

@@ -1,4 +1,5 @@
-//! A tenant in service, for proofs: nodes, workspaces, quotas, and work that runs or waits, in the books and in the world.
+//! A tenant in service as the start of scenarios: nodes, workspaces, quotas, and running and queued workloads, in the
+//! ledger and on the platform.
 
 use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{ActionError, Engine, Error, ManualClock, Undecided, View};
@@ -20,30 +21,30 @@ use workflows::{
     },
 };
 
-/// 2025-12-01, a month before the runs: what is to be overdue is so from the beginning.
+/// 2025-12-01, a month before the runs, so that loans are overdue from the start.
 const LONG_AGO: Timestamp = Timestamp(1_764_547_200_000);
 
 const SITES: &str = "regions: [{id: eu-west, jurisdiction: eu}]\nclusters: [{id: west-1, region: eu-west}]\n";
 
-/// A workspace: its name, class, and what it may use of GPUs.
+/// A workspace: name, class and GPU quota.
 pub(super) type WorkspaceRow = (&'static str, WorkspaceClass, Allowance);
 
-/// A workload that is asked for in turn: its name, workspace, GPUs, and what it is like.
+/// A workload: name, workspace, GPUs, class and checkpoint type.
 pub(super) type JobRow = (&'static str, &'static str, u64, WorkloadClass, Checkpoint);
 
-/// What a proof begins with.
+/// The start of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Fixture {
-    /// Nodes of four GPUs.
+    /// The number of nodes, with four GPUs each.
     pub(super) nodes: u32,
     pub(super) workspaces: Vec<WorkspaceRow>,
-    /// Asked for one after the other, a minute apart.
+    /// Submitted in order, one minute apart.
     pub(super) jobs: Vec<JobRow>,
-    /// Changes of the built-in policy.
+    /// Changes to the built-in policy.
     pub(super) policy: Vec<(&'static str, &'static str)>,
 }
 
-/// The documents of a stage, and the work that runs on it.
+/// The documents of a scenario and its running workloads.
 #[derive(Clone, Debug)]
 pub(super) struct FixtureDocuments {
     pub(super) documents: Vec<Put>,
@@ -54,7 +55,7 @@ fn wrong(what: impl std::fmt::Display) -> Undecided {
     ActionError::permanent("proof.stage", what.to_string()).into()
 }
 
-/// A stage that cannot be set up.
+/// Converts an error of the set-up.
 pub(super) fn failed(undecided: Undecided) -> Error {
     match undecided {
         Undecided::Failed(error) => Error::Undecided(error),
@@ -62,21 +63,22 @@ pub(super) fn failed(undecided: Undecided) -> Error {
     }
 }
 
-/// The only tenant.
+/// Returns the only tenant.
 pub(super) fn tenant() -> Result<TenantId, Undecided> {
     "acme".parse().map_err(wrong)
 }
 
-/// The only kind of GPU.
+/// Returns the only kind of GPU.
 pub(super) fn h100() -> Result<Resource, Undecided> {
     "gpu/H100".parse().map_err(wrong)
 }
 
 impl Fixture {
-    /// Sets it up.
+    /// Creates the documents.
     ///
     /// # Errors
-    /// When the books refuse it.
+    ///
+    /// If admission rejects the fixture.
     pub(super) async fn set(&self, collections: &[&'static str]) -> Result<FixtureDocuments, Error> {
         let store = Arc::new(Memory::new());
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
@@ -185,7 +187,7 @@ impl Fixture {
     }
 }
 
-/// The documents of a region with free nodes.
+/// Returns the documents of a region with free nodes.
 pub(super) async fn fleet(collections: &[&'static str]) -> Result<Vec<Put>, Error> {
     let store = Arc::new(Memory::new());
     let platform = simulated_platform(Arc::new(LocalWorld::new()));

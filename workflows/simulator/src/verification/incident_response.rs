@@ -1,4 +1,4 @@
-//! Incident response, to incidents of every kind, with everything made to go wrong.
+//! Verifies incident response with incidents of every kind and all injected faults.
 
 use crate::verification::{
     fixture::{Fixture, FixtureDocuments, JobRow, failed, tenant},
@@ -23,7 +23,7 @@ use workflows::{
     },
 };
 
-/// What a run may change, and has to take back. Holds stay whatever happens: people release them.
+/// The collections that a run may change and must restore. Holds stay in any case, because operators release them.
 const LEDGER: [&str; 14] = [
     Tenant::COLLECTION,
     NodeAllocation::COLLECTION,
@@ -43,10 +43,11 @@ const LEDGER: [&str; 14] = [
 const GIVEN: [&str; 3] =
     [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, LastObservation::COLLECTION];
 
-/// Tries incident response in every way that the engine knows, in worlds that between them take every way it has.
+/// Verifies incident response with all faults of the engine, in scenarios that together reach all its paths.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn incident_response() -> Result<Report, Error> {
     let plays = plays().await?;
     let scenes: Vec<&dyn Scenario<IncidentResponse>> =
@@ -54,7 +55,7 @@ pub async fn incident_response() -> Result<Report, Error> {
     verify(&scenes).await
 }
 
-/// The tenant's node has four GPUs: the job runs on two of them, and another wants more than the rest.
+/// The tenant's node has four GPUs: the job runs on two of them, and another one needs more than the rest.
 const JOBS: [JobRow; 2] = [
     ("train", "research", 2, WorkloadClass::Batch, Checkpoint::Signal),
     ("serve", "production", 4, WorkloadClass::Service, Checkpoint::None),
@@ -146,7 +147,7 @@ struct IncidentScene {
     name: &'static str,
     happening: IncidentCause,
     set: FixtureDocuments,
-    /// What the node says of itself.
+    /// Faults of the node.
     faults: Vec<Fault>,
 }
 
@@ -181,7 +182,8 @@ impl Scenario<IncidentResponse> for IncidentScene {
     }
 }
 
-/// What of a document matters after a run: what serves, who is let in, which key opens; not when or by which decision.
+/// Returns the part of a document that is compared after a run: serving state, admissions and valid keys, but no times
+/// or decisions.
 fn matter(key: &Key, body: &Value) -> Option<Value> {
     let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
     match key.collection.as_str() {
@@ -195,7 +197,7 @@ fn matter(key: &Key, body: &Value) -> Option<Value> {
     }
 }
 
-/// Which workspaces admit, and which are frozen.
+/// Returns the workspaces of a cohort and whether each admits work.
 pub(super) fn admitting(cohort: &Value) -> Vec<(String, Value)> {
     let accounts = cohort.get("accounts").and_then(Value::as_object).into_iter().flatten();
     let is_open = |account: &Value| json!(account.get("admitting") == Some(&"open".into()));

@@ -1,4 +1,4 @@
-//! The worlds of the sanitisation of a node: a node of a small tenant that leaves, with a drive that may fail.
+//! Scenarios for the sanitisation of a node: a node of a small tenant that is offboarded, with a drive that may fail.
 
 use super::offboarding::{BEGIN, Ready, ready, snapshot, staged};
 use backends::simulated::{Fault, FaultKind, LocalWorld, local_world, simulated_platform};
@@ -19,10 +19,11 @@ use workflows::{
     tenancy::{Node, TenantId},
 };
 
-/// Tries the sanitisation of a node: one that goes well, one whose drive fails, one whose drive stands still.
+/// Verifies the sanitisation of a node: without a fault, with a failing drive, and with a stalled drive.
 ///
 /// # Errors
-/// When the world cannot be set up.
+///
+/// If the scenario cannot be created.
 pub async fn node_sanitisation() -> Result<Report, Error> {
     let mut worlds = Vec::new();
     for (name, what) in [
@@ -37,7 +38,7 @@ pub async fn node_sanitisation() -> Result<Report, Error> {
     Ok(verify_with_child::<SanitisationParent, NodeSanitisation>(&scenes).await?.1)
 }
 
-/// Nothing but an approval and the sanitisation of one node: a child needs a parent.
+/// Only an approval and the sanitisation of one node, because a child workflow needs a parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SanitisationParent {
     node: NodeSanitisation,
@@ -128,7 +129,7 @@ pub(super) fn stamp() -> workflows::platform::CallMetadata {
     }
 }
 
-/// The node's sanitisation, and the inventory that lists its parts, as an offboarding would have taken it.
+/// Returns the node's sanitisation, and the inventory of its parts as an offboarding records it.
 fn inventoried(
     view: &mut View,
     devices: &workflows::platform::Devices,

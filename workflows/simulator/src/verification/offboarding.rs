@@ -1,4 +1,4 @@
-//! The worlds of offboarding: a small tenant that has worked, with something of each kind left behind.
+//! Scenarios for offboarding: a small tenant that has run workloads, with one object of each kind.
 
 use super::{
     node_sanitisation::stamp,
@@ -39,7 +39,7 @@ clusters:
   - {id: west-1, region: eu-west}
   - {id: slurm-1, region: eu-west, kind: slurm}
 ";
-/// What admission keeps of a tenant.
+/// The collections of admission.
 const BOOKS: [&str; 10] = [
     Cohort::COLLECTION,
     Occupancy::COLLECTION,
@@ -52,24 +52,25 @@ const BOOKS: [&str; 10] = [
     Loan::COLLECTION,
     Admission::COLLECTION,
 ];
-/// The moment at which every world begins: 2026-01-01.
+/// The start of every scenario: 2026-01-01.
 pub(super) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
-/// A tenant that has been onboarded and has worked, ready to leave.
+/// A tenant in service, ready for its offboarding.
 #[derive(Debug)]
 pub struct Ready {
-    /// Its name.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The world, with what it left behind.
+    /// The platform with the tenant's objects.
     pub world: LocalWorld,
     /// The ledger.
     pub documents: Vec<Put>,
 }
 
-/// Onboards `acme` with so many nodes of one GPU: on Kubernetes with `H100`, on Slurm with `A100`.
+/// Onboards `acme` with `nodes` nodes of one GPU: on Kubernetes for `H100`, on Slurm for `A100`.
 ///
 /// # Errors
-/// When it cannot be set up.
+///
+/// If the onboarding fails.
 pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
     let store = Arc::new(Memory::new());
     let world = Arc::new(LocalWorld::new());
@@ -96,7 +97,7 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
         let found = store.documents(collection, "", None, 10_000).await?;
         documents.extend(found.items.into_iter().map(|found| Put { key: found.key, body: Some(found.body) }));
     }
-    // Its machines have been looked at, so that a look changes nothing.
+    // Machines are created at their first read; reading them now avoids later changes.
     for node in 0..nodes {
         for (cluster, letter) in [("west-1", "w"), ("slurm-1", "s")] {
             let name = format!("{letter}-{node:04}");
@@ -109,7 +110,7 @@ pub async fn ready(model: &str, nodes: u32) -> Result<Ready, Error> {
     Ok(Ready { tenant, world, documents })
 }
 
-/// Lets one workload run, and others wait for it, more than are ended in one commit.
+/// Runs one workload and queues more than one commit can end.
 fn work(view: &mut View) -> Result<(), Undecided> {
     let name = |e: NameError| ActionError::permanent("name.invalid", e);
     let tenant: TenantId = "acme".parse().map_err(name)?;
@@ -161,7 +162,7 @@ fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
     Ok(())
 }
 
-/// Puts something of each kind into a world that a tenant may leave behind.
+/// Adds an object of each kind that a tenant can leave behind.
 pub fn left_behind(world: &LocalWorld, tenant: &str) {
     let furnish = |system, place, kind, name: &str, spec| {
         world.furnish(&TenantResource::new(system, place, kind, name), tenant, spec);
@@ -183,10 +184,11 @@ pub fn left_behind(world: &LocalWorld, tenant: &str) {
     furnish("logs", "eu-west", "Stream", "audit", json!({ "class": "audit" }));
 }
 
-/// Tries offboarding, with the sanitisation of its node, in every way that the engine knows.
+/// Verifies offboarding and the sanitisation of its node with all faults of the engine.
 ///
 /// # Errors
-/// When the world cannot be set up.
+///
+/// If the scenario cannot be created.
 pub async fn offboarding() -> Result<Report, Error> {
     let ready = ready("A100", 1).await?;
     left_behind(&ready.world, ready.tenant.as_str());
@@ -230,7 +232,7 @@ pub(super) fn staged(ready: &Ready, fault: Option<Fault>) -> World<Platform> {
     world.script(Script { faults: fault.into_iter().collect(), random: None });
     let mut collections = LEDGER.to_vec();
     collections.extend([Holds::COLLECTION, SanitisationRecord::COLLECTION, StoredCertificate::COLLECTION]);
-    // What runs and waits is ended for good; whether the account is open, and for which nodes, comes back.
+    // Running and queued workloads end permanently. The undo restores the account and its nodes.
     collections.extend([Cohort::COLLECTION, Occupancy::COLLECTION, NodeUse::COLLECTION]);
     World { platform: simulated_platform(Arc::new(world)), documents: ready.documents.clone(), collections }
 }
@@ -242,7 +244,7 @@ pub(super) fn snapshot(platform: &Platform, documents: &BTreeMap<Key, Value>) ->
     all
 }
 
-/// A document without the execution that it is of, which differs from run to run.
+/// Returns the name of a document without the execution's id, which differs between runs.
 fn name(key: &Key) -> String {
     let id = match key.collection.as_str() {
         SanitisationRecord::COLLECTION => key.id.split_once('/').map_or(key.id.as_str(), |(_, asset)| asset),
@@ -255,7 +257,7 @@ fn name(key: &Key) -> String {
 fn matter(key: &Key, body: &Value) -> Option<Value> {
     let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
     match key.collection.as_str() {
-        // Not when, nor until when.
+        // Without times.
         SanitisationRecord::COLLECTION => {
             let result = field("result").get("is").cloned();
             Some(json!([result, field("technique"), field("method")]))

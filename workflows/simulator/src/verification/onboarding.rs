@@ -1,4 +1,4 @@
-//! The worlds of onboarding: requests that between them take every way the workflow has.
+//! Scenarios for onboarding: requests that together reach all paths of the workflow.
 
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
 use engine::{
@@ -29,7 +29,7 @@ clusters:
   - {id: slurm-1, region: eu-west, kind: slurm}
   - {id: metal-1, region: eu-west, kind: bare_metal}
 ";
-/// By cluster: the first letter of its nodes, how many there are, the GPUs of each, and their model.
+/// Nodes of each cluster: prefix, count, GPUs per node, and model.
 const NODES: [(&str, &str, u32, u32, &str); 4] = [
     ("west-1", "w", 4, 8, "H100"),
     ("own-1", "o", 2, 4, "H100"),
@@ -37,7 +37,7 @@ const NODES: [(&str, &str, u32, u32, &str); 4] = [
     ("metal-1", "m", 1, 8, "T4"),
 ];
 
-/// What a run may change, and must leave as it was when it is taken back.
+/// The collections that a run may change and that its undo must restore.
 pub(super) const LEDGER: [&str; 10] = [
     Tenant::COLLECTION,
     Workspace::COLLECTION,
@@ -50,7 +50,7 @@ pub(super) const LEDGER: [&str; 10] = [
     Waitlist::COLLECTION,
     ClusterKey::COLLECTION,
 ];
-/// What a world begins with beside these.
+/// The other collections of a scenario.
 pub(super) const GIVEN: [&str; 6] = [
     RegionIndex::COLLECTION,
     Region::COLLECTION,
@@ -60,10 +60,11 @@ pub(super) const GIVEN: [&str; 6] = [
     PolicyChange::COLLECTION,
 ];
 
-/// Tries onboarding in every way that the engine knows, in worlds that between them take every way it has.
+/// Verifies onboarding with all faults of the engine, in scenarios that together reach all its paths.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn onboarding() -> Result<Report, Error> {
     let mut worlds = Vec::new();
     for case in cases() {
@@ -74,7 +75,7 @@ pub async fn onboarding() -> Result<Report, Error> {
     verify(&scenes).await
 }
 
-/// A request, changes of the built-in policy that meets it, and the nodes that will prove unfit.
+/// A request, changes to the built-in policy, and the nodes that will be unfit.
 struct Case {
     name: &'static str,
     tier: &'static str,
@@ -87,7 +88,7 @@ struct Case {
     unfit: &'static str,
 }
 
-/// The case with most questions has the shortest way, and comes first: later ones ask only what it left open.
+/// The case with the most approvals has the shortest path and is the first: later cases cover only the remaining paths.
 fn cases() -> [Case; 5] {
     let usual = || Case {
         name: "",
@@ -128,7 +129,7 @@ fn cases() -> [Case; 5] {
     ]
 }
 
-/// A case with its request read and the documents that it begins with.
+/// A case with its parsed request and its documents.
 struct OnboardingScene {
     name: &'static str,
     request: OnboardingRequest,
@@ -158,7 +159,7 @@ impl Case {
         Ok(OnboardingScene { name: self.name, request, documents, unfit: self.unfit })
     }
 
-    /// The fleet, and the policy if it is not the built-in one.
+    /// Writes the fleet, and the policy if it is changed.
     fn begin(&self, view: &mut View) -> Result<(), Undecided> {
         let wrong = |invalid: Invalid| ActionError::permanent("policy.invalid", invalid);
         import_sites(view, &parse_sites(SITES).map_err(wrong)?)?;
@@ -213,11 +214,11 @@ impl Scenario<Onboarding> for OnboardingScene {
     }
 }
 
-/// What of a document matters after a run: not when, by which execution, or how often it was tried.
+/// Returns the part of a document that is compared after a run, without times, executions and numbers of attempts.
 pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
     let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
     match key.collection.as_str() {
-        // A node found unfit stays apart on purpose, whatever becomes of its tenant.
+        // A node that was found unfit stays quarantined, whatever happens to its tenant.
         Node::COLLECTION if field("state") == json!("quarantined") => Some(json!([null, "free"])),
         Node::COLLECTION => Some(json!([field("owner"), field("state")])),
         FreePoolChunk::COLLECTION => None,
@@ -241,7 +242,7 @@ pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
     }
 }
 
-/// Nodes that are free and not listed, or listed and not free.
+/// Returns nodes that are free but not listed, or listed but not free.
 pub(super) fn unlisted(documents: &BTreeMap<Key, Value>) -> Value {
     let of = |kind: &'static str| documents.iter().filter(move |(key, _)| key.collection == kind);
     let is_free = |node: &Value| node.get("state") == Some(&json!("free"));

@@ -1,4 +1,4 @@
-//! The worlds of the quota workflows: a tenant that was onboarded, with everything made to go wrong from there.
+//! Scenarios for the quota workflows: an onboarded tenant and all injected faults.
 
 use super::onboarding::{GIVEN, LEDGER, matter, unlisted};
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
@@ -29,13 +29,14 @@ const NODES: [(&str, &str); 2] = [
     ("west-1", "w-0,96000,786432,4,H100\nw-1,96000,786432,4,H100\n"),
     ("slurm-1", "s-0,96000,786432,4,A100\ns-1,96000,786432,4,A100\ns-2,96000,786432,4,A100\n"),
 ];
-/// When the tenants of these worlds were onboarded: a while before the sweep's clock begins.
+/// The time of the onboarding, before the start of the runs.
 const BEGIN: Timestamp = Timestamp(1_767_200_000_000);
 
-/// Tries quota increase in every way that the engine knows, in worlds that between them take every way it has.
+/// Verifies quota increase with all faults of the engine, in scenarios that together reach all its paths.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn quota_increase() -> Result<Report, Error> {
     let begin = |model, asks| Ok::<_, Error>(QuotaIncrease::new(request(model, asks)?));
     let exception = "by: 4\nuntil: 2026-02-01T00:00:00Z\nexception: true";
@@ -62,10 +63,11 @@ pub async fn quota_increase() -> Result<Report, Error> {
     swept(&cases).await
 }
 
-/// Tries quota decrease in every way that the engine knows, in worlds that between them take every way it has.
+/// Verifies quota decrease with all faults of the engine, in scenarios that together reach all its paths.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn quota_decrease() -> Result<Report, Error> {
     let begin = |model, asks| Ok::<_, Error>(QuotaDecrease::new(request(model, asks)?));
     let cases = [
@@ -80,10 +82,11 @@ pub async fn quota_decrease() -> Result<Report, Error> {
     swept(&cases).await
 }
 
-/// Tries SLA change in every way that the engine knows, in worlds that between them take every way it has.
+/// Verifies SLA change with all faults of the engine, in scenarios that together reach all its paths.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn sla_change() -> Result<Report, Error> {
     let begin = |changes: &str| {
         let text = format!("tenant: acme\nreason: a new contract\n{changes}\n");
@@ -119,7 +122,7 @@ fn request(model: &str, asks: &str) -> Result<QuotaRequest, Error> {
     QuotaRequest::from_yaml(&text).map_err(wrong)
 }
 
-/// What a tenant with four GPUs, two of them given out, asks for.
+/// A request of a tenant with four GPUs, of which two are assigned.
 struct Case<W> {
     name: &'static str,
     model: &'static str,
@@ -144,7 +147,7 @@ async fn swept<W: Workflow<Platform = Platform>>(cases: &[Case<W>]) -> Result<Re
     verify(&scenes).await
 }
 
-/// A case with the world and the documents that it begins with.
+/// A case with its platform and documents.
 struct QuotaScene<W> {
     name: &'static str,
     data: W,
@@ -193,7 +196,7 @@ impl<W: Workflow<Platform = Platform>> Case<W> {
         Ok(QuotaScene { name, data, world, documents, unfit })
     }
 
-    /// The fleet, and the policy.
+    /// Writes the fleet and the policy.
     fn given(&self, view: &mut View) -> Result<(), Undecided> {
         let wrong = |invalid: Invalid| ActionError::permanent("policy.invalid", invalid);
         import_sites(view, &parse_sites(SITES).map_err(wrong)?)?;
@@ -248,10 +251,10 @@ impl<W: Workflow<Platform = Platform>> Scenario<W> for QuotaScene<W> {
     }
 }
 
-/// What of a document matters after a run: of a quota, not how often it was written and by whom.
+/// Returns the part of a document that is compared after a run, without revisions and authors.
 fn granted(key: &Key, body: &Value) -> Option<Value> {
     if key.collection == NodeAllocation::COLLECTION {
-        // A node found unfit stays apart on purpose, whatever becomes of the change.
+        // A node that was found unfit stays quarantined, whatever the result of the change.
         return body.get("nodes").cloned();
     }
     if key.collection == Cohort::COLLECTION {
@@ -273,8 +276,8 @@ fn granted(key: &Key, body: &Value) -> Option<Value> {
     Some(body)
 }
 
-/// a child is never looser than its parent, whatever is cut short. The hard limit of a namespace is never above the
-/// queue with what it may borrow, the queue never above the record of the cohort.
+/// a child is never less strict than its parent, wherever the run stops. The namespace's hard limit never exceeds
+/// the queue with its borrowing limit, and the queue never exceeds the cohort's record.
 fn loosened(log: &[(String, Value)]) -> Vec<String> {
     let mut found = Vec::new();
     let (mut cohort, mut queue, mut hard) = (None, None, None);

@@ -1,4 +1,4 @@
-//! Reclaim, with its evictions, in small worlds with everything made to go wrong.
+//! Verifies reclaim and its evictions in small scenarios with all injected faults.
 
 use crate::verification::fixture::{Fixture, FixtureDocuments, failed, h100, tenant};
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, local_world, simulated_platform};
@@ -21,7 +21,7 @@ use workflows::{
     },
 };
 
-/// What a run may change.
+/// The collections that a run may change.
 const LEDGER: [&str; 13] = [
     Tenant::COLLECTION,
     NodeAllocation::COLLECTION,
@@ -41,18 +41,20 @@ const OVERDUE: &str = "loans are overdue";
 const GIVEN: [&str; 3] =
     [PublishedPolicy::COLLECTION, PolicyInForce::COLLECTION, LastObservation::COLLECTION];
 
-/// Tries reclaim in every way that the engine knows, in worlds that between them take every way it has.
+/// Verifies reclaim with all faults of the engine, in scenarios that together reach all its paths.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn reclaim() -> Result<Report, Error> {
     Ok(reclaim_and_eviction().await?.0)
 }
 
-/// The same runs, with a report of reclaim and one of the evictions that it starts.
+/// The same runs, with one report for reclaim and one for the evictions that it starts.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn reclaim_and_eviction() -> Result<(Report, Report), Error> {
     let mut plays = Vec::new();
     for case in cases() {
@@ -65,18 +67,18 @@ pub async fn reclaim_and_eviction() -> Result<(Report, Report), Error> {
 
 struct Case {
     name: &'static str,
-    /// What runs on lent GPUs.
+    /// The workload on lent GPUs.
     victim: (WorkloadClass, Checkpoint),
-    /// What is asked for, of two that are lent.
+    /// The number of demanded GPUs, of two that are lent.
     demand: u64,
-    /// Whether whoever asks has no quota, so that no reclaim of its own begins for it.
+    /// True if the beneficiary has no quota, so that its demand does not start a reclaim.
     borrows: bool,
     cause: fn() -> Option<ReclaimCause>,
     policy: Vec<(&'static str, &'static str)>,
     fault: Option<Fault>,
-    /// After how many commits the demand is withdrawn, if it is.
+    /// The number of commits after which the demand is withdrawn, if it is.
     withdrawn: Option<usize>,
-    /// Whether everything is made to go wrong.
+    /// True to inject all faults.
     thorough: bool,
 }
 
@@ -84,12 +86,12 @@ fn for_demand() -> Option<ReclaimCause> {
     Some(ReclaimCause::Demand { workspace: "production".parse().ok()?, workload: "serve".into() })
 }
 
-/// Of its four GPUs, research may be made to give back so many.
+/// A reclaim of up to `AMOUNT` of research's four GPUs.
 fn for_excess<const AMOUNT: u64>() -> Option<ReclaimCause> {
     Some(ReclaimCause::Excess { workspace: "research".parse().ok()?, amount: AMOUNT })
 }
 
-/// Those with a way that no other has come first: later ones look only for what is left.
+/// Each case reaches a path that no earlier case reaches, because later cases are checked only for the remaining paths.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn cases() -> Vec<Case> {
     let usual = || Case {
@@ -156,7 +158,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A world in which loans are overdue: its documents, and the work that runs in it.
+/// Returns the documents of a scenario with overdue loans, and its running workloads.
 pub(super) async fn overdue() -> Result<(Vec<Put>, Vec<StartWorkload>), Error> {
     for case in cases() {
         if case.name == OVERDUE {
@@ -181,15 +183,15 @@ impl Case {
             ("own", "research", 2, WorkloadClass::Batch, Checkpoint::Signal),
             ("lent", "research", 2, class, checkpoint),
         ];
-        // One that asks for nothing more was there first, and has what it needs.
+        // A job without further demand is submitted before the others and has its GPUs.
         let serve = if self.borrows {
             ("serve", "guest", self.demand, WorkloadClass::Batch, Checkpoint::None)
         } else {
             ("serve", "production", self.demand.max(1), WorkloadClass::Service, Checkpoint::None)
         };
         jobs.insert(if self.demand == 0 { 0 } else { jobs.len() }, serve);
-        // One look is as good as three where nothing but the number of commits differs, and so is a short wait as a long one. A
-        // victim may be all that a workspace has: only where people decide are they asked.
+        // The numbers of checks and the waiting times affect only the number of commits, so the smallest are used. A
+        // victim may be all that a workspace has, so the guard is wide, except in cases about approvals.
         let mut policy = vec![
             ("max_staleness: 2m", "max_staleness: 3650d"),
             ("reads: 3", "reads: 1"),
@@ -235,7 +237,7 @@ impl Scenario<Reclaim> for ReclaimScene {
 
     fn snapshot(&self, platform: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         let mut all = local_world(platform).map(LocalWorld::snapshot).unwrap_or_default();
-        // A demand that is withdrawn is out of line, however the reclaim ends.
+        // A withdrawn demand leaves the queue, whatever the result of the reclaim.
         let of_demand = |key: &Key| {
             key.id.ends_with("/serve")
                 || [WorkspaceQueue::COLLECTION, Cohort::COLLECTION].contains(&key.collection.as_str())
@@ -259,7 +261,7 @@ impl Scenario<Reclaim> for ReclaimScene {
     }
 }
 
-/// What of a document matters after a run: who has what, not when or by which decision.
+/// Returns the part of a document that is compared after a run: holdings, but no times or decisions.
 pub(super) fn matter(key: &Key, body: &Value) -> Option<Value> {
     let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
     match key.collection.as_str() {

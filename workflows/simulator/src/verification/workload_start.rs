@@ -1,4 +1,4 @@
-//! Starts of admitted workloads, in a small world with everything made to go wrong.
+//! Verifies starts of admitted workloads in a small scenario with all injected faults.
 
 use crate::verification::{
     fixture::{Fixture, FixtureDocuments, failed, tenant},
@@ -22,10 +22,11 @@ use workflows::{
 
 const LEDGER: [&str; 3] = [Tenant::COLLECTION, NodeAllocation::COLLECTION, Workload::COLLECTION];
 
-/// Tries the start of a workload in every way that the engine knows.
+/// Verifies the start of a workload with all faults of the engine.
 ///
 /// # Errors
-/// When a world cannot be set up.
+///
+/// If a scenario cannot be created.
 pub async fn workload_start() -> Result<Report, Error> {
     let mut plays = Vec::new();
     for (name, decision) in [("one that is admitted", 1), ("one that was admitted again since", 7)] {
@@ -72,7 +73,7 @@ impl Scenario<WorkloadStart> for Start {
         World { platform, documents: self.set.documents.clone(), collections: LEDGER.to_vec() }
     }
 
-    /// The books alone: a workload that runs after its start was given up is what its admission says.
+    /// Compares only the ledger: a workload that runs after its start was abandoned still matches its admission.
     fn snapshot(&self, _: &Platform, documents: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         documents.iter().filter_map(|(key, body)| Some((key.to_string(), matter(key, body)?))).collect()
     }

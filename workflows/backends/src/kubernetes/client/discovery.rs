@@ -1,7 +1,7 @@
-//! Where each kind is served, by which version.
+//! Finds the API version of each kind.
 //!
-//! Kinds of the platform's core have had one version for years. What may be missing or move on (Kueue, admission policies) is
-//! looked up, once, and again when its path is no longer served.
+//! Core kinds have fixed versions. Kinds that can be absent or change their version (Kueue, admission policies) are
+//! discovered once, and again when their path is no longer served.
 
 use crate::kubernetes::{
     client::{
@@ -17,15 +17,15 @@ use std::sync::PoisonError;
 use tokio::time::Instant;
 use workflows::platform::{ObjectKind, ObjectRef, codes};
 
-/// A kind as the API server names it.
+/// A kind of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kubernetes) struct Resource {
     group: &'static str,
-    /// The version, where it is not looked up.
+    /// The version, unless it is discovered.
     version: Option<&'static str>,
     plural: &'static str,
     pub(in crate::kubernetes) kind: &'static str,
-    /// What has to be installed or done where it is not served.
+    /// The remedy if the kind is not served.
     remedy: &'static str,
 }
 
@@ -35,7 +35,7 @@ const BUILT_IN: &str = "this is no Kubernetes API server";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const KUEUE_GROUP: &str = "kueue.x-k8s.io";
 
-/// The binding that puts an admission policy in force.
+/// The binding that enforces an admission policy.
 pub(in crate::kubernetes) const BINDING: Resource = Resource {
     group: ADMISSION,
     version: None,
@@ -44,11 +44,11 @@ pub(in crate::kubernetes) const BINDING: Resource = Resource {
     remedy: POLICIES,
 };
 
-/// What Kueue queues.
+/// Kueue's workload.
 pub(in crate::kubernetes) const WORKLOAD: Resource =
     Resource { group: KUEUE_GROUP, version: None, plural: "workloads", kind: "Workload", remedy: KUEUE };
 
-/// Where requests are sent.
+/// The route that distributes requests.
 pub(in crate::kubernetes) const ROUTE: Resource = Resource {
     group: "gateway.networking.k8s.io",
     version: None,
@@ -57,14 +57,14 @@ pub(in crate::kubernetes) const ROUTE: Resource = Resource {
     remedy: "install the Gateway API",
 };
 
-/// Where kinds are defined that are not of Kubernetes itself.
+/// The path of custom resource definitions.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// The subresource by which pods are evicted.
+/// The subresource that evicts pods.
 const EVICTION: &str = "pods/eviction";
 
 impl Resource {
-    /// The path of one object of a group's kind, of parts that are escaped.
+    /// Returns the path of one object. All parts are already escaped.
     pub(in crate::kubernetes) fn path(&self, version: &str, namespace: &str, name: &str) -> String {
         format!("/apis/{}/{version}/namespaces/{namespace}/{}/{name}", self.group, self.plural)
     }
@@ -95,17 +95,17 @@ pub(in crate::kubernetes) fn resource(kind: ObjectKind) -> Resource {
     }
 }
 
-/// Where one object is, or would be.
+/// The location of one object, which may not exist.
 #[derive(Clone, Debug)]
 pub(in crate::kubernetes) struct At {
     pub(in crate::kubernetes) place: ObjectRef,
     pub(in crate::kubernetes) resource: Resource,
-    /// The version by which it is served.
+    /// The served version.
     pub(in crate::kubernetes) version: String,
 }
 
 impl At {
-    /// `v1`, `kueue.x-k8s.io/v1beta1`.
+    /// Returns `v1` or, with a group, a value like `kueue.x-k8s.io/v1beta1`.
     pub(in crate::kubernetes) fn api_version(&self) -> String {
         match self.resource.group {
             "" => self.version.clone(),
@@ -113,7 +113,7 @@ impl At {
         }
     }
 
-    /// The path of all of its kind, there.
+    /// Returns the path of all objects of its kind in its namespace.
     pub(in crate::kubernetes) fn collection(&self) -> String {
         let root = if self.resource.group.is_empty() { "/api" } else { "/apis" };
         let within = match &self.place.namespace {
@@ -123,19 +123,19 @@ impl At {
         format!("{root}/{}{within}/{}", self.api_version(), self.resource.plural)
     }
 
-    /// Its own path.
+    /// Returns the object's path.
     pub(in crate::kubernetes) fn path(&self) -> String {
         format!("{}/{}", self.collection(), escaped(&self.place.name))
     }
 
-    /// `Namespace t-acme--default`.
+    /// Returns kind and name, such as `Namespace t-acme--default`.
     pub(in crate::kubernetes) fn name(&self) -> String {
         format!("{} {}", self.resource.kind, self.place.full_name())
     }
 }
 
 impl KubernetesCluster {
-    /// Where the object is served.
+    /// Returns the location of the object.
     pub(in crate::kubernetes) async fn at(
         &self,
         place: &ObjectRef,
@@ -144,7 +144,7 @@ impl KubernetesCluster {
         self.at_as(resource(place.kind), place, until).await
     }
 
-    /// Where an object of this resource is served, with the name of `place`.
+    /// Returns the location of an object of this resource, with the name of `place`.
     pub(in crate::kubernetes) async fn at_as(
         &self,
         resource: Resource,
@@ -158,12 +158,12 @@ impl KubernetesCluster {
         Ok(At { place: place.clone(), resource, version })
     }
 
-    /// Forgets what was looked up, as after an upgrade of the cluster.
+    /// Forgets discovered versions, for example after an upgrade of the cluster.
     pub(in crate::kubernetes) fn forget_versions(&self) {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The version by which the cluster serves a kind; nothing where it serves none.
+    /// Returns the served version of a kind, or `None` if it is not served.
     pub(in crate::kubernetes) async fn version_of(
         &self,
         resource: Resource,
@@ -176,7 +176,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// The version of `policy` in which evictions are asked for. It may be older than that of disruption budgets.
+    /// Returns the version of the `policy` group for evictions, which can be older than that of disruption budgets.
     pub(in crate::kubernetes) async fn eviction_version(
         &self,
         until: Instant,
@@ -229,8 +229,8 @@ impl KubernetesCluster {
         Err(self.unserved(resource, &versions.join(", "), until).await)
     }
 
-    /// The error of a kind that is not among those that the server lists. One that somebody has defined comes to be: a server leaves it
-    /// out for a moment after its start. Who may not read definitions takes the list as it is.
+    /// Returns the error for a kind that the server does not list. If the kind is defined, the error is transient: a
+    /// server omits it for a short time after its start. Without the right to read definitions, the list is trusted.
     async fn unserved(&self, resource: Resource, seen: &str, until: Instant) -> ActionError {
         let Resource { group, plural, remedy, .. } = resource;
         let name = format!("{plural}.{group}");
@@ -246,7 +246,7 @@ impl KubernetesCluster {
     }
 }
 
-/// Whether a definition is one that the server has taken on and is to serve.
+/// Returns true if the server has accepted the definition and will serve it.
 pub(in crate::kubernetes) fn is_served(definition: &Value) -> bool {
     let all = |path: &[&str]| at(definition, path).and_then(Value::as_array).cloned().unwrap_or_default();
     let established = all(&["status", "conditions"])
@@ -258,7 +258,7 @@ pub(in crate::kubernetes) fn is_served(definition: &Value) -> bool {
     established && served && !terminating(definition)
 }
 
-/// The versions of a group, the preferred one first.
+/// Returns the versions of a group, the preferred one first.
 pub(in crate::kubernetes) fn versions(group: &Value) -> Vec<String> {
     let version = |of: &Value| of.get("version").and_then(Value::as_str).map(str::to_owned);
     let preferred = group.get("preferredVersion").and_then(version);

@@ -1,31 +1,31 @@
-//! What an answer of the API server, or the lack of one, means for an action.
+//! Maps the API server's answers and transport errors to action errors.
 //!
-//! The class of a failure is chosen here and nowhere else: by status and reason, never by whether a message looks bad.
+//! All failures are classified here by status and reason. The message is used only where Kubernetes gives no reason.
 
 use engine::ActionError;
 use serde_json::Value;
 use std::time::Duration;
 use workflows::platform::{LOOK_AGAIN, codes};
 
-/// The longest that a server is left alone at its own request: what asks for more is looked at again after this.
+/// The longest accepted retry delay. Longer requests of a server are shortened to it.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
-/// An answer that is no success, in the server's words.
+/// An error answer of the server.
 #[derive(Clone, Debug, Default)]
 pub(in crate::kubernetes) struct Refusal {
     pub(in crate::kubernetes) status: u16,
     pub(in crate::kubernetes) message: String,
-    /// The object that the refusal speaks of; empty when it speaks of none.
+    /// The object that the error concerns; may be empty.
     pub(in crate::kubernetes) name: String,
     pub(in crate::kubernetes) causes: Vec<Cause>,
     pub(in crate::kubernetes) retry_after: Option<Duration>,
-    /// What was asked, for people.
+    /// The request, for messages.
     pub(in crate::kubernetes) about: String,
-    /// Whether the request could change something.
+    /// True if the request could change something.
     pub(in crate::kubernetes) changing: bool,
 }
 
-/// One of the causes of a refusal.
+/// A cause in an error answer.
 #[derive(Clone, Debug, Default)]
 pub(in crate::kubernetes) struct Cause {
     reason: String,
@@ -33,12 +33,12 @@ pub(in crate::kubernetes) struct Cause {
     field: String,
 }
 
-/// Why a request has no object for an answer.
+/// The reason why a request returned no object.
 #[derive(Debug)]
 pub(in crate::kubernetes) enum Fault {
-    /// The server answered, with a refusal.
+    /// The server answered with an error.
     Refused(Box<Refusal>),
-    /// There is no answer that could be understood, or it was never sent.
+    /// The answer is missing or invalid, or the request was not sent.
     Lost(ActionError),
 }
 
@@ -58,7 +58,7 @@ impl From<ActionError> for Fault {
 }
 
 impl Refusal {
-    /// The refusal in an answer's body. A body that is no `Status` is quoted, shortened.
+    /// Parses the error body. A body that is not a `Status` is quoted and shortened.
     pub(in crate::kubernetes) fn read(
         status: u16,
         header: Option<&str>,
@@ -93,36 +93,36 @@ impl Refusal {
         }
     }
 
-    /// The object is not there, though its kind is served.
+    /// Returns true if the object does not exist but its kind is served.
     pub(in crate::kubernetes) fn is_missing(&self) -> bool {
         self.status == 404 && !self.name.is_empty()
     }
 
-    /// The kind is not served.
+    /// Returns true if the kind is not served.
     pub(in crate::kubernetes) fn is_unserved(&self) -> bool {
         (self.status == 404 && self.name.is_empty()) || self.status == 501
     }
 
-    /// The object is not as it was read, or came to be meanwhile: read again.
+    /// Returns true if the object has changed or was created since the read, so that it must be read again.
     ///
-    /// Servers before 1.22 call an apply with an outdated identity invalid.
+    /// Servers before 1.22 answer 422 to an apply with an outdated uid.
     pub(in crate::kubernetes) fn is_outdated(&self) -> bool {
         let replaced = self.status == 422 && self.causes.iter().any(|cause| cause.field == "metadata.uid");
         replaced || (self.status == 409 && self.managers().is_empty())
     }
 
-    /// The place where a list broke off is not remembered any more: it has to be begun again.
+    /// Returns true if a list has expired and must start again.
     pub(in crate::kubernetes) fn is_run_out(&self) -> bool {
         self.status == 410
     }
 
-    /// The disruption budget that keeps a pod, in the server's words.
+    /// Returns the message about the disruption budget that protects a pod.
     pub(in crate::kubernetes) fn budget(&self) -> Option<&str> {
         let cause = self.causes.iter().find(|cause| cause.reason == "DisruptionBudget")?;
         (self.status == 429).then_some(cause.message.as_str())
     }
 
-    /// The other managers of the fields that were to be set, with the fields.
+    /// Returns the other managers of the fields, with the fields.
     pub(in crate::kubernetes) fn managers(&self) -> Vec<String> {
         let conflicts = self.causes.iter().filter(|cause| cause.reason == "FieldManagerConflict");
         let said = |cause: &Cause| {
@@ -131,8 +131,8 @@ impl Refusal {
         conflicts.map(said).collect()
     }
 
-    /// What an action is told of an eviction that was refused: a disruption budget says not now, with its name, or nothing can be
-    /// said since there are several.
+    /// Converts the error of an eviction. A protecting disruption budget is named; several budgets for one pod are a
+    /// permanent error.
     pub(in crate::kubernetes) fn of_eviction(&self, pod: &str) -> ActionError {
         let budgets = self.causes.iter().filter(|cause| cause.reason == "DisruptionBudget");
         let budgets: Vec<&str> = budgets.map(|cause| cause.message.as_str()).collect();
@@ -147,7 +147,7 @@ impl Refusal {
         self.error()
     }
 
-    /// What an action is told.
+    /// Converts the error to an action error.
     pub(in crate::kubernetes) fn error(&self) -> ActionError {
         let said = format!("{}: {} {}", self.about, self.status, self.message);
         match self.status {
@@ -167,12 +167,12 @@ impl Refusal {
         }
     }
 
-    /// What a server says of everything for a moment after its start: that it may not be, or that there is no such kind.
+    /// Returns true for errors that a server also returns for a short time after its start: denied, or kind not served.
     pub(in crate::kubernetes) fn may_pass_with_the_start(&self) -> bool {
         self.is_unserved() || (self.status == 403 && !self.by_admission())
     }
 
-    /// Admission refuses with 403 as authorisation does; only the message tells which.
+    /// Admission and authorisation both answer 403. Only the message distinguishes them.
     fn by_admission(&self) -> bool {
         let of_admission =
             ["exceeded quota", "admission webhook", "ValidatingAdmissionPolicy", "violates PodSecurity"];
@@ -187,7 +187,8 @@ impl Refusal {
     }
 }
 
-/// A request that had no answer: harmless before it was sent and where it could change nothing, else nobody knows.
+/// Returns the error for a request without an answer. The outcome is unknown if it was sent and could change something;
+/// otherwise the error is transient.
 pub(in crate::kubernetes) fn unanswered(about: &str, why: &str, changing: bool, sent: bool) -> ActionError {
     let said = format!("{about}: {why}");
     if changing && sent {
@@ -197,7 +198,7 @@ pub(in crate::kubernetes) fn unanswered(about: &str, why: &str, changing: bool, 
     }
 }
 
-/// An answer that cannot be read.
+/// Returns the error for an invalid answer.
 pub(in crate::kubernetes) fn unreadable(
     about: &str,
     why: impl std::fmt::Display,

@@ -1,7 +1,7 @@
-//! Lists, page by page.
+//! Reads lists page by page.
 //!
-//! A server remembers for some minutes what there was as a list began; a page that is asked for later has run out (410, `Expired`).
-//! Invariant: a list is whole, or an error. One that ran out is begun again, and the pages that had come are dropped.
+//! A server keeps the state of a list for a few minutes. A later request for the next page fails with 410, `Expired`.
+//! Invariant: a list is complete or an error. After an expiry, the list starts again and received pages are dropped.
 
 use crate::kubernetes::{
     client::{
@@ -16,15 +16,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 use workflows::platform::codes;
 
-/// How many objects are asked for at once.
+/// The number of objects per page.
 const PAGE: &str = "500";
-/// How many objects a list may have: 200,000, more than a cluster of 5,000 nodes may have pods (150,000).
+/// The largest list: 200,000 objects. A cluster of 5,000 nodes has at most 150,000 pods.
 const MOST: usize = 200_000;
 
-/// All that is listed by what is asked, from its first page to its last.
+/// Reads a complete list.
 ///
 /// # Errors
-/// Those of the server; `platform.unavailable` for a list that ran out again and again, or whose kind is not served while it is read.
+///
+/// Errors of the server. `platform.unavailable` if the list expired repeatedly, or if its kind stops being served in
+/// between.
 pub(in crate::kubernetes) async fn whole(
     client: &kube::Client,
     ask: ApiRequest,
@@ -40,7 +42,7 @@ pub(in crate::kubernetes) async fn whole(
     Err(ActionError::transient(codes::UNAVAILABLE, why))
 }
 
-/// Every page of a list; nothing where it ran out between two, so that it has to be begun again.
+/// Reads all pages. Returns `None` if the list expired between two pages and must start again.
 async fn pages(
     client: &kube::Client,
     ask: &ApiRequest,
@@ -52,7 +54,7 @@ async fn pages(
         let mut page = match request::send(client, &page, until).await {
             Ok(page) => page,
             Err(Fault::Refused(refusal)) if refusal.is_run_out() => return Ok(None),
-            // It was served a moment ago: what is there is not known.
+            // The kind was served just now, so the error is transient.
             Err(Fault::Refused(refusal)) if refusal.status == 404 => {
                 return Err(ActionError::transient(codes::UNAVAILABLE, refusal.error().message));
             }

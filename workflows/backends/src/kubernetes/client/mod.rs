@@ -1,6 +1,6 @@
-//! Requests to the API server: what is sent, what an answer means, lists, watches, and where each kind is served.
+//! Requests to the API server: sending, errors, lists, watches, and discovery of versions.
 //!
-//! Called by everything in this backend. Invariant: every request ends by the deadline of its call.
+//! Used by all modules of this backend. Invariant: every request ends by the deadline of its call.
 
 pub(super) mod discovery;
 pub(super) mod error;
@@ -8,5 +8,5 @@ pub(super) mod list;
 pub(super) mod request;
 pub(super) mod watch;
 
-/// How often a write is tried against an object that changes under it, and a list that runs out.
+/// The number of attempts for a write to an object that changes concurrently, and for an expired list.
 pub(super) const TRIES: u32 = 5;

@@ -1,4 +1,4 @@
-//! Requests to the API server, each bounded by the deadline of its call.
+//! Sends requests to the API server within the deadline of the call.
 
 use crate::kubernetes::client::error::{Fault, Refusal, unanswered, unreadable};
 use crate::outbound;
@@ -10,24 +10,24 @@ use std::{error::Error, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 use workflows::platform::{CallMetadata, codes};
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug)]
 pub(in crate::kubernetes) struct ApiRequest {
     method: Method,
     path: String,
     query: Vec<(&'static str, String)>,
     body: Option<(&'static str, Value)>,
-    /// It asks a question by POST, and changes nothing.
+    /// True for a POST that changes nothing.
     question: bool,
-    /// In which form the answer is wanted.
+    /// The accepted content type of the answer.
     accept: &'static str,
 }
 
 const JSON: &str = "application/json";
-/// For how long such an answer is doubted where the server does not say that it is ready.
+/// How long such an answer is doubted if the server does not report that it is ready.
 const DOUBTED: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(250);
-/// Lists with nothing of their objects but the metadata; whole objects from servers that cannot leave anything out.
+/// Lists only the metadata of objects. Servers without support for it return whole objects.
 const DESCRIBED: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 impl ApiRequest {
@@ -42,12 +42,12 @@ impl ApiRequest {
         }
     }
 
-    /// Of the objects of a list nothing but their metadata.
+    /// Requests only the metadata of listed objects.
     pub(in crate::kubernetes) fn described(self) -> Self {
         Self { accept: DESCRIBED, ..self }
     }
 
-    /// With this in its query.
+    /// Adds a query parameter.
     pub(in crate::kubernetes) fn with(mut self, key: &'static str, value: &str) -> Self {
         self.query.push((key, value.to_owned()));
         self
@@ -57,7 +57,7 @@ impl ApiRequest {
         Self { method: Method::POST, body: Some((JSON, body)), ..Self::get(path) }
     }
 
-    /// A POST that is answered and leaves nothing, such as a review of access.
+    /// A POST that stores nothing, such as an access review.
     pub(in crate::kubernetes) fn review(path: &str, body: Value) -> Self {
         Self { question: true, ..Self::post(path, body) }
     }
@@ -81,31 +81,31 @@ impl ApiRequest {
         Self { method: Method::DELETE, body: Some((JSON, body)), ..Self::get(path) }
     }
 
-    /// In the name of this field manager.
+    /// Sets the field manager.
     pub(in crate::kubernetes) fn by(mut self, manager: &str) -> Self {
         self.query.push(("fieldManager", manager.to_owned()));
         self
     }
 
-    /// Also against other managers of the fields.
+    /// Overrides other managers of the fields.
     pub(in crate::kubernetes) fn forced(mut self) -> Self {
         self.query.push(("force", "true".to_owned()));
         self
     }
 
-    /// Answered as if it had been done, when the call is a dry run.
+    /// Makes the request a dry run if the call is one.
     pub(in crate::kubernetes) fn under(self, stamp: &CallMetadata) -> Self {
         if stamp.dry_run { self.rehearsed() } else { self }
     }
 
-    /// Answered as if it had been done, and not done: `dryRun=All`.
+    /// Makes the request a dry run: `dryRun=All`.
     pub(in crate::kubernetes) fn rehearsed(mut self) -> Self {
         self.query.push(("dryRun", "All".to_owned()));
         self.question = true;
         self
     }
 
-    /// As a request whose answer is a stream, and that has no body.
+    /// Returns the raw request for a stream, without a body.
     pub(in crate::kubernetes) fn watched(&self) -> Option<Request<Body>> {
         self.request().ok()
     }
@@ -138,15 +138,15 @@ impl ApiRequest {
     }
 }
 
-/// The moment by which a call must have its answer.
+/// Returns the deadline of a call.
 pub(in crate::kubernetes) fn deadline(stamp: &CallMetadata) -> Instant {
     Instant::now() + stamp.deadline
 }
 
-/// Sends one request and reads its answer whole. Dropping the future ends the request with its connection.
+/// Sends a request and reads the complete answer. Dropping the future closes the connection.
 ///
-/// A server that was started a moment ago denies everything until it has read its rules, and does not serve the kinds that others have
-/// defined until it has read those: what it says of that is asked once more, as soon as it says that it is ready.
+/// A server that has just started denies requests until it has loaded its rules, and does not serve custom kinds until
+/// it has loaded their definitions. After such an error, the request is repeated once the server is ready.
 pub(in crate::kubernetes) async fn send(
     client: &kube::Client,
     ask: &ApiRequest,
@@ -155,7 +155,7 @@ pub(in crate::kubernetes) async fn send(
     match once(client, ask, until).await {
         Err(Fault::Refused(refusal)) if refusal.may_pass_with_the_start() => {
             ready(client, until).await;
-            // Too late for another answer: this one stands.
+            // There is no time for another attempt, so this answer counts.
             if Instant::now() + BETWEEN >= until {
                 return Err(Fault::Refused(refusal));
             }
@@ -165,17 +165,19 @@ pub(in crate::kubernetes) async fn send(
     }
 }
 
-/// Waits until the server is ready, as far as it lets us ask, and for so long as that may be hidden behind its missing rules.
+/// Waits until the server is ready, at most for [`DOUBTED`]. A server that denies the readiness query counts as not
+/// ready.
 async fn ready(client: &kube::Client, until: Instant) {
     let until = until.min(Instant::now() + DOUBTED);
-    // It may have come to be ready since it answered, and takes a moment longer for the kinds.
+    // It may have become ready after its answer and needs a moment more for custom kinds.
     sleep(BETWEEN).await;
     while is_ready(client, until).await != Some(true) && Instant::now() + BETWEEN < until {
         sleep(BETWEEN).await;
     }
 }
 
-/// Whether the server says that it is ready: it knows its rules and serves all its kinds. `None` where it does not let us ask.
+/// Returns true if the server reports ready: its rules are loaded and all kinds are served. Returns `None` if the query
+/// is denied.
 pub(in crate::kubernetes) async fn is_ready(client: &kube::Client, until: Instant) -> Option<bool> {
     let asked = Request::get("/readyz").body(Body::empty()).ok()?;
     let status = timeout_at(until, client.send(asked)).await.ok()?.ok()?.status();
@@ -234,7 +236,7 @@ fn failure(about: &str, error: &(dyn Error + Send + Sync + 'static), changing: b
     unanswered(about, &said, changing, sent)
 }
 
-/// A part of a path or a query, with what has a meaning there escaped.
+/// Escapes a part of a path or a query.
 pub(in crate::kubernetes) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,8 +1,8 @@
-//! Waiting by a watch, in place of looking again and again.
+//! Waits for a change with a watch instead of polling.
 //!
-//! Invariant: a watch says when to look and never what there is. What a wait ends with was read, so a word that is lost, comes late or is
-//! of an object made since costs time and nothing else. Where the server has forgotten what the watch began with (410) or the connection
-//! breaks, the object is read and the watch begun again from there.
+//! Invariant: a watch event only triggers a read, and the result of a wait is always read. A lost, late or unrelated
+//! event therefore only costs time. If the server no longer has the start version (410) or the connection breaks, the
+//! object is read and the watch starts again.
 
 use crate::{
     kubernetes::{
@@ -18,31 +18,34 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How many calls wait in this way at a time; whoever comes then is answered at once, and asks again.
+/// The number of concurrent waits. Further calls are answered immediately and retried by their caller.
 pub(in crate::kubernetes) const AT_A_TIME: usize = 16;
-/// Between the end of a watch that says nothing of the object and the next look.
+/// The delay between the end of a watch without an event and the next read.
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// What a watch came to.
+/// The result of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchResult {
-    /// There is something to be seen.
+    /// The object may have changed.
     Look,
-    /// It broke off, or its beginning is forgotten: what there is now is not known.
+    /// The watch broke or its start version expired; the current state is unknown.
     Lost,
-    /// Nothing happened until the time was up.
+    /// No event until the time was up.
     Silence,
-    /// There is none: it is not allowed, not served or too much for the server.
+    /// A watch is not possible: it is not allowed, not served, or the server is overloaded.
     None,
 }
 
 impl KubernetesCluster {
-    /// The object at `path` once it is gone, was replaced or is `so`; as it stands when the time for that is up, or where nothing can be watched.
+    /// Waits until the object at `path` is gone, replaced, or satisfies `so`. Returns its last state if the time is up
+    /// or no watch is possible.
     ///
-    /// `live` is it as it was read last; `patience` is [for how long](Self::patience), and `until` the end of the call.
+    /// `live` is the last read state. `patience` is the [end of the wait](Self::patience), and `until` the end of the
+    /// call.
     ///
     /// # Errors
-    /// Those of a read.
+    ///
+    /// Errors of a read.
     pub(in crate::kubernetes) async fn awaited(
         &self,
         path: &str,
@@ -66,14 +69,14 @@ impl KubernetesCluster {
         Ok(Some(live))
     }
 
-    /// Until when a call that ends at `until` may wait.
+    /// Returns how long a call that ends at `until` may wait.
     pub(in crate::kubernetes) fn patience(&self, until: Instant) -> Instant {
         let now = Instant::now();
-        // The other half is for what the call does next.
+        // The other half is reserved for the rest of the call.
         now + Duration::from_millis(self.target.watch_ms).min(until.duration_since(now) / 2)
     }
 
-    /// Listens until there is something to be seen of this very object.
+    /// Watches until an event for exactly this object arrives.
     async fn word(
         &self,
         path: &str,
@@ -105,7 +108,7 @@ impl KubernetesCluster {
     }
 }
 
-/// The request for a watch of the one object, from the version that was read on.
+/// Returns the watch request for one object, from the version that was read.
 fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Body>> {
     let (collection, _escaped) = path.rsplit_once('/')?;
     let name = text(live, &["metadata", "name"]);
@@ -118,7 +121,7 @@ fn asked(path: &str, live: &Value, patience: Instant) -> Option<http::Request<Bo
     ask.watched()
 }
 
-/// What a refusal means. Not being allowed to watch costs the time until the next look, and is no failure.
+/// Maps an error status. A denied watch is not a failure; it only delays the next read.
 fn refused(path: &str, status: http::StatusCode) -> WatchResult {
     if status == http::StatusCode::GONE {
         return WatchResult::Lost;

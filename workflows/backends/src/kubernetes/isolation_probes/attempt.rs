@@ -1,8 +1,8 @@
-//! One attempt of a probe that needs pods: made afresh, looked at, and asked to go, whatever came of it.
+//! One attempt of a probe with pods: creates new pods, observes them, and deletes them in any case.
 //!
-//! Invariant: no finding is read from a pod that an earlier call made, and none is given while a pod of the attempt was not asked to
-//! go. What a process leaves behind that dies in between ends by its own deadline, is removed by the next attempt of the step, and goes
-//! with the tenant's namespace.
+//! Invariant: results are read only from pods of this attempt, and no result is returned before all pods of the attempt
+//! are deleted. If the process dies in between, the pods end by their own deadline, are removed by the next attempt of
+//! the step, and are deleted with the tenant's namespace.
 
 use crate::kubernetes::isolation_probes::probe_pod::{Planned, name, pod};
 use crate::kubernetes::{
@@ -21,12 +21,12 @@ use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 use workflows::platform::{CallMetadata, IsolationKind, LOOK_AGAIN, ProbeFinding, codes, workspace_name};
 
-/// How long between two looks at the same pod.
+/// The delay between two reads of a pod.
 const BETWEEN: Duration = Duration::from_millis(300);
-/// What a new namespace answers before its controllers have been there.
+/// Errors of a new namespace before its controllers have processed it.
 const NOT_YET: [&str; 2] = ["status unknown for quota", "error looking up service account"];
 
-/// One attempt, and where it happens.
+/// One attempt and its namespaces.
 pub(crate) struct Attempt<'a> {
     pub(crate) on: &'a KubernetesCluster,
     pub(crate) stamp: &'a CallMetadata,
@@ -34,14 +34,14 @@ pub(crate) struct Attempt<'a> {
     pub(crate) kind: IsolationKind,
     /// The tenant's namespace.
     pub(crate) inside: String,
-    /// Until when its pods may take, whatever is in flight; what is left is for their removal.
+    /// The deadline for observing pods. The remaining time is reserved for their removal.
     work: Instant,
     until: Instant,
     image: &'a str,
 }
 
 impl KubernetesCluster {
-    /// Tries with running pods, if the operator has named an image for them.
+    /// Runs the probe with pods, if a probe image is configured.
     pub(in crate::kubernetes) async fn probe_with_pods(
         &self,
         tenant: &str,
@@ -77,17 +77,17 @@ impl KubernetesCluster {
 }
 
 impl Attempt<'_> {
-    /// The namespace of the platform's own pods.
+    /// Returns the namespace for pods outside of the tenant.
     pub(crate) fn outside(&self) -> &str {
         &self.on.target.probe_namespace
     }
 
-    /// The names of this attempt's pods, as namespace and name.
+    /// Returns the pods of this attempt as pairs of namespace and name.
     pub(crate) fn names(&self, roles: &[(&str, &str)]) -> Vec<(String, String)> {
         roles.iter().map(|(space, role)| ((*space).to_owned(), name(self.stamp, role))).collect()
     }
 
-    /// Tries within the time that there is, from nothing and back to nothing.
+    /// Removes old pods, runs the probe within the available time, and removes its pods.
     pub(crate) async fn whole(
         &self,
         names: &[(String, String)],
@@ -106,7 +106,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What each pod of these names waits for, by its own record.
+    /// Describes why the pods are not finished.
     async fn standing(&self, names: &[(String, String)]) -> String {
         let mut said = Vec::new();
         for (namespace, name) in names {
@@ -118,7 +118,7 @@ impl Attempt<'_> {
         said.join("; ")
     }
 
-    /// The tenant's namespace by name and identity, with which pods elsewhere are to go.
+    /// Returns name and uid of the tenant's namespace, which will own pods in other namespaces.
     pub(crate) async fn home(&self) -> Result<(String, String), ActionError> {
         let path = format!("/api/v1/namespaces/{}", escaped(&self.inside));
         match self.on.object(&path, self.until).await? {
@@ -130,14 +130,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// Makes a pod.
+    /// Creates a pod.
     pub(crate) async fn made(&self, planned: &Planned) -> Result<Value, ActionError> {
         let kind: &str = self.kind.into();
         let body = pod(planned, self.image, kind, self.stamp, &self.on.marks);
         let ask = ApiRequest::post(&collection(&planned.namespace), body).by(&self.on.target.field_manager);
         match self.on.send(&ask, self.until).await {
             Ok(pod) => Ok(pod),
-            // The namespace of the probes, which nobody has made.
+            // The probe namespace does not exist.
             Err(Fault::Refused(refusal)) if refusal.is_missing() => {
                 let why = format!(
                     "there is no namespace {}: apply the manifest of rights, which makes it, or name another as `probe_namespace`",
@@ -152,7 +152,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Looks at a pod of this attempt until `so` has something to say of it.
+    /// Reads a pod of this attempt until `so` returns a value.
     pub(crate) async fn seen<T>(
         &self,
         pod: &Value,
@@ -171,7 +171,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Asks every pod of these names to go that this step made, and waits until they are gone, or as long as there is time.
+    /// Deletes the pods with these names that this step created, and waits until they are gone or the time is up.
     async fn removed(&self, names: &[(String, String)], until: Instant) -> Result<(), ActionError> {
         let mut left: Vec<String> = names
             .iter()
@@ -179,7 +179,7 @@ impl Attempt<'_> {
             .collect();
         loop {
             let (mut going, mut failed) = (Vec::new(), None);
-            // One that cannot be removed keeps none of the others.
+            // A failed deletion does not prevent the others.
             for path in left {
                 match self.asked_to_go(&path, until).await {
                     Ok(true) => going.push(path),
@@ -202,7 +202,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whether there is a pod still; it is asked to go, if it is ours.
+    /// Deletes the pod if this step created it. Returns true if it still exists.
     async fn asked_to_go(&self, path: &str, until: Instant) -> Result<bool, ActionError> {
         let Some(live) = self.on.object(path, until).await? else { return Ok(false) };
         if annotation(&live, &self.on.marks.step()) != Some(self.stamp.step.as_str()) {
@@ -216,20 +216,20 @@ impl Attempt<'_> {
         Ok(true)
     }
 
-    /// That nothing is known: neither that the guard holds nor that it does not. Tried again.
+    /// Returns the error of a probe without a result. It is retried.
     pub(crate) fn undecided(&self, why: &str) -> ActionError {
         let kind: &str = self.kind.into();
         ActionError::transient(codes::PROBE_UNDECIDED, format!("probe {kind} decided nothing: {why}"))
     }
 
-    /// The same, where more time may be all that it takes.
+    /// Returns the same error as pending, for a probe that may only need more time.
     pub(crate) fn waiting(&self, why: &str) -> ActionError {
         let ActionError { message, .. } = self.undecided(why);
         ActionError { message, ..ActionError::pending(codes::PROBE_UNDECIDED, 5 * LOOK_AGAIN) }
     }
 }
 
-/// Why a pod does not run, in the words of whoever said so.
+/// Returns why a pod does not run, from its status.
 pub(crate) fn standing(pod: &Value) -> String {
     let scheduled = condition(pod, "PodScheduled").map(|one| text(one, &["message"])).unwrap_or_default();
     let waits = at(pod, &["status", "containerStatuses"])

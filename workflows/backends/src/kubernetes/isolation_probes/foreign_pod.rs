@@ -1,4 +1,4 @@
-//! Whether a pod that is not the tenant's starts on the tenant's nodes: it must not be placed there, while one that may is.
+//! Probes that a foreign pod is not scheduled on the tenant's nodes, while a pod of the tenant is.
 
 use crate::kubernetes::labels::text;
 use crate::kubernetes::{
@@ -12,16 +12,16 @@ use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::ProbeFinding;
 
-/// What the scheduler has made of the pod that must not be placed.
+/// The scheduler's decision about the foreign pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ForeignPodResult {
     /// It is on this node.
     On(String),
-    /// It is kept off, in the scheduler's words.
+    /// It was not scheduled, with the scheduler's message.
     Off(String),
 }
 
-/// What is known of it so far. Only the scheduler's word that the taint of this key keeps it off counts as kept off.
+/// Returns the decision, if any. The pod counts as kept off only if the scheduler names this taint.
 pub(crate) fn foreign_pod_result(pod: &Value, taint: &str) -> Option<ForeignPodResult> {
     if !node(pod).is_empty() {
         return Some(ForeignPodResult::On(node(pod).to_owned()));
@@ -51,8 +51,8 @@ impl Attempt<'_> {
         };
         let foreign = self.made(&plan(false, "stand-out")).await?;
         let own = self.made(&plan(true, "stand-in")).await?;
-        // Without one that is let on, the other may be off for any reason: no node, no room, no scheduler. A stranger that is let on
-        // needs no comparison.
+        // The tenant's own pod is the control: without it, the foreign pod can be unscheduled for any reason, such as
+        // no node, no room or no scheduler. A scheduled foreign pod needs no control.
         let bound = |pod: &Value| Some(node(pod).to_owned()).filter(|node| !node.is_empty());
         let host = tokio::select! {
             node = self.seen(&foreign, bound) => return Ok(let_on(&node?)),

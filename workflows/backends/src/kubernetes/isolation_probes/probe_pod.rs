@@ -1,4 +1,4 @@
-//! The pods of a probe: small, restricted, short-lived, and marked as of the step that made them.
+//! The pods of a probe: small, restricted, short-lived, and labelled with their step.
 
 use crate::kubernetes::{
     labels::LabelNames,
@@ -8,57 +8,58 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use workflows::platform::CallMetadata;
 
-/// The port on which a probe's pods listen.
+/// The port of the probes' pods.
 pub(crate) const PORT: u16 = 8080;
-/// The longest that a pod of a probe lives, in seconds, should nobody come back to remove it.
+/// The longest life of a probe's pod in seconds, if no call removes it.
 const LIVES: u32 = 120;
-/// How the exit code of a client says that it did not reach what it must.
+/// Exit code of a client that did not reach its control.
 pub(crate) const NO_CONTROL: i64 = 20;
-/// The exit code of a client that got through this often to where it must not, of [`TRIES`], is this and so much more.
+/// Exit code of a client that never reached the forbidden target. Each of the [`TRIES`] attempts that reached it adds
+/// one.
 pub(crate) const GOT_THROUGH: i64 = 10;
-/// How often a client tries to get through.
+/// The number of attempts on the forbidden target.
 pub(crate) const TRIES: i64 = 3;
 
-/// What a pod of a probe does.
+/// The task of a probe's pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Answers on [`PORT`].
     Answer,
-    /// Reaches one address, as it must, and then tries another.
+    /// Reaches the control address, then tries the target.
     Reach {
-        /// Must answer.
+        /// The address that must answer.
         control: String,
-        /// Must not.
+        /// The address that must not answer.
         target: String,
     },
-    /// Waits to be placed on a node of this tenant.
+    /// Waits to be scheduled on a node of this tenant.
     Stand {
-        /// Whose nodes.
+        /// The tenant.
         on_nodes_of: String,
     },
 }
 
-/// A pod to be.
+/// A pod to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) tenant: String,
     pub(crate) task: Task,
-    /// The tenant whose nodes it may use.
+    /// The tenant whose nodes it tolerates.
     pub(crate) tolerates: Option<String>,
-    /// The identity of the tenant's namespace, with which it goes; not within that namespace itself.
+    /// Name and uid of the tenant's namespace as its owner. Absent inside that namespace.
     pub(crate) goes_with: Option<(String, String)>,
 }
 
-/// The name of a pod of a step: the same on every attempt, and of no other step.
+/// Returns the name of a pod: equal for all attempts of a step, and unique among steps.
 pub(crate) fn name(stamp: &CallMetadata, role: &str) -> String {
     let digest = Sha256::digest(stamp.key.as_bytes());
     let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("tenure-probe-{short}-{role}")
 }
 
-/// The pod, which pod security `restricted` takes.
+/// Returns the pod, which complies with pod security `restricted`.
 pub(crate) fn pod(
     planned: &Planned,
     image: &str,
@@ -135,7 +136,8 @@ fn container(task: &Task, image: &str) -> Value {
     container
 }
 
-/// What runs in the pod, with the tools of BusyBox. A client that lacks a tool ends with [`NO_CONTROL`], which decides nothing.
+/// Returns the script for BusyBox. A client without the tools exits with [`NO_CONTROL`], which leaves the probe
+/// undecided.
 pub(crate) fn script(task: &Task) -> String {
     match task {
         Task::Answer => format!(
@@ -153,7 +155,7 @@ pub(crate) fn script(task: &Task) -> String {
     }
 }
 
-/// How an address is written in a URL.
+/// Formats an address for a URL.
 pub(crate) fn address(ip: &str) -> String {
     if ip.contains(':') { format!("[{ip}]:{PORT}") } else { format!("{ip}:{PORT}") }
 }

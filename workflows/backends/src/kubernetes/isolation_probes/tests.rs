@@ -1,4 +1,4 @@
-//! What a probe's pods are, and what can be read from how they end.
+//! The probes' pods, and the results derived from their exit codes.
 
 use crate::kubernetes::labels::LabelNames;
 use crate::kubernetes::{
@@ -35,7 +35,7 @@ fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     for nothing in [Outcome::NoControl, Outcome::Else, Outcome::Through(1)] {
         assert!(verdict(nothing, refused).is_err() && verdict(refused, nothing).is_err(), "{nothing:?}");
     }
-    // Whatever an image without the tools ends with is no finding.
+    // No exit code of an image without the required tools counts as a result.
     for code in [None, Some(0), Some(1), Some(9), Some(14), Some(126), Some(127), Some(137)] {
         assert_eq!(Outcome::of(code), Outcome::Else, "{code:?}");
     }

@@ -1,7 +1,7 @@
-//! Whether the network keeps a tenant apart, tried from both sides with a control on each.
+//! Probes the network isolation of a tenant from both sides, with a control on each.
 //!
-//! Two pods answer, one in the tenant's namespace and one in the platform's own. One client on each side must reach the pod of its own
-//! side, and must not get through to the other: that it reaches one shows that it can, and that the pod which it must not reach answers.
+//! One pod answers in the tenant's namespace and one in the platform's. A client on each side must reach the pod on its
+//! own side and must not reach the other. The control shows that the client works and that the pods answer.
 
 use crate::kubernetes::labels::{at, text};
 use crate::kubernetes::{
@@ -15,14 +15,14 @@ use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::ProbeFinding;
 
-/// What a client found.
+/// The result of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It reached its control, and got through this often to where it must not.
+    /// It reached its control, and reached the forbidden target this many times.
     Through(i64),
     /// It did not reach its control.
     NoControl,
-    /// It ended in a way that says nothing.
+    /// Its exit code has no meaning.
     Else,
 }
 
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// What the two clients together show: that the guard holds, that it does not, or nothing, with why.
+/// Combines the results of both clients: isolated, not isolated, or undecided with a reason.
 pub(crate) fn verdict(from_inside: Outcome, from_outside: Outcome) -> Result<bool, &'static str> {
     let through = Outcome::Through(TRIES);
     if from_inside == through || from_outside == through {
@@ -87,7 +87,7 @@ impl Attempt<'_> {
         let reach_in = self.made(&plan(true, "reach-in", reach(&ip_in, &ip_out))).await?;
         let reach_out = self.made(&plan(false, "reach-out", reach(&ip_out, &ip_in))).await?;
         let (from_in, from_out) = (self.outcome(&reach_in).await?, self.outcome(&reach_out).await?);
-        // What has stopped answering meanwhile was perhaps not kept from anybody.
+        // If a pod stopped answering, a failed request does not prove isolation.
         for answers in [&answers_in, &answers_out] {
             let ready = self.seen(answers, |pod| Some(is_so(pod, "Ready"))).await?;
             if !ready {
@@ -105,7 +105,7 @@ impl Attempt<'_> {
         Ok(ProbeFinding { held, transcript })
     }
 
-    /// The address of a pod, once it answers.
+    /// Returns the address of a pod when it is ready.
     async fn answering(&self, pod: &Value) -> Result<String, ActionError> {
         let ready = |pod: &Value| match text(pod, &["status", "podIP"]) {
             _ if ended(pod) => Some(Err(standing(pod))),
@@ -116,7 +116,7 @@ impl Attempt<'_> {
         ready.map_err(|why| self.undecided(&format!("a pod that was to answer has ended: {why}")))
     }
 
-    /// How a client ended.
+    /// Returns the result of a client.
     async fn outcome(&self, pod: &Value) -> Result<Outcome, ActionError> {
         let code = |pod: &Value| {
             let first = at(pod, &["status", "containerStatuses"]).and_then(|all| all.get(0));

@@ -3,11 +3,11 @@
 use crate::kubernetes::{labels::LabelNames, objects::specs::AdmissionPolicySpec};
 use serde_json::{Value, json};
 
-/// The lists of a pod in which containers stand.
+/// The fields of a pod that list containers.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// The policy: images of these registries only, and no toleration but of the tenant's own nodes. The image of the probes is let in
-/// besides.
+/// Returns the policy: only images of these registries, and only tolerations for the tenant's own nodes. The image of
+/// the isolation probes is also allowed.
 pub(in crate::kubernetes) fn spec(
     words: &AdmissionPolicySpec,
     namespace: &str,
@@ -46,12 +46,12 @@ pub(in crate::kubernetes) fn spec(
     })
 }
 
-/// What puts the policy in force.
+/// Returns the binding that enforces the policy.
 pub(in crate::kubernetes) fn binding_spec(name: &str) -> Value {
     json!({ "policyName": name, "validationActions": ["Deny"] })
 }
 
-/// A toleration without a key tolerates every taint; one of the tenant's taint must name a tenant.
+/// A toleration without a key tolerates every taint. A toleration of the tenant taint must name a tenant.
 fn tolerated(tenants: &[String], marks: &LabelNames) -> String {
     let (cordon, tenant) = (marks.cordon(), marks.tenant());
     let own = format!("(t.key != '{tenant}' || (has(t.value) && t.value in {}))", quoted(tenants));

@@ -1,7 +1,7 @@
-//! What an object remembers of the calls that changed it, so that a late one can be told from the newest.
+//! The calls that changed an object, stored on the object to detect late calls.
 //!
-//! The memory is an annotation and is written with the change itself, under the same condition. It goes with its object: a call
-//! that comes after a deletion is stopped by nothing but the lease.
+//! The history is an annotation and is written together with the change, under the same condition. It is deleted with
+//! its object: after a deletion, only the lease stops a late call.
 
 use crate::kubernetes::labels::annotation;
 use engine::ActionError;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workflows::platform::{CallMetadata, codes};
 
-/// How many calls an object remembers. A step that changed it so many steps ago has ended long since.
+/// The number of steps that an object remembers. Older steps have ended long ago.
 const REMEMBERED: usize = 16;
 
 /// The last call of one step.
@@ -17,28 +17,29 @@ const REMEMBERED: usize = 16;
 struct RecordedCall {
     step: String,
     epoch: u64,
-    /// The keys that took effect under it, of the step and of its undo.
+    /// The keys that took effect with this epoch, of the step and of its undo.
     keys: Vec<String>,
 }
 
-/// The calls that an object has seen, newest last.
+/// The recorded calls of an object, newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::kubernetes) struct CallHistory(Vec<RecordedCall>);
 
-/// What an object knows of a call.
+/// The recorded outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kubernetes) enum PastCall {
-    /// Nothing.
+    /// Not recorded.
     New,
-    /// It took effect.
+    /// The call took effect.
     Done,
 }
 
 impl CallHistory {
-    /// What the annotation of this name says.
+    /// Reads the history from the annotation `key`.
     ///
     /// # Errors
-    /// `platform.unreadable`, permanent, when somebody else wrote it.
+    ///
+    /// `platform.unreadable` (permanent) if others changed the annotation.
     pub(in crate::kubernetes) fn of(object: &Value, key: &str) -> Result<Self, ActionError> {
         let Some(text) = annotation(object, key) else { return Ok(Self::default()) };
         let read = serde_json::from_str(text).map(Self);
@@ -48,10 +49,11 @@ impl CallHistory {
         })
     }
 
-    /// Whether the call took effect before.
+    /// Checks if the call already took effect.
     ///
     /// # Errors
-    /// `call.fenced`, permanent, when a later holder of the lease has acted for the step.
+    ///
+    /// `call.fenced` (permanent) if the step has acted with a newer epoch.
     pub(in crate::kubernetes) fn check(
         &self,
         stamp: &CallMetadata,
@@ -68,12 +70,12 @@ impl CallHistory {
         Ok(if seen.keys.contains(&stamp.key) { PastCall::Done } else { PastCall::New })
     }
 
-    /// Whether a later holder of the lease is at work for the step than was seen.
+    /// Returns true if the call has a newer epoch than the recorded one of its step.
     pub(in crate::kubernetes) fn is_newer(&self, stamp: &CallMetadata) -> bool {
         self.0.iter().any(|seen| seen.step == stamp.step && seen.epoch < stamp.epoch.0)
     }
 
-    /// The memory once the call has taken effect, as the annotation has it.
+    /// Returns the annotation's value after the call has taken effect.
     pub(in crate::kubernetes) fn with(mut self, stamp: &CallMetadata) -> String {
         let at = self.0.iter().position(|seen| seen.step == stamp.step);
         let mut seen = match at {

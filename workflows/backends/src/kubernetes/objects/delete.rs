@@ -1,4 +1,4 @@
-//! Objects deleted, each under its identity and the version that was read.
+//! Deletes objects by uid and the version that was read.
 
 use super::{call_history::CallHistory, contended};
 use crate::kubernetes::{
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use workflows::platform::{CallMetadata, ObjectRef, codes};
 
 impl KubernetesCluster {
-    /// Asks for the deletion of the object of this identity.
+    /// Deletes the object with this uid.
     pub(in crate::kubernetes) async fn remove(
         &self,
         place: &ObjectRef,
@@ -44,7 +44,7 @@ impl KubernetesCluster {
         Err(contended(&at))
     }
 
-    /// Deletes the object as it was read; false where it has changed since.
+    /// Deletes the object as it was read. Returns false if it has changed since.
     pub(in crate::kubernetes) async fn deleted(
         &self,
         at: &At,
@@ -55,7 +55,7 @@ impl KubernetesCluster {
         self.deleted_at(&at.path(), uid(live), version(live), stamp, until).await
     }
 
-    /// Deletes what is at a path, if it has this identity and, unless that is empty, this version; false where it has not.
+    /// Deletes the object at a path. Returns false if its uid or, unless empty, its version differs.
     pub(in crate::kubernetes) async fn deleted_at(
         &self,
         path: &str,
@@ -68,7 +68,7 @@ impl KubernetesCluster {
         if let (Value::Object(all), false) = (&mut preconditions, version.is_empty()) {
             all.insert("resourceVersion".into(), version.into());
         }
-        // Beside a body the server does not read `dryRun` of the query: it would be done in earnest.
+        // If the request has a body, the server ignores `dryRun` in the query and would delete the object.
         let rehearsal = if stamp.dry_run { json!(["All"]) } else { json!([]) };
         let options = json!({
             "dryRun": rehearsal,

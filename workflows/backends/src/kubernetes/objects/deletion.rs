@@ -1,11 +1,11 @@
-//! What holds an object that is being deleted, in words for the person who has to free it.
+//! Explains why an object is still terminating, for the operator who must release it.
 //!
-//! Nothing here takes a finalizer off: whoever does must know that what it guards is gone.
+//! Tenure removes no finalizers: an operator who does must know that the guarded resource is gone.
 
 use crate::kubernetes::labels::{at, text};
 use serde_json::Value;
 
-/// The conditions by which the namespace controller says what it waits for.
+/// Conditions by which the namespace controller reports remaining work.
 const CONDITIONS: [&str; 5] = [
     "NamespaceDeletionDiscoveryFailure",
     "NamespaceDeletionGroupVersionParsingFailure",
@@ -14,7 +14,7 @@ const CONDITIONS: [&str; 5] = [
     "NamespaceFinalizersRemaining",
 ];
 
-/// What holds the object, by its own word.
+/// Returns what delays the deletion, as the object reports it.
 pub(in crate::kubernetes) fn of(name: &str, object: &Value) -> String {
     let since = text(object, &["metadata", "deletionTimestamp"]);
     let mut held: Vec<String> = Vec::new();

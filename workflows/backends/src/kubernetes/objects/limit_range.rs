@@ -1,7 +1,8 @@
-//! What each container may have, as a limit range says it.
+//! Limit ranges: default request and maximum of each container.
 //!
-//! The words name a request and a maximum; the object says more. A container that names no limit gets one of its request, where
-//! there is a maximum, since the server would give it the maximum by itself; and no default is above the maximum.
+//! The spec has a request and a maximum, from which the object's defaults are derived. If a resource has a maximum, a
+//! container without a limit gets its request as the limit; the server would otherwise use the maximum. No default is
+//! above the maximum.
 
 use crate::kubernetes::{
     labels::{LabelNames, annotation, text},
@@ -14,16 +15,16 @@ use crate::kubernetes::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The word for what no action could have asked for.
+/// The key for limits that no action can request.
 const ALTERED: &str = "altered limits";
 
-/// The spec that says the words.
+/// Returns the object's spec.
 pub(in crate::kubernetes) fn spec(words: &LimitRangeSpec) -> Value {
     let said = words.request.iter().filter_map(|(resource, amount)| {
         let amount = match (amount, words.max.get(resource)) {
             (Amount::Whole(request), Some(Amount::Whole(max))) => Amount::Whole(*request.min(max)),
             (Amount::Whole(request), _) => Amount::Whole(*request),
-            // What others wrote there has no words, and is not written again.
+            // Text amounts were written by others and are not written again.
             (Amount::Text(_), _) => return None,
         };
         Some((resource.clone(), amount))
@@ -40,7 +41,8 @@ pub(in crate::kubernetes) fn spec(words: &LimitRangeSpec) -> Value {
     json!({ "limits": [item] })
 }
 
-/// What the limit range says. Its maxima are read from itself; its requests are those that were asked for, as far as it says them.
+/// Reads the spec from a limit range. The maximum comes from the object, the request from the annotation, if the object
+/// still matches it.
 pub(in crate::kubernetes) fn words(object: &Value, marks: &LabelNames) -> LimitRangeSpec {
     let is = object.get("spec").unwrap_or(&Value::Null);
     let asked = annotation(object, &marks.asked()).and_then(|text| serde_json::from_str(text).ok());
@@ -52,13 +54,13 @@ pub(in crate::kubernetes) fn words(object: &Value, marks: &LabelNames) -> LimitR
     words
 }
 
-/// The only item of a limit range of ours.
+/// Returns the only item of a limit range made by Tenure.
 fn item(spec: &Value) -> Option<&Value> {
     let items = spec.get("limits").and_then(Value::as_array)?;
     items.first().filter(|item| items.len() == 1 && text(item, &["type"]) == "Container")
 }
 
-/// Whether two specs say the same, however they write amounts.
+/// Returns true if both specs are equal, whatever the notation of amounts.
 fn says(is: &Value, wanted: &Value) -> bool {
     let (Some(is), Some(wanted)) = (item(is), item(wanted)) else { return false };
     ["defaultRequest", "default", "max", "min", "maxLimitRequestRatio"]

@@ -1,7 +1,7 @@
-//! What an object found says, in the words of actions.
+//! Converts live objects to specs.
 //!
-//! Only what stands on the object counts: a field that somebody else has set since reads as they set it. What no action could have
-//! asked for is put into words that no action uses, so that it never passes for what was asked.
+//! Only the live state counts: a field that others changed is read as they set it. A state that no action can request
+//! becomes a value that no action uses, so that it never matches a request.
 
 use crate::kubernetes::{
     client::discovery::At,
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use workflows::platform::{FoundObject, ObjectKind};
 
-/// The object as actions see it.
+/// Converts a live object to the form that actions use.
 pub(in crate::kubernetes) fn found(
     object: &Value,
     at: &At,
@@ -37,7 +37,7 @@ pub(in crate::kubernetes) fn found(
     }
 }
 
-/// What the object says.
+/// Returns the spec of a live object.
 pub(in crate::kubernetes) fn spec_of(
     object: &Value,
     at: &At,
@@ -79,7 +79,7 @@ fn namespace(object: &Value, marks: &LabelNames) -> NamespaceSpec {
     NamespaceSpec { labels: labels.collect(), pod_security: level.to_owned() }
 }
 
-/// The rank of a class. One that is every pod's unasked has a preemption that no action asks for.
+/// Reads a priority class. A global default class gets a preemption value that no action requests.
 fn class(object: &Value) -> PriorityClassSpec {
     let preemption = match text(object, &["preemptionPolicy"]) {
         "" => "PreemptLowerPriority",
@@ -104,7 +104,7 @@ pub(in crate::kubernetes) fn amounts(hard: Option<&Value>) -> BTreeMap<String, A
     entries.map(|(resource, value)| (resource.clone(), amount(value))).collect()
 }
 
-/// A whole quantity, whatever suffix the server gave it (`1k`, `2Gi`, `1500m` is none).
+/// Parses a quantity with any suffix, such as `1k` or `2Gi`. Returns `None` if it is not whole, such as `1500m`.
 pub(in crate::kubernetes) fn quantity(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(digits)?;
@@ -169,7 +169,7 @@ fn people(object: &Value) -> RoleBindingSpec {
     RoleBindingSpec { role, groups: groups.collect() }
 }
 
-/// What the policy was made from, as far as its expressions still say so.
+/// Returns the spec that the policy was made from, if its expressions still match it.
 fn admission(object: &Value, name: &str, marks: &LabelNames) -> AdmissionPolicySpec {
     let asked = annotation(object, &marks.asked()).and_then(|text| serde_json::from_str(text).ok());
     let altered = || AdmissionPolicySpec {
@@ -183,7 +183,7 @@ fn admission(object: &Value, name: &str, marks: &LabelNames) -> AdmissionPolicyS
     if contains(spec, &admission_policy::spec(&asked, name, image, marks)) { asked } else { altered() }
 }
 
-/// Whether `whole` says all that `part` says; servers add defaults.
+/// Returns true if `whole` contains all of `part`; servers add defaults.
 pub(in crate::kubernetes) fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

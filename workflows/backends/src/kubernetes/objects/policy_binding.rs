@@ -1,4 +1,4 @@
-//! The binding that puts an admission policy in force: made after its policy, removed before it.
+//! The binding that enforces an admission policy. It is created after its policy and removed before it.
 
 use crate::kubernetes::{
     client::{
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use workflows::platform::{CallMetadata, Manifest, ObjectKind, ObjectRef, codes};
 
 impl KubernetesCluster {
-    /// Makes the binding of the tenant's policy, or finds that it is there.
+    /// Creates the binding of the tenant's policy, unless it exists.
     pub(in crate::kubernetes) async fn bound(
         &self,
         place: &ObjectRef,
@@ -67,7 +67,7 @@ impl KubernetesCluster {
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
-    /// Removes the binding of a policy that is about to be deleted, if it is the tenant's too.
+    /// Removes the binding of a policy that will be deleted, if it also belongs to the tenant.
     pub(in crate::kubernetes) async fn unbound(
         &self,
         policy: &At,

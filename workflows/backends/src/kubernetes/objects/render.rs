@@ -1,4 +1,4 @@
-//! The objects that say to Kubernetes what actions ask for.
+//! Converts specs to Kubernetes objects.
 
 use crate::kubernetes::{
     client::discovery::At,
@@ -16,22 +16,22 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use workflows::platform::Manifest;
 
-/// The level of a namespace's pod security is enforced, audited and warned of.
+/// The prefix of a namespace's pod security labels: enforce, audit and warn.
 pub(in crate::kubernetes) const POD_SECURITY: &str = "pod-security.kubernetes.io";
-/// The words of a flavor for its two labels.
+/// The names for the two labels of a flavor.
 pub(in crate::kubernetes) const TENANT: &str = "tenant";
 pub(in crate::kubernetes) const GPU: &str = "gpu";
 
-/// What an object says beyond its marks: its labels, annotations, and the rest of its body.
+/// The content of an object in addition to its owner labels.
 #[derive(Debug, Default)]
 pub(in crate::kubernetes) struct Content {
     pub(in crate::kubernetes) labels: Map<String, Value>,
     pub(in crate::kubernetes) annotations: Map<String, Value>,
-    /// `spec`, or what a kind has in place of one.
+    /// `spec`, or the fields of kinds without a spec.
     pub(in crate::kubernetes) body: Map<String, Value>,
 }
 
-/// The object that says `words` for `tenant`.
+/// Returns the content of an object with this spec for `tenant`.
 pub(in crate::kubernetes) fn content(
     words: &ObjectSpec,
     tenant: &str,
@@ -104,7 +104,7 @@ pub(in crate::kubernetes) fn quantities(hard: &BTreeMap<String, Amount>) -> Valu
     Value::Object(said.collect())
 }
 
-/// Nothing goes in or out but what is allowed by name.
+/// Returns a policy that denies all traffic except the allowed rules.
 fn guard(words: &NetworkPolicySpec, tenant: &str, marks: &LabelNames) -> Value {
     let rules = |direction: &str| -> Vec<Value> {
         words.allow.iter().filter_map(|what| rule(what, direction, tenant, marks)).collect()
@@ -117,10 +117,10 @@ fn guard(words: &NetworkPolicySpec, tenant: &str, marks: &LabelNames) -> Value {
     })
 }
 
-/// What may be allowed by name.
+/// The names of rules that can be allowed.
 pub(in crate::kubernetes) const ALLOWED: [&str; 2] = ["same-tenant", "dns"];
 
-/// The rule that allows `what` in one direction (`from` or `to`), if there is one.
+/// Returns the rule `what` for one direction (`from` or `to`), if it exists.
 pub(in crate::kubernetes) fn rule(
     what: &str,
     direction: &str,
@@ -156,7 +156,7 @@ fn people(words: &RoleBindingSpec, content: &mut Content) {
     content.body.insert("subjects".into(), subjects.into());
 }
 
-/// The flavor's pods get the node's labels as selector and the taint's toleration from Kueue.
+/// Kueue copies the flavor's node labels and toleration to its pods.
 fn flavor(words: &ResourceFlavorSpec, tenant: &str, target: &KubernetesTarget, marks: &LabelNames) -> Value {
     let labels = words.node_labels.iter().map(|(word, value)| {
         let key = match word.as_str() {
@@ -169,17 +169,17 @@ fn flavor(words: &ResourceFlavorSpec, tenant: &str, target: &KubernetesTarget, m
     json!({ "nodeLabels": labels.collect::<Map<_, _>>(), "tolerations": [toleration(tenant, marks)] })
 }
 
-/// What lets a pod onto the tenant's nodes.
+/// Returns the toleration for the tenant's nodes.
 pub(in crate::kubernetes) fn toleration(tenant: &str, marks: &LabelNames) -> Value {
     json!({ "key": marks.tenant(), "operator": "Equal", "value": tenant, "effect": "NoSchedule" })
 }
 
-/// The name of the field that holds a queue's cohort.
+/// Returns the name of a queue's cohort field in an API version.
 pub(in crate::kubernetes) fn cohort_field(version: &str) -> &'static str {
     if matches!(version, "v1alpha1" | "v1beta1") { "cohort" } else { "cohortName" }
 }
 
-/// Kueue lets a resource be in one group of a queue only, so all flavors of GPUs are in one.
+/// Kueue allows a resource in only one group of a queue, so all GPU flavors share a group.
 fn queue(
     words: &ClusterQueueSpec,
     tenant: &str,
@@ -218,7 +218,7 @@ fn queue(
     })
 }
 
-/// The whole object, with marks.
+/// Returns the complete object with owner labels.
 pub(in crate::kubernetes) fn object(
     manifest: &Manifest,
     at: &At,
@@ -228,7 +228,7 @@ pub(in crate::kubernetes) fn object(
     calls: &str,
 ) -> Value {
     let Content { mut labels, mut annotations, body } = content;
-    // What all tenants share bears no tenant's mark, so that none takes it along.
+    // Shared objects have no tenant label, so that no tenant's offboarding removes them.
     if !manifest.tenant.is_empty() {
         labels.insert(marks.tenant(), manifest.tenant.clone().into());
     }

@@ -1,4 +1,4 @@
-//! What actions ask of objects, in their own words.
+//! Specs of objects, in the terms of actions.
 
 use engine::ActionError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use workflows::platform::{ObjectKind, codes};
 
-/// What an action asks of one object: the `spec` of a manifest, in its normal form.
+/// The requested state of an object: the `spec` of a manifest in normal form.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::kubernetes) enum ObjectSpec {
     Namespace(NamespaceSpec),
@@ -38,7 +38,7 @@ pub(in crate::kubernetes) struct ResourceQuotaSpec {
     pub(in crate::kubernetes) hard: BTreeMap<String, Amount>,
 }
 
-/// What each container may have: by default, and at most.
+/// Default and maximum resources of each container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::kubernetes) struct LimitRangeSpec {
@@ -48,7 +48,7 @@ pub(in crate::kubernetes) struct LimitRangeSpec {
     pub(in crate::kubernetes) max: BTreeMap<String, Amount>,
 }
 
-/// How pods of a class are ranked, and whose place they may take.
+/// Value and preemption policy of a priority class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::kubernetes) struct PriorityClassSpec {
@@ -56,7 +56,7 @@ pub(in crate::kubernetes) struct PriorityClassSpec {
     pub(in crate::kubernetes) preemption: String,
 }
 
-/// A quantity, as a number where it is a whole one.
+/// A quantity; a number if it is a whole one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(in crate::kubernetes) enum Amount {
@@ -112,12 +112,12 @@ pub(in crate::kubernetes) struct ClusterQueueSpec {
     pub(in crate::kubernetes) stop_policy: String,
 }
 
-/// A flavor's part of a queue, in GPUs.
+/// A flavor's quota in a queue, in GPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::kubernetes) struct ResourceGroupSpec {
     pub(in crate::kubernetes) flavor: String,
-    /// The profile of slices that are counted instead of whole GPUs.
+    /// The MIG profile, if slices are counted instead of whole GPUs.
     #[serde(rename = "sliceProfile", default, skip_serializing_if = "Option::is_none")]
     pub(in crate::kubernetes) profile: Option<String>,
     #[serde(rename = "nominalQuota")]
@@ -136,10 +136,11 @@ pub(in crate::kubernetes) struct LocalQueueSpec {
 }
 
 impl ObjectSpec {
-    /// The words of a manifest's spec. A field that is null counts as absent.
+    /// Parses a manifest's spec. A null field counts as absent.
     ///
     /// # Errors
-    /// `platform.refused`, permanent, for what this backend does not know how to say.
+    ///
+    /// `platform.refused` (permanent) for a spec that this backend does not support.
     pub(in crate::kubernetes) fn read(kind: ObjectKind, spec: &Value) -> Result<Self, ActionError> {
         let mut spec = spec.clone();
         if let Value::Object(fields) = &mut spec {
@@ -160,7 +161,7 @@ impl ObjectSpec {
         })
     }
 
-    /// The words as the `spec` of an object found.
+    /// Returns the `spec` as JSON.
     pub(in crate::kubernetes) fn value(&self) -> Value {
         let value = match self {
             Self::Namespace(words) => serde_json::to_value(words),

@@ -1,8 +1,8 @@
-//! Doors: what a queue or a namespace lets in, and the end of what runs behind it.
+//! Sets the access mode of a queue or a namespace, and evicts running pods.
 //!
-//! A queue is held by Kueue's stop policy. That stops what Kueue admits and nothing else, so to let nothing in its namespace is closed
-//! as well, by a quota of no pods that is our own; then what still runs is evicted. Opened again, the quota is removed and the policy
-//! is what it was: nothing of others is written.
+//! Kueue's stop policy stops a queue, but only workloads that Kueue admits. To admit nothing, the namespace is also
+//! closed by a quota of zero pods that belongs to Tenure, and running pods are evicted. Reopening removes the quota and
+//! restores the policy. Objects of others are not written.
 
 use crate::kubernetes::{
     client::{
@@ -27,13 +27,14 @@ use workflows::platform::{
 
 /// The quota that closes a namespace.
 pub(in crate::kubernetes) const CLOSED: &str = "tenure-closed";
-/// Between two evictions of a pod that a budget keeps.
+/// The delay between two evictions of a pod that a disruption budget protects.
 const AGAIN: Duration = Duration::from_secs(1);
-/// What is left of a call's time for its answer.
+/// The part of a call's time that is reserved for its answer.
 const REST: Duration = Duration::from_secs(3);
 
 impl KubernetesCluster {
-    /// What a queue lets in, and what runs in the namespace of its workspace. `unfinished` while what it says was not done in full.
+    /// Returns the access mode of a queue and the number of pods in its workspace's namespace. `unfinished` is set
+    /// while the mode is not fully in effect.
     pub(in crate::kubernetes) async fn queue_door(
         &self,
         queue: &Value,
@@ -63,7 +64,7 @@ impl KubernetesCluster {
         Ok(json!({ "stopPolicy": policy, "running": running, "unfinished": unfinished }))
     }
 
-    /// The same of a namespace by itself.
+    /// Returns the same for a namespace.
     pub(in crate::kubernetes) async fn namespace_door(
         &self,
         name: &str,
@@ -79,7 +80,8 @@ impl KubernetesCluster {
         Ok(json!({ "admits": admits, "running": count(&pods) }))
     }
 
-    /// Sets what a queue lets in. Closing, the namespace is first, so that what is evicted is not begun again; opening, it is last.
+    /// Sets the access mode of a queue. The namespace is closed before the queue, so that evicted pods do not restart,
+    /// and opened after it.
     pub(in crate::kubernetes) async fn admit_queue(
         &self,
         name: &str,
@@ -100,7 +102,7 @@ impl KubernetesCluster {
             .change(&place, tenant, stamp, |found| Ok(merged(&found.spec, &json!({ "stopPolicy": policy }))));
         match set.await {
             Ok(_) => {}
-            // What is not there any more is left so.
+            // A queue that no longer exists needs no change.
             Err(error) if error.code == codes::OBJECT_MISSING => {}
             Err(error) => return Err(error),
         }
@@ -127,7 +129,8 @@ impl KubernetesCluster {
         }
     }
 
-    /// Whether there is a namespace of this name that is the tenant's and stays.
+    /// Returns true if the tenant's namespace with this name exists and is not being deleted. Fails for a namespace of
+    /// another tenant.
     async fn is_there(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<bool, ActionError> {
         let (_, live) = self.live(&ObjectRef::new(&self.name, ObjectKind::Namespace, name), stamp).await?;
         let Some(live) = live.filter(|live| !terminating(live)) else { return Ok(false) };
@@ -152,7 +155,7 @@ impl KubernetesCluster {
         self.make(&manifest, &stamp.for_part("close")).await.map(drop)
     }
 
-    /// Takes back our closure, and nobody else's quota.
+    /// Removes the closing quota of Tenure, and no other.
     async fn open(&self, namespace: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError> {
         let place = self.closure(namespace);
         let (at, live) = self.live(&place, stamp).await?;
@@ -162,7 +165,8 @@ impl KubernetesCluster {
         }
     }
 
-    /// Evicts every pod of the tenant's namespace, each once; what a budget keeps is tried again until the call's time is up.
+    /// Evicts every pod of the tenant's namespace. Retries pods that a disruption budget protects until the time of the
+    /// call is up.
     async fn evict_all(
         &self,
         namespace: &str,
@@ -194,7 +198,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// Asks for the eviction of one pod; answers what keeps it, if a budget does.
+    /// Evicts one pod. Returns the disruption budget that prevents it, if any.
     async fn evict(
         &self,
         namespace: &str,
@@ -215,7 +219,7 @@ impl KubernetesCluster {
             Ok(_) => Ok(None),
             Err(Fault::Refused(refusal)) => match refusal.budget() {
                 Some(budget) => Ok(Some(format!("pod {name}: {budget}"))),
-                // It has gone, or another has its name.
+                // The pod is gone, or another one has its name.
                 None if refusal.is_missing() || refusal.is_outdated() => Ok(None),
                 None => Err(refusal.error()),
             },
@@ -229,14 +233,14 @@ fn count(pods: &[Value]) -> u64 {
 }
 
 impl Reader {
-    /// The pods of a namespace that have not ended, those that go as well.
+    /// Returns the unfinished pods of a namespace, including terminating ones.
     async fn running(&self, namespace: &str) -> Result<Vec<Value>, ActionError> {
         let Some(pods) = self.kind(POD).await? else { return Ok(Vec::new()) };
         let live = Selector::Fields("status.phase!=Succeeded,status.phase!=Failed".to_owned());
         self.list(&pods, Some(namespace), &live).await
     }
 
-    /// The version in which an eviction is to be said: it has one of its own.
+    /// Returns the API version of the eviction subresource, which differs from the version of pods.
     async fn eviction(&self) -> Result<String, ActionError> {
         let listed = self.ask(&ApiRequest::get("/api/v1")).await?;
         let all = listed.get("resources").and_then(Value::as_array);

@@ -1,7 +1,7 @@
-//! Every kind that an API server lists, and what a thing of it is called.
+//! Lists all kinds of an API server and derives their names.
 //!
-//! Kinds of the core and those that our own steps make are called by their kind alone (`Namespace`, `ClusterQueue`); all others with
-//! their group, as kinds of different groups may share a name (`Job.batch`).
+//! Core kinds and kinds that Tenure creates have the plain kind as name (`Namespace`, `ClusterQueue`). All others
+//! include their group, because groups may share a kind (`Job.batch`).
 
 use crate::kubernetes::{
     client::{
@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use workflows::platform::{ObjectKind, codes};
 
-/// The kinds beyond the core that our steps make, with their groups.
+/// Kinds outside of the core that Tenure creates, with their groups.
 const OWN: [(&str, &str); 8] = [
     ("NetworkPolicy", "networking.k8s.io"),
     ("RoleBinding", "rbac.authorization.k8s.io"),
@@ -41,53 +41,53 @@ pub(in crate::kubernetes) const CLAIM: &str = "PersistentVolumeClaim";
 pub(in crate::kubernetes) const SNAPSHOT: &str = "VolumeSnapshot.snapshot.storage.k8s.io";
 pub(in crate::kubernetes) const SNAPSHOT_CONTENT: &str = "VolumeSnapshotContent.snapshot.storage.k8s.io";
 
-/// A kind as the server lists it.
+/// A kind that the server lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::kubernetes) struct ListedKind {
     group: String,
     version: String,
     plural: String,
-    /// What a thing of it is called.
+    /// The kind's name in surveys.
     pub(in crate::kubernetes) word: String,
     pub(in crate::kubernetes) namespaced: bool,
 }
 
 impl ListedKind {
-    /// `namespaces`, `jobs.batch`.
+    /// Returns the resource name, such as `namespaces` or `jobs.batch`.
     pub(in crate::kubernetes) fn name(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// The path of all of the kind, or of all in one namespace.
+    /// Returns the path of all objects of the kind, or of those in a namespace.
     pub(in crate::kubernetes) fn collection(&self, namespace: Option<&str>) -> String {
         let root = path_of(&self.group, &self.version);
         let within = namespace.map(|name| format!("/namespaces/{}", escaped(name))).unwrap_or_default();
         format!("{root}{within}/{}", self.plural)
     }
 
-    /// The path of one object.
+    /// Returns the path of one object.
     pub(in crate::kubernetes) fn path(&self, namespace: Option<&str>, name: &str) -> String {
         format!("{}/{}", self.collection(namespace), escaped(name))
     }
 
-    /// Whether actions of ours make objects of it in a namespace, so that the records list each.
+    /// Returns true if Tenure creates objects of this kind in namespaces, so that surveys list each object.
     pub(in crate::kubernetes) fn is_made_within(&self) -> bool {
         self.namespaced && (self.word == QUOTA || OWN.iter().any(|(kind, _)| *kind == self.word))
     }
 }
 
-/// What a kind is called.
+/// Returns the name of a kind.
 pub(in crate::kubernetes) fn word(kind: &str, group: &str) -> String {
     if group.is_empty() || OWN.contains(&(kind, group)) { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
-/// The group of the kind that is called so.
+/// Returns the group of a kind by its name.
 fn group_of(word: &str) -> &str {
     let own = OWN.iter().find(|(kind, _)| *kind == word).map(|(_, group)| *group);
     own.unwrap_or_else(|| word.split_once('.').map_or("", |(_, group)| group))
 }
 
-/// The kind of object that actions make under this name.
+/// Returns the object kind that actions create under this name.
 pub(in crate::kubernetes) fn made(word: &str) -> Option<ObjectKind> {
     Some(match word {
         NAMESPACE => ObjectKind::Namespace,
@@ -108,10 +108,11 @@ fn path_of(group: &str, version: &str) -> String {
 }
 
 impl Reader {
-    /// Every kind that can be listed, each by the version that its group prefers.
+    /// Returns every kind that can be listed, in its group's preferred version.
     ///
     /// # Errors
-    /// Those of a group that does not answer: what it has is not known then.
+    ///
+    /// The error of a group that does not answer, because its objects are then unknown.
     pub(in crate::kubernetes) async fn kinds(&self) -> Result<Vec<ListedKind>, ActionError> {
         let mut all = self.kinds_of("", &["v1".to_owned()]).await?;
         for (name, versions) in self.groups().await? {
@@ -121,8 +122,8 @@ impl Reader {
         Ok(all)
     }
 
-    /// That no kind is defined and not served, in one group or in any. A server that says it is ready may still leave out kinds that
-    /// it serves a moment later; what defines them is always told.
+    /// Checks that every defined kind is served, in one group or in all. A server can report ready before it serves all
+    /// kinds, but definitions are always listed.
     async fn none_is_hidden(&self, group: Option<&str>, known: &[ListedKind]) -> Result<(), ActionError> {
         let definitions = ListedKind {
             group: "apiextensions.k8s.io".into(),
@@ -149,8 +150,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Every group with its versions, the preferred one first. A server that has just started leaves out what others have defined, and
-    /// nothing of that may pass for absent.
+    /// Returns every group with its versions, the preferred one first. Fails if the server is not ready: after a start
+    /// it does not yet list groups defined by others, and their objects must not count as absent.
     async fn groups(&self) -> Result<Vec<(String, Vec<String>)>, ActionError> {
         if self.is_ready().await == Some(false) {
             let why = "GET /readyz: the server is not ready, and what it serves is not known yet";
@@ -164,13 +165,13 @@ impl Reader {
         Ok(groups.iter().map(|group| (name(group), versions(group))).collect())
     }
 
-    /// The kind that is called so; none where it is not served, so that there is nothing of it.
+    /// Returns the kind with this name. Returns `None` if it is not served, so that no objects exist.
     pub(in crate::kubernetes) async fn kind(&self, word: &str) -> Result<Option<ListedKind>, ActionError> {
         let group = group_of(word);
         let of = if group.is_empty() {
             vec!["v1".to_owned()]
         } else {
-            // Asked of all groups: that one path is not there may have many causes.
+            // Looked up in the list of groups, because a missing path can have many causes.
             let found = self.groups().await?.into_iter().find(|(name, _)| name == group);
             found.map(|(_, versions)| versions).unwrap_or_default()
         };
@@ -184,7 +185,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// The kinds of one group, from these versions; each by the first that has it.
+    /// Returns the kinds of one group. Each kind is taken from the first version that has it.
     async fn kinds_of(&self, group: &str, versions: &[String]) -> Result<Vec<ListedKind>, ActionError> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
@@ -192,7 +193,7 @@ impl Reader {
             let path = path_of(group, version);
             let unknown = |fault: Fault| {
                 let error = match fault {
-                    // It was named a moment ago: what it has is not known, and it may answer again.
+                    // The group was listed just now, so the error is transient.
                     Fault::Refused(refusal) if refusal.status == 404 => {
                         ActionError::transient(codes::UNAVAILABLE, refusal.error().message)
                     }

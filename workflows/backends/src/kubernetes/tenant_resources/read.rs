@@ -1,7 +1,8 @@
-//! Lists, with the platform's eyes or the verifier's.
+//! Lists objects with the credentials of the platform or the verifier.
 //!
-//! All looking is listing, by label or by name: so a verifier needs the one right to list, and an object that is not there is told
-//! from a kind that is not. Invariant: a list is whole, or an error; what was not listed never passes for absent.
+//! All reads are lists, by label or by name. A verifier therefore needs only the right to list, and an absent object is
+//! distinguished from an absent kind. Invariant: a list is complete or an error; objects that were not listed never
+//! count as absent.
 
 use crate::kubernetes::{
     client::{
@@ -18,28 +19,28 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, Observer, codes};
 
-/// Its identity is that of the cluster, as long as the cluster lives.
+/// The namespace whose uid identifies the cluster.
 const OLDEST: &str = "kube-system";
 
-/// Somebody who looks, until the deadline of a call.
+/// A client with one set of credentials, until the deadline of a call.
 #[derive(Clone)]
 pub(in crate::kubernetes) struct Reader {
     client: kube::Client,
     pub(in crate::kubernetes) until: Instant,
 }
 
-/// Which objects of a kind.
+/// Selects objects of a kind.
 #[derive(Clone, Debug)]
 pub(in crate::kubernetes) enum Selector {
-    /// All.
+    /// All objects.
     All,
-    /// All, and of them nothing but the metadata.
+    /// All objects, only their metadata.
     Named,
-    /// Those with this label, and of them nothing but the metadata.
+    /// Objects with this label, only their metadata.
     Marked(String),
-    /// Those with this label, whole.
+    /// Objects with this label.
     Whole(String),
-    /// Those whose fields are so, such as `metadata.name=acme`.
+    /// Objects that match a field selector, such as `metadata.name=acme`.
     Fields(String),
 }
 
@@ -50,8 +51,8 @@ impl Selector {
 }
 
 impl KubernetesCluster {
-    /// Who looks with these eyes. A verifier of another cluster would find everything gone, and one that may delete is not
-    /// independent of who did: both are refused.
+    /// Returns the reader for an observer. Rejects a verifier of another cluster, which would find nothing, and one
+    /// that may delete objects, which is not independent.
     pub(in crate::kubernetes) async fn reader(
         &self,
         eyes: Observer,
@@ -101,10 +102,11 @@ impl Reader {
         Ok(self.send(ask).await?)
     }
 
-    /// The objects of a kind, in one namespace or in all.
+    /// Returns the objects of a kind, in one namespace or in all.
     ///
     /// # Errors
-    /// Those of the server, with the kind that could not be listed.
+    ///
+    /// The error of the server, with the kind that could not be listed.
     pub(in crate::kubernetes) async fn list(
         &self,
         of: &ListedKind,
@@ -129,7 +131,7 @@ impl Reader {
         })
     }
 
-    /// The object of this name, if there is one.
+    /// Returns the object with this name, if it exists.
     pub(in crate::kubernetes) async fn named(
         &self,
         of: &ListedKind,
@@ -137,11 +139,11 @@ impl Reader {
         name: &str,
     ) -> Result<Option<Value>, ActionError> {
         let all = self.list(of, namespace, &Selector::named(name)).await?;
-        // A server that cannot select by name lists more.
+        // A server without support for field selectors returns more objects.
         Ok(all.into_iter().find(|one| text(one, &["metadata", "name"]) == name))
     }
 
-    /// The object of this name and of a kind that every server has.
+    /// Returns the object with this name and a core kind.
     pub(in crate::kubernetes) async fn core(
         &self,
         word: &str,
@@ -192,7 +194,7 @@ mod tests {
     const KINDS: &str = r#"{"kind":"APIResourceList","resources":[
         {"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get","list"]}]}"#;
 
-    /// A server that gives these answers in turn, and says then what was asked.
+    /// A server that returns these answers in order, then the received requests.
     async fn serving(answers: Vec<(u16, &'static str)>) -> (Reader, JoinHandle<Vec<String>>) {
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -227,7 +229,7 @@ mod tests {
         (all, asked.expect("not all was asked for").unwrap())
     }
 
-    /// A page that has run out would leave a hole where things are: the list is begun again, and no object is left out or twice.
+    /// If a page expires, the list starts again, so that no object is missing or listed twice.
     #[tokio::test]
     async fn a_list_that_runs_out_between_two_pages_is_begun_again() {
         let (all, asked) = listed(&[
@@ -244,7 +246,7 @@ mod tests {
         assert!(asked[4].contains("continue=new") && asked[4].contains("tenure.dev%2Ftenant%3Dacme"));
     }
 
-    /// Groups that others have defined are missing while a server starts: no kind of them is said to be none.
+    /// While a server starts, groups defined by others are missing; their kinds must not count as absent.
     #[tokio::test]
     async fn a_server_that_is_not_ready_serves_nobody_knows_what() {
         let (reader, _) = serving(vec![(500, "[-]autoregister-completion failed")]).await;
@@ -254,8 +256,8 @@ mod tests {
         assert_eq!((error.code.as_str(), error.class), (codes::UNAVAILABLE, engine::Class::Transient));
     }
 
-    /// A server that is ready may not list yet what others have defined: no such kind is said to be none, and one that nobody has
-    /// defined, or whose definition was not taken on, is.
+    /// A ready server may not yet list kinds defined by others. They must not count as absent, unless they are not
+    /// defined or their definition was rejected.
     #[tokio::test]
     async fn a_kind_that_is_defined_and_not_listed_is_not_absent() {
         const NAMES: &str = r#"{"kind":"List","metadata":{},"items":[{"metadata":{"name":"widgets.example.org"}},{"metadata":{"name":"gears.example.com"}}]}"#;
@@ -285,7 +287,7 @@ mod tests {
     const DENIED: (u16, &str) = (403, r#"{"kind":"Status","code":403}"#);
     const UNSERVED: (u16, &str) = (404, "404 page not found");
 
-    /// A server that was started a moment ago has not read its rules, and denies what it grants a moment later.
+    /// A server that has just started has not loaded its authorisation rules and denies requests that it allows later.
     #[tokio::test]
     async fn a_denial_of_a_server_that_is_not_ready_is_no_denial() {
         let list = (200, r#"{"kind":"List","metadata":{},"items":[{"a":1}]}"#);

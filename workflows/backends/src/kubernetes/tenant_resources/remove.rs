@@ -1,4 +1,4 @@
-//! Removals, each of the very identity that was found.
+//! Removes objects by uid.
 
 use crate::kubernetes::{
     client::TRIES,
@@ -16,7 +16,7 @@ use engine::ActionError;
 use workflows::platform::{CallMetadata, ObjectRef, Observer, TenantResource, codes};
 
 impl KubernetesCluster {
-    /// Asks for the removal of what has this identity.
+    /// Deletes the object with this uid.
     pub(in crate::kubernetes) async fn removed(
         &self,
         thing: &TenantResource,
@@ -59,7 +59,7 @@ impl KubernetesCluster {
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
-    /// Waits a moment for what was asked to go to be gone. Whether it is, a look has to tell.
+    /// Waits for a short time until a deleted object is gone. Callers read the result afterwards.
     pub(in crate::kubernetes) async fn left(
         &self,
         thing: &TenantResource,
@@ -68,11 +68,11 @@ impl KubernetesCluster {
     ) -> Result<(), ActionError> {
         let Some(kind) = reader.kind(&thing.kind).await? else { return Ok(()) };
         let (namespace, name) = parts(thing, kind.namespaced)?;
-        // A volume is not being deleted by itself before its claim is gone.
+        // A volume is deleted only after its claim is gone.
         let going = reader.named(&kind, namespace, name).await?.filter(|live| uid(live) == identity);
         let Some(going) = going else { return Ok(()) };
         let until = (self.patience(reader.until), reader.until);
-        // What may be listed may perhaps not be read by itself: then this waits for nothing, and the look is not spoiled by it.
+        // The reader may be allowed to list but not to watch. Then this does not wait, and the survey continues.
         drop(self.awaited(&kind.path(namespace, name), going, |_| false, until).await);
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Everything of a tenant in a cluster, found by its mark in every kind that the server lists.
+//! Finds a tenant's objects in a cluster, by label in every kind that the server lists.
 //!
-//! What lies in a tenant's own namespaces goes with them; of it only what the records list is named by itself, and volumes and
-//! snapshots, whose data stays when the namespace goes.
+//! Objects in a tenant's own namespaces are deleted with them. Of those, the survey lists only kinds that Tenure
+//! creates, and volumes and snapshots, whose data remains after the namespace is deleted.
 
 use crate::kubernetes::{
     cluster::KubernetesCluster,
@@ -20,13 +20,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::JoinSet;
 use workflows::platform::{ObservedResource, TenantResource, codes, tenant_name};
 
-/// How many kinds are listed at once. Clusters have hundreds.
+/// The number of kinds that are listed at once. Clusters have hundreds of kinds.
 const AT_ONCE: usize = 8;
 
-/// A kind with what was found of it.
+/// A kind with its objects.
 type Found = (ListedKind, Vec<Value>);
 
-/// The namespace of an object, where it lies in one.
+/// Returns the namespace of an object, if it has one.
 pub(in crate::kubernetes) fn namespace_of(object: &Value) -> Option<&str> {
     Some(text(object, &["metadata", "namespace"])).filter(|name| !name.is_empty())
 }
@@ -52,7 +52,7 @@ impl KubernetesCluster {
         for (kind, objects) in &found {
             for object in objects {
                 let name = text(object, &["metadata", "name"]);
-                // What has no identity is worked out when it is asked for, and is no thing.
+                // An object without a uid is computed at the request and is not stored.
                 if uid(object).is_empty() || all.contains_key(uid(object)) {
                     continue;
                 }
@@ -62,7 +62,7 @@ impl KubernetesCluster {
                 };
                 let within = namespace_of(object).is_some_and(|name| namespaces.contains(name));
                 let part = within && (!kind.is_made_within() || (kind.word == QUOTA && name == CLOSED));
-                // The binding of a policy is made and removed with it.
+                // The binding of a policy is created and removed with it.
                 if !theirs || part || (kind.word == BINDING && policies.contains(name)) {
                     continue;
                 }
@@ -78,14 +78,14 @@ impl KubernetesCluster {
         Ok(all)
     }
 
-    /// Every kind with what may be the tenant's of it, in the order of the kinds.
+    /// Returns every kind with objects that may belong to the tenant, in the order of kinds.
     async fn listed(
         &self,
         kinds: Vec<ListedKind>,
         tenant: &str,
         reader: &Reader,
     ) -> Result<Vec<Found>, ActionError> {
-        // Dropped with this call, it ends what is under way.
+        // Dropping the set cancels the requests.
         let mut asked = JoinSet::new();
         let mut lists = BTreeMap::new();
         for (n, kind) in kinds.into_iter().enumerate() {
@@ -105,7 +105,8 @@ impl KubernetesCluster {
         Ok(lists.into_values().collect())
     }
 
-    /// What to ask for of a kind. Taints and claims are no labels, and what holds a namespace is in its status.
+    /// Returns the selector for a kind. Nodes and storage are listed without a label selector, because taints and
+    /// claims are not labels. Namespaces are read completely, because their status shows what delays a deletion.
     fn which(&self, kind: &ListedKind, tenant: &str) -> Selector {
         let whole = kind.word == NODE || Storage::of(&kind.word).is_some();
         let marked = format!("{}={tenant}", self.marks.tenant());
@@ -118,7 +119,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// Whose an object says it is.
+    /// Returns the tenant that an object's label or taint names.
     pub(in crate::kubernetes) fn mark<'a>(&self, word: &str, object: &'a Value) -> &'a str {
         let key = self.marks.tenant();
         let taints = at(object, &["spec", "taints"]).filter(|_| word == NODE).and_then(Value::as_array);
@@ -126,7 +127,7 @@ impl KubernetesCluster {
         label(object, &key).or_else(|| taint.map(|taint| text(taint, &["value"]))).unwrap_or_default()
     }
 
-    /// Whether an object bears the tenant's mark. A node may bear two, of which either counts.
+    /// Returns true if the object's label names the tenant, or a node's taint does.
     fn is_marked(&self, kind: &ListedKind, object: &Value, tenant: &str) -> bool {
         let key = self.marks.tenant();
         let taints = at(object, &["spec", "taints"]).filter(|_| kind.word == NODE).and_then(Value::as_array);
@@ -137,7 +138,7 @@ impl KubernetesCluster {
         tainted || label(object, &key) == Some(tenant)
     }
 
-    /// What the operator's webhook does for a workspace in the place of the policy that the records list. It ends with the namespace.
+    /// Returns an object for the operator's webhook, which replaces the workspace's policy. It ends with the namespace.
     fn guarded(&self, namespace: &str, tenant: &str, webhook: &str) -> ObservedResource {
         ObservedResource {
             thing: TenantResource::new(
@@ -153,7 +154,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// An object as a thing. One that goes says what holds it.
+    /// Converts an object for the survey. A terminating object includes the reasons for the delay.
     pub(in crate::kubernetes) fn seen(
         &self,
         kind: &ListedKind,
@@ -181,7 +182,7 @@ impl KubernetesCluster {
     }
 }
 
-/// The next list that came.
+/// Returns the next finished list.
 async fn joined(
     asked: &mut JoinSet<Result<(usize, Found), ActionError>>,
 ) -> Result<Option<(usize, Found)>, ActionError> {

@@ -1,8 +1,8 @@
-//! Volumes and snapshots of tenants: what holds their data outlives the namespace that asked for it.
+//! Volumes and snapshots of tenants. Their data outlives the namespace of their claim.
 //!
-//! A `PersistentVolume` bears no mark: it is the tenant's whose namespace its claim is in. Its data is deleted by the driver that made
-//! it, once the claim goes, if its policy says `Delete`; so the claim is what is deleted here, and never the volume's own record,
-//! without which nobody would find the data again. The same holds for the contents of snapshots.
+//! A `PersistentVolume` has no tenant label: it belongs to the tenant of its claim's namespace. If its reclaim policy
+//! is `Delete`, the driver deletes the data after the claim is deleted. This module therefore deletes the claim and
+//! never the volume's record, without which the data could not be found again. The same applies to snapshot contents.
 
 use crate::kubernetes::{
     cluster::KubernetesCluster,
@@ -18,17 +18,17 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use workflows::platform::{CallMetadata, LOOK_AGAIN, codes};
 
-/// The fields of a volume that may hold an object and are not where it is.
+/// Fields of a volume that can contain an object but do not state its source.
 const NOT_SOURCES: [&str; 4] = ["capacity", "claimRef", "nodeAffinity", "accessModes"];
 
-/// One of the two kinds.
+/// The kind of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kubernetes) enum Storage {
     Volume,
     Snapshot,
 }
 
-/// What asked for a volume or a snapshot.
+/// The claim of a volume, or the snapshot of a snapshot content.
 struct Claim<'a> {
     namespace: &'a str,
     name: &'a str,
@@ -68,7 +68,7 @@ impl Storage {
         }
     }
 
-    /// Where the data is, by the words of the driver.
+    /// Returns the driver's id of the data.
     fn handle(self, object: &Value) -> String {
         let csi = match self {
             Self::Volume => at(object, &["spec", "csi"]).map(|csi| text(csi, &["volumeHandle"])),
@@ -94,7 +94,7 @@ impl Storage {
         }
     }
 
-    /// What it says of itself.
+    /// Returns its properties for the survey.
     pub(in crate::kubernetes) fn spec(self, object: &Value) -> Value {
         let claim = self.claim(object).map(|claim| format!("{}/{}", claim.namespace, claim.name));
         let said = [
@@ -111,7 +111,7 @@ impl Storage {
         )
     }
 
-    /// The size of the volume, or what a snapshot takes when it is restored; none where the cluster does not say.
+    /// Returns the size of the volume, or the restore size of a snapshot. Absent if the cluster does not report it.
     fn bytes(self, object: &Value) -> Option<u64> {
         match self {
             Self::Volume => quantity(text(object, &["spec", "capacity", "storage"])),
@@ -120,13 +120,14 @@ impl Storage {
     }
 }
 
-/// Whose a namespace of this name is: `t-acme--prod` is of `acme`.
+/// Returns the tenant of a namespace by its name: `t-acme--prod` belongs to `acme`.
 fn by_name(namespace: &str) -> Option<&str> {
     namespace.strip_prefix("t-")?.split_once("--").map(|(tenant, _)| tenant)
 }
 
 impl KubernetesCluster {
-    /// Whose a volume or a snapshot is: by its own mark, by that of the namespace of its claim, or where that has gone by its name.
+    /// Returns the tenant of a volume or snapshot: by its own label, by the label of its claim's namespace, or by the
+    /// name of a deleted namespace.
     pub(in crate::kubernetes) async fn owner_of(
         &self,
         storage: Storage,
@@ -145,7 +146,7 @@ impl KubernetesCluster {
         Ok(owner.unwrap_or_default().to_owned())
     }
 
-    /// Whether a volume or a snapshot is this tenant's, whose namespaces are these.
+    /// Returns true if a volume or snapshot belongs to this tenant, which has these namespaces.
     pub(in crate::kubernetes) async fn is_stored_for(
         &self,
         tenant: &str,
@@ -164,7 +165,7 @@ impl KubernetesCluster {
         Ok(self.owner_of(storage, object, reader).await? == tenant)
     }
 
-    /// Has the data of a volume or a snapshot deleted by its driver: the claim of this identity goes.
+    /// Deletes the claim with this uid, so that the driver deletes the data.
     pub(in crate::kubernetes) async fn discarded(
         &self,
         storage: Storage,
@@ -197,7 +198,7 @@ impl KubernetesCluster {
         }
         let Some(of) = reader.kind(storage.claim_word()).await? else { return Ok(()) };
         let path = of.path(Some(claim.namespace), claim.name);
-        // Another of that identity, or none: the claim has gone, and the driver is at it.
+        // A different or absent claim means that the claim was deleted and the driver is at work.
         self.deleted_at(&path, claim.uid, "", stamp, reader.until).await.map(drop)
     }
 }

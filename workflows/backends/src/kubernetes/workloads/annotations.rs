@@ -1,6 +1,6 @@
-//! What the owner of a workload is told, and answers: annotations on the workload and on its pods.
+//! Notices to the owner of a workload and the owner's answers: annotations on the workload and its pods.
 //!
-//! An answer repeats the text of the question, so that one to an earlier question never passes for one to this.
+//! An answer repeats the value of the request, so that an answer to an earlier request does not count.
 
 use crate::kubernetes::workloads::{conditional_write::Change, observed::ObservedWorkload};
 use crate::kubernetes::{
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use workflows::platform::{CallMetadata, LOOK_AGAIN, WorkloadRef, codes};
 
 impl KubernetesCluster {
-    /// Says when it ends, in milliseconds since 1970.
+    /// Announces the time of the eviction, in milliseconds since 1970.
     pub(super) async fn warned(
         &self,
         of: &WorkloadRef,
@@ -33,7 +33,7 @@ impl KubernetesCluster {
         self.all_told(&known, &[(self.marks.reclaim_at(), Some(ends))], stamp, until).await
     }
 
-    /// Says that it goes on: what was told and asked is taken back, and what was answered is void.
+    /// Withdraws all notices and requests, which also voids answers.
     pub(super) async fn reassured(
         &self,
         of: &WorkloadRef,
@@ -46,7 +46,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// The annotations of a workload that nobody is told anything about.
+    /// Returns the annotations without any notice.
     fn nothing_told(&self) -> [(String, Option<String>); 3] {
         [(self.marks.reclaim_at(), None), (self.marks.checkpoint(), None), (self.marks.checkpointed(), None)]
     }
@@ -65,7 +65,8 @@ impl KubernetesCluster {
         Ok(())
     }
 
-    /// Asks it to save its work, once; whether its owner has answered that it has. What does not run has nothing to save.
+    /// Requests a checkpoint once. Returns true if the owner has confirmed it. A workload that does not run has nothing
+    /// to save.
     pub(super) async fn saved(
         &self,
         of: &WorkloadRef,
@@ -79,7 +80,7 @@ impl KubernetesCluster {
         let key = self.marks.checkpoint();
         let question = known.says(&key).unwrap_or(&stamp.step).to_owned();
         for (seen, live) in known.told() {
-            // Asked already; and what is on its way out is not asked any more.
+            // Skips objects that already have the request and objects that are being deleted.
             if annotation(live, &key).is_none() && !terminating(live) {
                 let annotations = vec![(key.clone(), Some(question.clone()))];
                 let change = |_: &Value| Ok(Some(Change { annotations: annotations.clone(), spec: None }));
@@ -89,7 +90,7 @@ impl KubernetesCluster {
         Ok(false)
     }
 
-    /// Whether the workload, or every pod of it, answers the question that it bears.
+    /// Returns true if the workload, or each of its pods, confirms the current request.
     pub(super) fn has_saved(&self, known: &ObservedWorkload) -> bool {
         let answers = |object: &Value| {
             annotation(object, &self.marks.checkpoint())
@@ -99,7 +100,7 @@ impl KubernetesCluster {
             || (!known.pods.is_empty() && known.pods.iter().all(answers))
     }
 
-    /// Takes back what was told. A `Workload` that is inactive stays so: only a start sets it active, after the books have admitted it.
+    /// Withdraws the notices. An inactive `Workload` stays inactive: only a start activates it, after admission.
     pub(super) async fn requeued(
         &self,
         of: &WorkloadRef,
@@ -109,8 +110,8 @@ impl KubernetesCluster {
         self.reassured(of, stamp, until).await
     }
 
-    /// Lets it run, as far as that is for Tenure to say: a `Workload` is set active, and Kueue admits and places it. Pods of their own
-    /// run when a scheduler has placed them.
+    /// Allows the workload to run: a `Workload` is set active, and Kueue admits and places it. Other pods run when a
+    /// scheduler has placed them.
     pub(super) async fn activated(
         &self,
         of: &WorkloadRef,

@@ -1,4 +1,4 @@
-//! One conditional write: read, compare, merge under identity and version, and remember the call with it.
+//! A conditional write: read, compare, merge under uid and version, and record the call.
 
 use crate::kubernetes::{
     client::{TRIES, error::Fault, request::ApiRequest},
@@ -11,31 +11,32 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, codes};
 
-/// What a write changes of an object.
+/// The changes of a write.
 #[derive(Debug, Default)]
 pub(super) struct Change {
-    /// Annotations to set; nothing removes one.
+    /// Annotations to set; `None` removes one.
     pub(super) annotations: Vec<(String, Option<String>)>,
     /// Fields of the `spec` to set.
     pub(super) spec: Option<Value>,
 }
 
-/// Which object, as a call has seen it.
+/// A reference to an object.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectRef {
     pub(super) path: String,
-    /// For people.
+    /// The name for messages.
     pub(super) name: String,
-    /// Its identity, where only this very object may be changed.
+    /// The uid, if only this very object may be changed.
     pub(super) uid: Option<String>,
 }
 
 impl KubernetesCluster {
-    /// Merges into the object what `decide` makes of it as it stands; nothing where it wants nothing. The call is remembered on the
-    /// object, so that it takes effect once. False when there is no such object.
+    /// Merges the change that `decide` returns for the live object; `None` changes nothing. The call is recorded on the
+    /// object, so that it takes effect once. Returns false if the object does not exist.
     ///
     /// # Errors
-    /// `call.fenced` for a late call; `object.changed`, transient, for an object of another identity or that changes all the time.
+    ///
+    /// `call.fenced` for a late call. `object.changed` (transient) if the uid differs or the object changes constantly.
     pub(super) async fn write(
         &self,
         seen: &ObjectRef,
@@ -54,7 +55,7 @@ impl KubernetesCluster {
             if done && !calls.is_newer(stamp) {
                 return Ok(true);
             }
-            // A later holder of the lease that repeats the call is remembered, and changes nothing.
+            // A repeated call with a newer epoch is recorded and changes nothing.
             let Some(change) = (if done { Some(Change::default()) } else { decide(&live)? }) else {
                 return Ok(true);
             };

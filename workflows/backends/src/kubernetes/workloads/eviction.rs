@@ -1,7 +1,7 @@
-//! Workloads made to leave: set inactive, evicted, and removed by force where their node is fenced off.
+//! Evicts workloads: sets them inactive, evicts pods, and removes pods by force from fenced nodes.
 //!
-//! Invariant: a pod is only ever asked to go as the very one that was seen, never past its disruption budget, and never by force while
-//! its node may still run it.
+//! Invariant: a pod is evicted only by uid and never beyond its disruption budget. It is removed by force only if its
+//! node cannot run it any more.
 
 use crate::kubernetes::workloads::{
     conditional_write::Change,
@@ -22,11 +22,11 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, WorkloadRef, codes};
 
-/// The taint by which people say that a machine is off for sure.
+/// The taint by which operators confirm that a machine is off.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 impl KubernetesCluster {
-    /// Sets it inactive, or evicts its pods, if it is the one of this identity.
+    /// Sets the workload inactive or evicts its pods, if it has this identity.
     pub(super) async fn evicted(
         &self,
         of: &WorkloadRef,
@@ -42,7 +42,8 @@ impl KubernetesCluster {
             return self.write(&queued.seen(Some(identity)), stamp, until, change).await.map(drop);
         }
         for pod in known.pods.iter().filter(|pod| !terminating(pod)) {
-            // The eviction itself can bear no mark: it is written down before, so that a late one is refused.
+            // An eviction cannot carry our annotation, so the call is recorded on the pod first; a late call is then
+            // rejected.
             if self.write(&pod_seen(pod), stamp, until, |_| Ok(Some(Change::default()))).await? {
                 self.evict_pod(pod, stamp, until).await?;
             }
@@ -50,7 +51,7 @@ impl KubernetesCluster {
         Ok(())
     }
 
-    /// Asks for one pod to go, on condition that it is this one and that its disruption budget lets it.
+    /// Evicts one pod, conditional on its uid and its disruption budget.
     async fn evict_pod(&self, pod: &Value, stamp: &CallMetadata, until: Instant) -> Result<(), ActionError> {
         let mut options = json!({ "preconditions": { "uid": uid(pod) } });
         if let (Value::Object(options), true) = (&mut options, stamp.dry_run) {
@@ -75,7 +76,7 @@ impl KubernetesCluster {
         }
     }
 
-    /// Removes the records of its pods from nodes that are fenced off; all of them, or none.
+    /// Removes its pods from fenced nodes: all of them, or none.
     pub(super) async fn forced(
         &self,
         of: &WorkloadRef,
@@ -105,7 +106,7 @@ impl KubernetesCluster {
     }
 }
 
-/// That what is there is what was seen: the `Workload` of this identity, or pods of no others.
+/// Fails unless the `Workload` has this identity, or all pods belong to it.
 fn same(known: &ObservedWorkload, of: &WorkloadRef, identity: &str) -> Result<(), ActionError> {
     let seen: BTreeSet<&str> = identity.split(',').collect();
     let is = match &known.queued {
@@ -119,7 +120,7 @@ fn same(known: &ObservedWorkload, of: &WorkloadRef, identity: &str) -> Result<()
     Err(ActionError::transient(codes::OBJECT_CHANGED, why))
 }
 
-/// Whether nothing on a node can still run: its kubelet is not heard of, and somebody has said that it is off or has barred it.
+/// Returns true if a node can run nothing: it is not ready, and it is tainted as out of service or cordoned by Tenure.
 fn fenced(node: &Value, marks: &LabelNames) -> bool {
     let taints = at(node, &["spec", "taints"]).and_then(Value::as_array).into_iter().flatten();
     let mut keys = taints.map(|taint| text(taint, &["key"]));

@@ -1,6 +1,6 @@
-//! The GPUs under workloads, as far as an API server knows of them: which pods ask for them, and no more.
+//! GPUs of workloads, as far as the API server knows them: only which pods request GPUs.
 //!
-//! Which indexes a pod got, which processes have them open and what is in their memory is known on the node alone.
+//! The indexes of a pod's GPUs, the processes that use them and the content of their memory are known only on the node.
 
 use crate::kubernetes::{
     cluster::KubernetesCluster,
@@ -13,14 +13,14 @@ use tokio::time::Instant;
 use workflows::platform::{ScrubLevel, Scrubbed, codes};
 
 impl KubernetesCluster {
-    /// The pods on a node that ask for any GPU there, or for devices by claims, and have not ended. Never fewer than have one
-    /// open among pods; what has a GPU open without asking for it is not seen.
+    /// Returns the unfinished pods on a node that request GPUs or claim devices. Every pod that can have a GPU open by
+    /// request is included; processes that use a GPU without a request are not visible.
     pub(in crate::kubernetes) async fn askers(
         &self,
         node: &str,
         until: Instant,
     ) -> Result<Vec<String>, ActionError> {
-        // `nvidia.com/gpu` and `nvidia.com/mig-1g.10gb` are one vendor's.
+        // `nvidia.com/gpu` and `nvidia.com/mig-1g.10gb` belong to the same vendor.
         let vendor = self.target.gpu_resource.split_once('/').map_or("", |(vendor, _)| vendor);
         let of_vendor = |resource: &str| {
             resource == self.target.gpu_resource
@@ -36,7 +36,7 @@ impl KubernetesCluster {
     }
 }
 
-/// An API server clears no memory.
+/// The API server cannot clear memory.
 pub(super) fn scrubbed(cluster: &str, node: &str, level: ScrubLevel) -> Result<Scrubbed, ActionError> {
     if level == ScrubLevel::None {
         return Ok(Scrubbed {

@@ -1,6 +1,6 @@
-//! The share of requests that a service is sent: the weights of its back ends in a route of the Gateway API.
+//! Share of requests that a service receives: the backend weights in a route of the Gateway API.
 //!
-//! The weights that were there are kept on the route itself until they are put back, so that whoever restores them needs no memory.
+//! The original weights are stored on the route until they are restored, so that restoring needs no other state.
 
 use crate::kubernetes::workloads::{
     conditional_write::{Change, ObjectRef},
@@ -17,19 +17,19 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, WorkloadRef, codes};
 
-/// The weights of each back end before Tenure changed them, by the back end's name, in the order of the route.
+/// The original weights of each backend, by name, in the order of the route.
 type Before = BTreeMap<String, Vec<u64>>;
 
-/// Where the requests of a service come from.
+/// The route that sends requests to a service.
 struct Routed {
     path: String,
     route: String,
-    /// The name of the back end.
+    /// The name of the backend.
     service: String,
 }
 
 impl KubernetesCluster {
-    /// Sends the workload this share of the requests that it had before any was taken away, in percent.
+    /// Sets the workload's share of its original requests, in percent.
     pub(super) async fn weighed(
         &self,
         of: &WorkloadRef,
@@ -39,7 +39,7 @@ impl KubernetesCluster {
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
         let Some(routed) = self.routed(&known, until).await? else {
-            // Nothing was ever taken from what has no route that we know of.
+            // Without a known route, the share was never reduced.
             return if percent >= 100 { Ok(()) } else { Err(self.no_route(of)) };
         };
         let key = self.marks.weights();
@@ -68,7 +68,7 @@ impl KubernetesCluster {
         Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {}", seen.name)))
     }
 
-    /// The share that it is sent, in percent of what it had before; nothing where no route is known.
+    /// Returns the share of the original requests, in percent. Returns `None` if no route is known.
     pub(super) async fn weight_of(
         &self,
         known: &ObservedWorkload,
@@ -122,16 +122,16 @@ fn back_ends<'a>(route: &'a Value, service: &'a str) -> impl Iterator<Item = &'a
     all.filter(move |one| text(one, &["name"]) == service)
 }
 
-/// A back end without a weight has 1.
+/// A backend without a weight has 1.
 fn weight(back_end: &Value) -> u64 {
     back_end.get("weight").and_then(Value::as_u64).unwrap_or(1)
 }
 
-/// The rules of the route with the back end's weights at `percent` of what they were, and what is to be kept of before. Nothing where
-/// there is nothing to change: no such back end, or nothing was taken from it.
+/// Returns the rules with the backend's weights at `percent` of the original, and the weights to store. Returns `None`
+/// if there is nothing to change: the backend is absent, or its share was not reduced.
 fn weighted(route: &Value, service: &str, percent: u8, mut before: Before) -> Option<(Value, Before)> {
     let now: Vec<u64> = back_ends(route, service).map(weight).collect();
-    // A route that got other back ends meanwhile keeps what it has now as its whole.
+    // If the backends of the route have changed, their current weights count as the original.
     let whole = before.remove(service).filter(|before| before.len() == now.len());
     if now.is_empty() || (percent >= 100 && whole.is_none()) {
         return None;

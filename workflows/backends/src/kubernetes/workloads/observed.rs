@@ -1,4 +1,4 @@
-//! Which objects a workload is, and what they show of it.
+//! Finds the objects of a workload and derives its state.
 
 use crate::kubernetes::workloads::conditional_write::ObjectRef;
 use crate::kubernetes::{
@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 use workflows::platform::{GpuSet, ObservedGpus, RunningWorkload, WorkloadRef, workspace_name};
 
-/// Kueue names a pod's workload so.
+/// The annotation by which Kueue names a pod's workload.
 const OF_WORKLOAD: &str = "kueue.x-k8s.io/workload";
 
-/// A workload, as found.
+/// A workload as observed.
 #[derive(Debug)]
 pub(super) struct ObservedWorkload {
     /// The namespace of its workspace.
     pub(super) namespace: String,
-    /// Kueue's `Workload` of its name, if there is one.
+    /// Kueue's `Workload` with its name, if it exists.
     pub(super) queued: Option<KueueWorkload>,
-    /// Its pods that have not ended, on their way out or not.
+    /// Its unfinished pods, including terminating ones.
     pub(super) pods: Vec<Value>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct KueueWorkload {
 }
 
 impl KueueWorkload {
-    /// What a write needs of it. With `uid` it is this very one.
+    /// Returns the reference for a write. With `uid`, only this very object is changed.
     pub(super) fn seen(&self, uid: Option<&str>) -> ObjectRef {
         ObjectRef { path: self.path.clone(), name: self.name(), uid: uid.map(str::to_owned) }
     }
@@ -51,26 +51,28 @@ impl KueueWorkload {
             && at(&self.live, &["spec", "active"]).is_none_or(|active| *active != Value::Bool(false))
     }
 
-    /// Whether Kueue still counts it. It lets go of the quota once nothing of it runs, so this holds for jobs whose pods cannot be told.
+    /// Returns true if Kueue counts the workload's quota. Kueue releases the quota after all pods have ended, so this
+    /// also covers jobs whose pods cannot be identified.
     pub(super) fn reserved(&self) -> bool {
         !let_go(&self.live)
     }
 }
 
-/// Whether Kueue does not count it any more.
+/// Returns true if Kueue has released the quota.
 fn let_go(workload: &Value) -> bool {
     is_so(workload, "Finished") || !is_so(workload, "QuotaReserved")
 }
 
 impl ObservedWorkload {
-    /// The objects that bear what is told, the workload first. With the identity that was seen.
+    /// Returns the objects that carry notices, the workload first, with their uids.
     pub(super) fn told(&self) -> Vec<(ObjectRef, &Value)> {
         let pods = self.pods.iter().map(|pod| (pod_seen(pod), pod));
         let queued = self.queued.iter().map(|queued| (queued.seen(Some(uid(&queued.live))), &queued.live));
         queued.chain(pods).collect()
     }
 
-    /// What tells it from an earlier or later one of its name: the identity of the `Workload`, or of all its pods.
+    /// Returns the identity that distinguishes workloads with the same name: the uid of the `Workload`, or the uids of
+    /// all pods.
     pub(super) fn uid(&self) -> String {
         match &self.queued {
             Some(queued) => uid(&queued.live).to_owned(),
@@ -80,26 +82,26 @@ impl ObservedWorkload {
         }
     }
 
-    /// Whether anything of it is there.
+    /// Returns true if a pod exists or Kueue has reserved quota.
     pub(super) fn runs(&self) -> bool {
         !self.pods.is_empty() || self.queued.as_ref().is_some_and(KueueWorkload::reserved)
     }
 
-    /// An annotation of the `Workload`, or else of the first pod that has it.
+    /// Returns an annotation of the `Workload`, or of the first pod that has it.
     pub(super) fn says(&self, key: &str) -> Option<&str> {
         let queued = self.queued.iter().map(|queued| &queued.live);
         queued.chain(&self.pods).find_map(|object| annotation(object, key))
     }
 }
 
-/// What a write needs of a pod: it is this very one.
+/// Returns the reference for a write to exactly this pod.
 pub(super) fn pod_seen(pod: &Value) -> ObjectRef {
     let name = format!("Pod {}", crate::kubernetes::pods::full_name(pod));
     ObjectRef { path: path(pod), name, uid: Some(uid(pod).to_owned()) }
 }
 
 impl KubernetesCluster {
-    /// The workload, if the cluster knows anything of its name.
+    /// Returns the workload, if the cluster has objects with its name.
     pub(super) async fn known(
         &self,
         of: &WorkloadRef,
@@ -118,7 +120,7 @@ impl KubernetesCluster {
         Ok(Some(ObservedWorkload { namespace, queued, pods }))
     }
 
-    /// Waits a moment for the pods of the workload to end, one after the other, and then for Kueue to let go of its quota.
+    /// Waits until `patience` for the pods of the workload to end one by one, and then for Kueue to release the quota.
     pub(super) async fn left_of(
         &self,
         of: &WorkloadRef,
@@ -132,7 +134,7 @@ impl KubernetesCluster {
                 (None, _) => break,
             };
             let left = self.awaited(&path, live.clone(), so, (patience, until)).await?;
-            // As it was: the time is up, or there is nothing to be told here.
+            // Unchanged: the time is up, or the object cannot be watched.
             if left.is_some_and(|left| uid(&left) == uid(live) && !so(&left)) {
                 break;
             }
@@ -146,7 +148,7 @@ impl KubernetesCluster {
         name: &str,
         until: Instant,
     ) -> Result<Option<KueueWorkload>, ActionError> {
-        // Any other character would make another path of it, and no object can have it.
+        // Other characters would change the path, and no object name can contain them.
         let plain =
             name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
         if !plain || name.is_empty() {
@@ -158,7 +160,7 @@ impl KubernetesCluster {
         Ok(live.map(|live| KueueWorkload { path, live }))
     }
 
-    /// The workload as its objects show it.
+    /// Returns the workload's state from its objects.
     pub(super) async fn running(
         &self,
         known: &ObservedWorkload,
@@ -181,8 +183,8 @@ impl KubernetesCluster {
         })
     }
 
-    /// Where its GPUs are. Indexes are known where each of its pods on a node says them, or where together they ask for all that the
-    /// node has; else the node is named with none.
+    /// Returns the GPUs of the pods. Indexes are known if every pod on a node states them, or if the pods together
+    /// request all GPUs of the node. Otherwise the node is listed without indexes.
     async fn gpus_of(&self, pods: &[Value], until: Instant) -> Result<GpuSet, ActionError> {
         let resource = &self.target.gpu_resource;
         let mut on: BTreeMap<&str, (u64, Option<BTreeSet<u16>>)> = BTreeMap::new();
@@ -206,7 +208,7 @@ impl KubernetesCluster {
         Ok(set)
     }
 
-    /// All indexes of a node that has just so many GPUs; else none.
+    /// Returns all indexes of a node if it has exactly `sum` GPUs, otherwise none.
     async fn all_if(&self, node: &str, sum: u64, until: Instant) -> Result<BTreeSet<u16>, ActionError> {
         let node = self.object(&format!("/api/v1/nodes/{}", escaped(node)), until).await?.unwrap_or_default();
         let has = at(&node, &["status", "capacity", &self.target.gpu_resource]).and_then(Value::as_str);
@@ -217,12 +219,12 @@ impl KubernetesCluster {
     }
 }
 
-/// `0,1,5`.
+/// Parses a list such as `0,1,5`.
 fn indexes(text: &str) -> Option<BTreeSet<u16>> {
     text.split(',').map(|one| one.trim().parse().ok()).collect()
 }
 
-/// Whether a pod is of the workload: by our label, by Kueue's word, or since both are of one owner.
+/// Returns true if a pod belongs to the workload: by Tenure's label, by Kueue's annotation, or by a common owner.
 fn is_of(pod: &Value, name: &str, key: &str, queued: Option<&Value>) -> bool {
     let Some(queued) = queued else { return label(pod, key) == Some(name) };
     let owners = |object: &Value| -> BTreeSet<String> {

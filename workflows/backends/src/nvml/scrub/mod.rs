@@ -1,7 +1,8 @@
-//! Clearing a GPU's memory: nearly all of it is taken, looked at, filled with a pattern, read back, and left zero.
+//! Clears a GPU's memory: allocates nearly all of it, samples it, fills it with a pattern, reads it back, and leaves it
+//! zero.
 //!
-//! It claims what it saw and no more: the bytes that it wrote and read back. What it could not take, the driver or another process
-//! has, and was not cleared. Every 2 MiB have a pattern of their own, so that memory that answers for other memory is found out.
+//! The result counts only bytes that were written and read back. Memory held by the driver or another process is not
+//! cleared. Every block of 2 MiB has its own pattern, so that aliased memory is detected.
 
 mod cuda;
 
@@ -14,43 +15,44 @@ use std::{
     time::Duration,
 };
 
-/// What has one pattern.
+/// The size of a block with one pattern, in bytes.
 const BLOCK: usize = 2 << 20;
-/// What is read back at once. On an H200, a block at once is a fifth slower, and 64 MiB are no faster.
+/// The number of bytes that are read back at once. On an H200, reading single blocks is a fifth slower, and 64 MiB are
+/// no faster.
 const WINDOW: usize = 8 * BLOCK;
-/// The most that is taken in one piece.
+/// The largest single allocation, in bytes.
 const PIECE: usize = 1 << 30;
-/// What is looked at of each block before it is filled.
+/// The number of bytes per block that are sampled before it is filled.
 const SAMPLE: usize = 4 << 10;
 
-/// What a scrub did and saw.
+/// The result of a scrub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scrub {
     /// The GPU's UUID.
     pub uuid: String,
-    /// Which CUDA the driver speaks: 12080 is 12.8.
+    /// The CUDA version of the driver: 12080 is 12.8.
     pub cuda: i32,
-    /// All memory, in bytes.
+    /// Total memory, in bytes.
     pub bytes_total: u64,
     /// Bytes that were written and read back.
     pub bytes_covered: u64,
-    /// Samples of 4 KiB, one of every 2 MiB, that were not zero before.
+    /// Samples of 4 KiB, one per 2 MiB, that were not zero before the scrub.
     pub leftovers: u64,
-    /// Bytes that read back differently from what was written.
+    /// Bytes that differ from the written pattern.
     pub mismatches: u64,
-    /// How long it took.
+    /// The duration of the scrub.
     pub took: Duration,
 }
 
 impl Scrub {
-    /// Share of all memory that was covered, in thousandths of a percent.
+    /// Returns the covered share of the memory, in thousandths of a percent.
     #[must_use]
     pub fn coverage(&self) -> u64 {
         self.bytes_covered.saturating_mul(100_000).checked_div(self.bytes_total).unwrap_or(0)
     }
 }
 
-/// Clears the memory of a GPU that has `bytes` of it by NVML.
+/// Clears the memory of a GPU. `bytes` is its memory as NVML reports it.
 pub(super) fn scrub(library: &Path, uuid: &str, bytes: u64, stop: &AtomicBool) -> Result<Scrub, Fault> {
     let watch = Stopwatch::start();
     let cuda = Cuda::load(library)?;
@@ -62,7 +64,7 @@ pub(super) fn scrub(library: &Path, uuid: &str, bytes: u64, stop: &AtomicBool) -
     let leftovers = work.look()?;
     work.fill(true)?;
     let (covered, mismatches) = work.verify()?;
-    // So that whoever has it next, and the next look at it, finds nothing.
+    // Leaves zeros for the next user of the memory and for the next sample.
     work.fill(false)?;
     Ok(Scrub {
         uuid: uuid.to_owned(),
@@ -75,7 +77,7 @@ pub(super) fn scrub(library: &Path, uuid: &str, bytes: u64, stop: &AtomicBool) -
     })
 }
 
-/// Takes as much memory as there is, in pieces that get smaller.
+/// Allocates all free memory, in pieces of decreasing size.
 fn take<'a>(context: &Context<'a>, free: usize) -> Result<Vec<Memory<'a>>, Fault> {
     let (mut pieces, mut left, mut size) = (Vec::new(), free, PIECE.min(free) / BLOCK * BLOCK);
     while size >= BLOCK {
@@ -102,7 +104,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Every so many bytes by their piece and place, as long as the caller is there. Less is left at the end of a piece.
+    /// Calls `act` for every `bytes` bytes of each piece, with piece and offset, until the caller stops. The end of a
+    /// piece can be shorter.
     fn each(
         &self,
         bytes: usize,
@@ -119,14 +122,14 @@ impl Work<'_> {
         self.context.settle()
     }
 
-    /// The pattern of a block: never zero, and another one for each.
+    /// Returns the pattern of a block. It is never zero and differs between blocks.
     fn word(&self, piece: &Memory<'_>, offset: usize) -> u32 {
         let block = (piece.address + offset as u64) / BLOCK as u64;
         let mixed = (self.seed ^ block).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed >> 32) as u32) | 1
     }
 
-    /// How many samples are not zero.
+    /// Returns the number of samples that are not zero.
     fn look(&self) -> Result<u64, Fault> {
         let (mut found, mut sample) = (0, vec![0; SAMPLE]);
         self.each(BLOCK, |piece, offset| {
@@ -144,7 +147,7 @@ impl Work<'_> {
         })
     }
 
-    /// Bytes that were read back, and those that differ.
+    /// Returns the number of bytes read back, and the number of differing bytes.
     fn verify(&self) -> Result<(u64, u64), Fault> {
         let (mut covered, mut differ, mut window) = (0, 0, self.context.window(WINDOW)?);
         self.each(WINDOW, |piece, offset| {
@@ -161,8 +164,8 @@ impl Work<'_> {
     }
 }
 
-/// Bytes of a block that is not this word over and over. One that is equals itself a word later, which is compared many times faster than
-/// word by word.
+/// Counts the bytes of a block that differ from the repeated word. A correct block equals itself shifted by one word;
+/// that comparison is much faster than one by words.
 fn differing(block: &[u8], word: [u8; 4]) -> u64 {
     let (before, after) = (block.len().checked_sub(4).and_then(|end| block.get(..end)), block.get(4..));
     if block.starts_with(&word) && before == after {

@@ -37,7 +37,7 @@ fn a_lock_keeps_until_its_day_and_a_hold_until_it_is_lifted() {
     assert!(kept(&target(true), &locks(None, Some("COMPLIANCE"), Some("soon")), now).is_err());
 }
 
-/// A store whose answer to HEAD names no lock, and that answers like this when asked for the hold and for the retention.
+/// A store whose answer to HEAD contains no lock, and that returns these answers for hold and retention.
 async fn told_after(
     head: u16,
     hold: (u16, &'static str),
@@ -91,7 +91,7 @@ async fn told(
 const NONE: (u16, &str) = (404, "<Error><Code>NoSuchObjectLockConfiguration</Code></Error>");
 const DENIED: (u16, &str) = (403, "<Error><Code>AccessDenied</Code></Error>");
 
-/// Stores leave locks out of the answer to HEAD where the caller may not read them.
+/// Stores omit locks from the answer to HEAD if the caller may not read them.
 #[tokio::test]
 async fn a_lock_that_head_does_not_name_is_asked_for_by_name() {
     let on = (200, "<LegalHold><Status>ON</Status></LegalHold>");

@@ -1,4 +1,4 @@
-//! Hooks of a world: what was run stands there as a thing of the tenant, until it is undone.
+//! Hooks of a simulated platform: a run creates an object of the tenant, and its undo removes it.
 
 use crate::simulated::{
     Simulated, System, Verb,
@@ -13,7 +13,7 @@ use workflows::platform::{CallMetadata, Hook, Hooks};
 
 const HOOK: &str = "Hook";
 
-/// The name of what a hook does for a tenant with these arguments.
+/// Returns the name of the object for a hook, a tenant and these arguments.
 fn name_of(hook: &Hook) -> String {
     let digest = digest::digest(&digest::SHA256, hook.arguments.to_string().as_bytes());
     let mut name = format!("{}--{}--", hook.tenant, hook.name);

@@ -1,4 +1,4 @@
-//! The Kubernetes-shaped capability, served by a world.
+//! Implements the Kubernetes capability with a simulated platform.
 
 use crate::simulated::{
     Simulated, System, Verb,

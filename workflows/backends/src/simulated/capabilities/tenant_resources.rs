@@ -1,4 +1,4 @@
-//! What tenants leave behind and the machines they leave it on, served by a world.
+//! Implements surveys of tenants' objects, and machines, with a simulated platform.
 
 use crate::simulated::{
     Simulated, System, Verb,
@@ -81,7 +81,7 @@ impl TenantResources for Simulated {
     fn verified_as(&self, _: &TenantResource, eyes: Observer) -> VerifiedAs {
         match eyes {
             Observer::Platform => VerifiedAs::Platform,
-            // The simulated world tells the two apart.
+            // The simulated platform distinguishes platform and verifier.
             Observer::Verifier => VerifiedAs::Verifier,
         }
     }

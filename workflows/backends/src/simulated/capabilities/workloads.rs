@@ -1,4 +1,4 @@
-//! Workloads and the GPUs under them, served by a world.
+//! Implements workloads and their GPUs with a simulated platform.
 
 use super::{Call, SIMULATED, Simulated, value};
 use crate::simulated::{

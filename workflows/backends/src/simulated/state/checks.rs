@@ -1,4 +1,4 @@
-//! Tests that change nothing: isolation, judged by which guards stand, and the fitness of nodes.
+//! Checks without a change: isolation, judged by the guards that exist, and the health of nodes.
 
 use crate::simulated::{
     Request, Response, System,
@@ -38,7 +38,7 @@ pub(in crate::simulated) fn check(state: &State, request: &Request) -> Result<Re
     Ok(Response { found: None, value })
 }
 
-/// Whether a ciphertext that was kept can still be decrypted: by the key, or by any copy of it.
+/// Checks if a stored ciphertext can still be decrypted, by the key or a copy of it.
 fn decrypt(state: &State, request: &Request) -> Value {
     let key = state.objects.get(&format!("keys/{}/Key/{}", request.cluster, request.name));
     let is_copy = |object: &&crate::simulated::state::Object| {
@@ -50,12 +50,12 @@ fn decrypt(state: &State, request: &Request) -> Value {
     json!({ "held": held, "transcript": format!("simulated: decrypting a kept ciphertext {answer}") })
 }
 
-/// Whether a script says that this check fails.
+/// Returns true if a script makes this check fail.
 fn scripted(request: &Request) -> bool {
     request.spec.get("fault").is_some()
 }
 
-/// What keeps a probe out, and whether it stands.
+/// Returns the guard that prevents a probe, and whether it exists.
 fn guard(state: &State, request: &Request) -> (String, bool) {
     let Request { cluster, name, tenant, .. } = request;
     let stands = |address: String| {

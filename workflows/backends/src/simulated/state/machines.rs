@@ -1,7 +1,7 @@
-//! Machines: their drives, GPUs, memory and firmware, and whose data is on each.
+//! Machines: drives, GPUs, memory and firmware, and the tenant whose data is on each.
 //!
-//! A machine is there once somebody looks at it. From the hand-over of credentials on, its tenant's data is on everything
-//! that it has. Invariant: data goes only by what really erases it; a fault may say otherwise, the data does not.
+//! A machine is created at its first read. After its tenant receives credentials, the tenant's data is on all parts.
+//! Invariant: data is removed only by an effective erasure. A fault can change the reported result, but not the data.
 
 use crate::simulated::{
     Request, Response,
@@ -16,7 +16,7 @@ use workflows::platform::{
     SanitiseStatus, Segment, TenantResource, VerifiedAs, codes,
 };
 
-/// The kinds under which parts of machines are asked for.
+/// The kinds of requests for parts of machines.
 pub(in crate::simulated) const DEVICES: &str = "Devices";
 pub(in crate::simulated) const LOG: &str = "SanitizeLog";
 pub(in crate::simulated) const SAMPLES: &str = "Samples";
@@ -27,10 +27,10 @@ const HALF: u32 = 32_768;
 #[derive(Clone, Debug, Default)]
 pub(in crate::simulated) struct Machine {
     devices: Devices,
-    /// Whose data is where: `memory`, `firmware`, a GPU's UUID, a drive's serial number.
+    /// The tenant whose data is on each part: `memory`, `firmware`, a GPU's UUID, or a drive's serial number.
     data: BTreeMap<String, String>,
     drain: bool,
-    /// How a drive behaves that does not do as it should, by serial number.
+    /// Faults of drives, by serial number.
     flaws: BTreeMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ impl Machine {
     }
 }
 
-/// Sets a scene: so many workloads on a machine, one of which ends at each look.
+/// Puts workloads on a machine, one of which ends at each read.
 pub(in crate::simulated) fn furnish(state: &mut State, thing: &TenantResource, spec: &Value) {
     let machine = state.machines.entry(thing.to_string()).or_insert_with(|| Machine::of(&thing.name));
     machine.devices.workloads = spec.get("workloads").and_then(Value::as_u64).unwrap_or(0);
@@ -104,7 +104,7 @@ fn machine<'a>(state: &'a mut State, request: &Request) -> (&'a mut Machine, Str
     (machine, part.to_owned())
 }
 
-/// The tenant works from here on: its data is on all that its nodes have.
+/// Puts the tenant's data on all parts of its nodes, from the moment it can use them.
 pub(in crate::simulated) fn used(state: &mut State, tenant: &str) {
     let owned = state.nodes.iter().filter(|(_, node)| node.owner.tenant.as_deref() == Some(tenant));
     let owned: Vec<String> = owned.map(|(address, _)| address.clone()).collect();
@@ -115,7 +115,7 @@ pub(in crate::simulated) fn used(state: &mut State, tenant: &str) {
     }
 }
 
-/// Looks at a machine, which is also what lets its work get on.
+/// Reads a machine, which also advances its work.
 pub(in crate::simulated) fn read(
     state: &mut State,
     request: &Request,
@@ -139,7 +139,7 @@ pub(in crate::simulated) fn read(
     (answer(&seen), true)
 }
 
-/// A drive gets on by half at each look, and its data goes when it is through. One with a fault stands still or fails.
+/// Advances a drive's erasure by half at each read, and removes its data at the end. A fault makes it stall or fail.
 fn advance(drive: &mut Drive, flaw: &str, data: &mut BTreeMap<String, String>) -> bool {
     let log = &mut drive.log;
     if log.status != SanitiseStatus::InProgress {
@@ -243,7 +243,7 @@ fn sanitise(
     Ok(Applied::Effect(Response::default()))
 }
 
-/// Drives and GPUs are cleaned from the environment that scrubs, never from the tenant's.
+/// Fails unless the machine is booted into the scrub environment, from which drives and GPUs must be cleaned.
 fn in_scrub(machine: &Machine, request: &Request) -> Result<(), ActionError> {
     if machine.devices.environment == Environment::Scrub {
         return Ok(());
@@ -252,7 +252,7 @@ fn in_scrub(machine: &Machine, request: &Request) -> Result<(), ActionError> {
     Err(ActionError::permanent(codes::REFUSED, why))
 }
 
-/// Reads places of a drive.
+/// Samples a drive.
 pub(in crate::simulated) fn sample(state: &State, request: &Request) -> Result<Response, ActionError> {
     let (node, serial) = request.name.split_once('/').unwrap_or((&request.name, ""));
     let machine = state.machines.get(&key(&request.cluster, node)).ok_or_else(|| absent(request))?;
@@ -271,7 +271,7 @@ pub(in crate::simulated) fn sample(state: &State, request: &Request) -> Result<R
     })
 }
 
-/// The tenant's machines, for a survey.
+/// Returns the tenant's machines, for a survey.
 pub(in crate::simulated) fn of_tenant(state: &State, tenant: &str) -> Vec<String> {
     let owned = state.nodes.iter().filter(|(_, node)| node.owner.tenant.as_deref() == Some(tenant));
     owned.map(|(address, _)| address.clone()).collect()

@@ -1,4 +1,4 @@
-//! Whose a node is. A node exists once it is first taken; before, it is free at epoch 0.
+//! Ownership of nodes. A node is created when it is first taken; before that, it is free at epoch 0.
 
 use crate::simulated::{
     Request, Response,
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use workflows::platform::{Ownership, codes};
 
-/// A node, as its own labels, taint and annotations have it.
+/// The labels, taint and annotations of a node.
 #[derive(Clone, Debug, Default)]
 pub(in crate::simulated) struct Node {
     pub(in crate::simulated) owner: Ownership,
-    /// The greatest epoch of an ownership that has ended, begun or not.
+    /// The highest epoch of an ownership that has ended or was cancelled.
     spent: u64,
-    /// The steps that keep new work from it.
+    /// The steps that cordon the node.
     held_by: BTreeSet<String>,
     action: String,
 }
@@ -53,7 +53,7 @@ pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result
     Ok(Applied::Effect(answer(node)))
 }
 
-/// Sets the cordon of the request's step.
+/// Adds the cordon of the request's step.
 pub(in crate::simulated) fn cordon(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let of = ownership(request)?;
     let node = state.nodes.entry(request.address()).or_default();
@@ -65,7 +65,7 @@ pub(in crate::simulated) fn cordon(state: &mut State, request: &Request) -> Resu
     Ok(Applied::Effect(answer(node)))
 }
 
-/// Lifts the cordon of the step that the request names.
+/// Removes the cordon of the step that the request names.
 pub(in crate::simulated) fn uncordon(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let of = ownership(request)?;
     let by = request.spec.get("by").and_then(Value::as_str).unwrap_or_default();

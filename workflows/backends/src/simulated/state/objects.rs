@@ -1,4 +1,4 @@
-//! Objects that are applied, patched, read and deleted, and the layouts of GPUs.
+//! Objects that are applied, patched, read and deleted, and GPU layouts.
 
 use crate::simulated::{
     Request, Response, System,
@@ -11,22 +11,22 @@ use workflows::platform::{
     EmptyProgress, FieldSwap, FoundObject, GpuLayout, LayoutState, TenantResource, codes,
 };
 
-/// The kind under which a node's layout is found.
+/// The kind of a node's layout.
 pub(in crate::simulated) const LAYOUT: &str = "Layout";
-/// What a node has before anybody sets a layout.
+/// The layout of a node before the first change.
 pub(in crate::simulated) const FACTORY: &str = "all-disabled";
-/// How many reads see a namespace leaving, or a layout pending, before it is so.
+/// The number of reads that still return a deleted namespace or a pending layout.
 const READS_UNTIL_DONE: u32 = 1;
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// What goes some time after it was asked to.
+/// Kinds whose deletion takes several reads.
 const SLOW: [&str; 4] = ["Namespace", "Volume", "Snapshot", "Repository"];
-/// What a bucket can hold: it is deleted only when none of it is left.
+/// The contents of a bucket, all of which must be removed before its deletion.
 const HELD: [&str; 4] = ["versions", "markers", "uploads", "objects"];
-/// How many of these one call removes, as in S3.
+/// The number of entries that one call removes, as in S3.
 const PAGE: u64 = 1_000;
 
-/// How a node's GPUs are partitioned.
+/// The layout of a node's GPUs.
 #[derive(Clone, Debug)]
 pub(in crate::simulated) struct Layout {
     profile: String,
@@ -75,7 +75,7 @@ pub(in crate::simulated) fn set_layout(state: &mut State, request: &Request) -> 
     Applied::Effect(Response::default())
 }
 
-/// Reads, which is also what lets asynchronous effects get on. The flag says whether one did.
+/// Reads an object, which also advances asynchronous changes. The flag is true if the state changed.
 pub(in crate::simulated) fn read(
     state: &mut State,
     request: &Request,
@@ -94,7 +94,7 @@ pub(in crate::simulated) fn read(
         let moved = drain(&mut object.found.spec);
         return (Ok(Response { found: Some(seen), value: Value::Null }), moved);
     }
-    // What a finalizer keeps stays until somebody takes the finalizer off.
+    // An object with a finalizer stays until a caller removes the finalizer.
     if object.found.spec.get("finalizers").is_some() {
         return (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), false);
     }
@@ -110,13 +110,13 @@ pub(in crate::simulated) fn read(
     (Ok(Response { found: Some(object.found.clone()), value: Value::Null }), true)
 }
 
-/// Where the limits of a namespace's containers stand. Nobody's records list them: they go with the namespace.
+/// Returns the prefix of a namespace's limit ranges. Surveys do not list them; they are deleted with the namespace.
 fn limits_of(cluster: &str, namespace: &str) -> String {
     format!("kubernetes/{cluster}/LimitRange/{namespace}/")
 }
 
 impl State {
-    /// How the GPUs of a node are cut by now.
+    /// Returns the current layout of a node's hardware.
     pub(in crate::simulated) fn hardware_layout(&self, cluster: &str, node: &str) -> &str {
         let system: &str = System::Gpus.into();
         let address = format!("{system}/{cluster}/{LAYOUT}/{node}");
@@ -201,7 +201,7 @@ pub(in crate::simulated) fn patch(state: &mut State, request: &Request) -> Resul
     Ok(if same { Applied::Nothing(response) } else { Applied::Effect(response) })
 }
 
-/// One field, compared and set at once; null stands for an absent field.
+/// Compares and sets one field; null means an absent field.
 pub(in crate::simulated) fn swap(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let swap: FieldSwap = serde_json::from_value(request.spec.clone())
@@ -266,11 +266,11 @@ pub(in crate::simulated) fn delete(state: &mut State, request: &Request) -> Resu
     Ok(Applied::Effect(Response::default()))
 }
 
-/// Everything of a tenant in a system, with where it lies.
+/// Returns all objects of a tenant in a system, with their places.
 pub(in crate::simulated) fn list(state: &State, request: &Request) -> Result<Response, ActionError> {
     let system: &str = request.system.into();
     let prefix = format!("{system}/");
-    // As on a real server, what goes with its namespace is not named beside it.
+    // As on a real server, objects that are deleted with their namespace are not listed.
     let of = |at: &str, found: &FoundObject| found.tenant == request.tenant && !at.contains("/LimitRange/");
     let objects =
         state.objects.iter().filter(|(at, object)| at.starts_with(&prefix) && of(at, &object.found));
@@ -289,7 +289,7 @@ pub(in crate::simulated) fn list(state: &State, request: &Request) -> Result<Res
     Ok(Response { found: None, value: value.map_err(|e| ActionError::permanent(codes::UNREADABLE, e))? })
 }
 
-/// Removes a page of what a bucket holds; locked objects stay.
+/// Removes one page of a bucket's contents; locked objects stay.
 pub(in crate::simulated) fn empty(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let there = state.objects.get_mut(&address);
@@ -319,7 +319,7 @@ pub(in crate::simulated) fn empty(state: &mut State, request: &Request) -> Resul
     Ok(Applied::Effect(Response { found: None, value }))
 }
 
-/// What is told to drain ends one of its workloads at each look.
+/// Ends one workload of a draining queue at each read.
 fn drain(spec: &mut Value) -> bool {
     let drains = spec.get("stopPolicy") == Some(&json!("HoldAndDrain"))
         || spec.get("admits") == Some(&json!("nothing"));

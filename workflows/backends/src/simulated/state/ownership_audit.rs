@@ -1,4 +1,4 @@
-//! Judges a world by the record of what it accepted, not by the code that accepted it.
+//! Checks the invariants of a simulated platform from the record of accepted calls, without the code that accepts them.
 
 use crate::simulated::{
     Request,
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use workflows::platform::codes;
 
-/// One effect that was accepted.
+/// An accepted effect.
 #[derive(Clone, Debug)]
 pub(in crate::simulated) struct Effect {
     pub(in crate::simulated) key: String,
     pub(in crate::simulated) step: String,
     pub(in crate::simulated) epoch: u64,
     pub(in crate::simulated) address: String,
-    /// For nodes, who owns it from then on.
+    /// For nodes, the new owner.
     pub(in crate::simulated) owner: Option<Owner>,
 }
 
-/// Who owns a node.
+/// The owner of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The tenant; none when the node is free.
+    /// The tenant; `None` for a free node.
     pub tenant: Option<String>,
-    /// The epoch of this ownership, or of the last.
+    /// The epoch of the current or the last ownership.
     pub owner_epoch: u64,
 }
 
@@ -42,7 +42,7 @@ impl Effect {
     }
 }
 
-/// Judges the record as it grows: each effect is looked at once, however often it is asked.
+/// Checks the record incrementally: each effect is checked once.
 #[derive(Debug, Default)]
 pub(in crate::simulated) struct OwnershipAuditor {
     effects: usize,
@@ -55,7 +55,7 @@ pub(in crate::simulated) struct OwnershipAuditor {
 }
 
 impl OwnershipAuditor {
-    /// What must never happen and did, one sentence each.
+    /// Returns violated invariants, one sentence each.
     pub(in crate::simulated) fn violations(&mut self, state: &State) -> Vec<String> {
         for effect in state.trace.iter().skip(self.effects) {
             self.weigh(effect);
@@ -103,7 +103,7 @@ fn clash(node: &str, before: &Owner, now: &Owner) -> Option<String> {
     }
 }
 
-/// Who owns which node, by cluster and node, as last accepted.
+/// Returns the current owners, by cluster and node.
 pub(in crate::simulated) fn owners(state: &State) -> BTreeMap<String, Owner> {
     let taken = state.nodes.iter().filter(|(_, node)| node.owner.tenant.is_some());
     taken
@@ -138,7 +138,7 @@ mod tests {
         asked_once
     }
 
-    /// No code that accepts calls is asked, so a fault of that code is seen.
+    /// The code that accepts calls is not involved, so its faults are detected.
     #[test]
     fn what_must_never_happen_is_seen_in_the_record_alone() {
         let free = |epoch| Some((None, epoch));

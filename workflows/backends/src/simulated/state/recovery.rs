@@ -1,4 +1,4 @@
-//! GPUs with errors, as a world has them: well unless a script says otherwise.
+//! GPU health and recovery on a simulated platform: healthy unless a script says otherwise.
 
 use crate::simulated::{
     Request, Response, System, Verb,
@@ -8,7 +8,7 @@ use engine::ActionError;
 use serde_json::{Value, json};
 use workflows::platform::{Ownership, codes};
 
-/// The kinds under which these are asked for.
+/// The kinds of these requests.
 pub(in crate::simulated) const HEALTH: &str = "Health";
 pub(in crate::simulated) const RESET: &str = "GpuReset";
 pub(in crate::simulated) const REBOOT: &str = "Reboot";
@@ -21,7 +21,7 @@ fn boot_of(state: &State, request: &Request) -> String {
     format!("boot-{}", state.boots.get(&node_of(request)).copied().unwrap_or(0))
 }
 
-/// What the driver has counted: nothing, or what a script says that it asks for.
+/// Returns the driver's counters: none, or the recovery action of a script.
 pub(in crate::simulated) fn health(state: &State, request: &Request) -> Value {
     let fault = request.spec.get("fault").and_then(Value::as_str);
     let asked = fault.filter(|fault| *fault != "scripted").unwrap_or("nothing");
@@ -32,7 +32,7 @@ pub(in crate::simulated) fn health(state: &State, request: &Request) -> Value {
     })
 }
 
-/// Resets the GPUs of a node that nobody has open.
+/// Resets the GPUs of a node, unless a workload uses them.
 pub(in crate::simulated) fn reset(state: &State, request: &Request) -> Result<Applied, ActionError> {
     let all: Vec<u16> = (0..64).collect();
     let asked = Request { spec: json!({ "gpus": all }), ..request.clone() };
@@ -46,7 +46,7 @@ pub(in crate::simulated) fn reset(state: &State, request: &Request) -> Result<Ap
     Ok(Applied::Effect(Response::default()))
 }
 
-/// Ends this boot of a node, and nothing if it has ended.
+/// Ends the given boot of a node. Does nothing if it has already ended.
 pub(in crate::simulated) fn reboot(state: &mut State, request: &Request) -> Applied {
     if request.spec.get("boot").and_then(Value::as_str) != Some(boot_of(state, request).as_str()) {
         return Applied::Nothing(Response::default());
@@ -55,7 +55,7 @@ pub(in crate::simulated) fn reboot(state: &mut State, request: &Request) -> Appl
     Applied::Effect(Response::default())
 }
 
-/// The request by which a node is a tenant's that no step has given to it.
+/// Returns the request that makes a tenant the owner of a node outside of every step.
 pub(in crate::simulated) fn owned(cluster: &str, node: &str, tenant: &str, owner_epoch: u64) -> Request {
     let of = Ownership { tenant: Some(tenant.to_owned()), owner_epoch, cordoned: false };
     Request {

@@ -1,4 +1,4 @@
-//! Workloads of a world, and the GPUs under them.
+//! Workloads of a simulated platform, and their GPUs.
 
 use crate::simulated::{
     Request, Response, System, Verb,
@@ -13,17 +13,17 @@ use workflows::{
     tenancy::layout_offers,
 };
 
-/// The kind under which a workload is found.
+/// The kind of workloads.
 pub(in crate::simulated) const WORKLOAD: &str = "Workload";
 pub(in crate::simulated) const CLIENTS: &str = "GpuClients";
 pub(in crate::simulated) const SCRUB: &str = "Scrub";
 pub(in crate::simulated) const CHECKPOINT: &str = "Checkpoint";
-/// How many looks see the pods of an evicted workload before they are gone.
+/// The number of reads that still return the pods of an evicted workload.
 const LOOKS_UNTIL_GONE: u32 = 1;
 /// Memory of a simulated GPU: 80 GiB.
 const GPU_BYTES: u64 = 80 << 30;
 
-/// The request by which a workload runs that nobody's step has started.
+/// Returns the request that starts a workload outside of every step.
 pub(in crate::simulated) fn beginning(start: &StartWorkload, name: &str) -> Request {
     let weight = start.service.then_some(100);
     Request {
@@ -47,7 +47,7 @@ pub(in crate::simulated) fn beginning(start: &StartWorkload, name: &str) -> Requ
     }
 }
 
-/// What is done to a workload, or to GPUs, and leaves a changed workload or a report.
+/// Runs an operation on a workload or on GPUs, which changes the workload or returns a report.
 pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     match request.kind.as_str() {
         WORKLOAD => {
@@ -60,8 +60,8 @@ pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<
     }
 }
 
-/// Refuses to start work on what a node does not have: whole GPUs of one that is cut, or slices of another profile. A node in the
-/// middle of a change has what its hardware has.
+/// Rejects a start that a node does not offer: whole GPUs of a partitioned node, or slices of another profile. During a
+/// change of the layout, the hardware's current layout counts.
 fn offered(state: &State, request: &Request) -> Result<(), ActionError> {
     if request.spec.get("pods") != Some(&Value::Bool(true)) {
         return Ok(());
@@ -80,7 +80,7 @@ fn offered(state: &State, request: &Request) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// Sets fields of a workload. Only one that is told to run comes into being by it.
+/// Sets fields of a workload. Creates it only if it is started.
 fn change(state: &mut State, request: &Request) -> Applied {
     let address = request.address();
     let starts = request.spec.get("pods") == Some(&Value::Bool(true));
@@ -125,18 +125,18 @@ fn workload_address(cluster: &str, name: &str) -> String {
     format!("kubernetes/{cluster}/{WORKLOAD}/{name}")
 }
 
-/// Ends every workload of a tenant in a cluster, as a queue does that is drained.
+/// Ends every workload of a tenant in a cluster, as draining a queue does.
 pub(in crate::simulated) fn drain(state: &mut State, cluster: &str, tenant: &str) {
     let prefix = workload_address(cluster, "");
     state.objects.retain(|address, object| !address.starts_with(&prefix) || object.found.tenant != tenant);
 }
 
-/// Whether the request is to evict a workload, which leaves it in its queue, and not to remove it.
+/// Returns true if the request evicts a workload, which stays in its queue, instead of removing it.
 pub(in crate::simulated) fn evicts(request: &Request) -> bool {
     request.kind == WORKLOAD && request.spec.get("evict") == Some(&Value::Bool(true))
 }
 
-/// Begins to end a workload's pods; by force they are gone at once.
+/// Begins to end a workload's pods; by force, they are removed immediately.
 pub(in crate::simulated) fn evict(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let Some(object) = state.objects.get_mut(&address) else {
@@ -174,7 +174,7 @@ pub(in crate::simulated) fn evict(state: &mut State, request: &Request) -> Resul
     Ok(Applied::Effect(Response::default()))
 }
 
-/// Looks at a workload; the looks are what lets its pods get on with ending. The flag says whether they did.
+/// Reads a workload, which advances the end of its pods. The flag is true if the state changed.
 pub(in crate::simulated) fn look(object: &mut Object) -> bool {
     let clings = object.found.spec.get("clings") == Some(&Value::Bool(true));
     if !object.found.terminating || clings {
@@ -192,7 +192,7 @@ pub(in crate::simulated) fn look(object: &mut Object) -> bool {
     true
 }
 
-/// Who has GPUs of a node open: the workloads whose pods are there, ending or not.
+/// Returns the users of a node's GPUs: workloads with pods, including terminating ones.
 pub(in crate::simulated) fn clients(state: &State, request: &Request) -> Value {
     let gpus: BTreeSet<u16> =
         request.spec.get("gpus").cloned().and_then(|v| serde_json::from_value(v).ok()).unwrap_or_default();
@@ -208,7 +208,7 @@ pub(in crate::simulated) fn clients(state: &State, request: &Request) -> Value {
     json!(names)
 }
 
-/// The same, by looking at everything: what the noted seats come to, as long as none is forgotten.
+/// Returns the same from all objects, to check the index in debug builds.
 fn searched(state: &State, request: &Request, gpus: &BTreeSet<u16>) -> Vec<String> {
     let prefix = workload_address(&request.cluster, "");
     let all = state.objects.range(prefix.clone()..).take_while(|(address, _)| address.starts_with(&prefix));

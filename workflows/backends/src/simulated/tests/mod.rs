@@ -1,4 +1,4 @@
-//! Tests of the simulated world with the books of a tenant.
+//! Tests of the simulated platform with a tenant's account.
 
 mod slices;
 
@@ -6,7 +6,7 @@ use engine::{ActionError, Undecided, View};
 use std::collections::BTreeMap;
 use store::{Document, Key, Put, Sequence, Timestamp};
 
-/// Documents as a plain map, without a store.
+/// Documents in a map, without a store.
 #[derive(Default)]
 struct Books {
     documents: BTreeMap<Key, Document>,

@@ -1,4 +1,4 @@
-//! Tests: after any history of slices, the books, the layout of a node and the simulated node agree.
+//! Tests that account, node layout and simulated node agree after any history of slices.
 
 use crate::simulated::{LocalWorld, simulated_platform, tests::Books};
 use engine::{ActionError, Undecided, View};
@@ -19,7 +19,7 @@ const CLUSTER: &str = "west-1";
 const GPUS: u32 = 2;
 const NODES: usize = 2;
 
-/// A tenant in plain books, and its nodes in a simulated cluster.
+/// A tenant's account, and its nodes in a simulated cluster.
 struct History {
     books: Books,
     now: Timestamp,
@@ -54,7 +54,7 @@ fn node(number: usize) -> NodeId {
     format!("n-{number}").parse().unwrap()
 }
 
-/// The layouts that a tenant can have: whole GPUs, and slices of two sizes.
+/// The layouts of a tenant: whole GPUs, or slices of two sizes.
 fn slicing(number: u64) -> Option<GpuSlicing> {
     let cut = |profile: &str, per_gpu| Some(GpuSlicing { profile: profile.parse().unwrap(), per_gpu });
     match number % 3 {
@@ -85,7 +85,7 @@ impl History {
         history
     }
 
-    /// A number below `most`, by xorshift.
+    /// Returns a number below `most`, by xorshift.
     fn draw(&mut self, most: u64) -> u64 {
         self.drawn ^= self.drawn << 13;
         self.drawn ^= self.drawn >> 7;
@@ -105,7 +105,7 @@ impl History {
         self.all::<Entitlement>().remove(0)
     }
 
-    /// The tenant, what it bought, and its nodes.
+    /// Creates the tenant, its entitlement and its nodes.
     fn buy(&mut self, slicing: Option<GpuSlicing>) {
         let by = ExecutionId::from_bytes([1; 16]);
         let model: GpuModel = "H100".parse().unwrap();
@@ -157,7 +157,7 @@ impl History {
         .unwrap();
     }
 
-    /// Half of what was bought for each of two workspaces, in pieces of what the nodes offer.
+    /// Gives each of two workspaces half of the entitlement, in units of the nodes' offer.
     fn share(&mut self) {
         let bought = self.entitlement();
         let nominal = bought.pieces() / 2;
@@ -191,12 +191,12 @@ impl History {
         for number in 0..NODES {
             let stamp = self.stamp();
             self.platform.gpus.set_layout(CLUSTER, node(number).as_str(), &layout, &stamp).await.unwrap();
-            // Looking is what lets the simulated manager get on.
+            // Reading advances the simulated MIG manager.
             while self.layout(number).await != layout {}
         }
     }
 
-    /// What the nodes offer goes into the books, as the server's observer puts it there.
+    /// Writes the nodes' offers to the account, as the server's observer does.
     async fn observe(&mut self) {
         let mut seen = Observation { at: self.now, nodes: BTreeMap::new() };
         for occupancy in self.all::<Occupancy>() {
@@ -248,7 +248,7 @@ impl History {
         }
     }
 
-    /// Nodes and books are cut otherwise while nothing runs, as by a change of the service level.
+    /// Changes nodes and account to another layout while nothing runs, as a change of the service level does.
     async fn recut(&mut self) {
         for name in self.names.clone() {
             self.decide(|view| admission::finish(view, &acme(), &name)).unwrap();
@@ -283,7 +283,7 @@ impl History {
         self.observe().await;
     }
 
-    /// The three agree: what the books list, what the layout offers, and what the node lets run.
+    /// Checks that the account, the layout's offer and the node's limits agree.
     async fn check(&mut self, told: &str) {
         let offer = self.entitlement().offer();
         for uses in self.all::<NodeUse>() {
@@ -313,7 +313,7 @@ impl History {
         self.refuses_what_is_not_offered(&offer, told).await;
     }
 
-    /// A node lets nothing start on it that it does not offer, whoever asks.
+    /// Checks that a node starts nothing that it does not offer.
     async fn refuses_what_is_not_offered(&mut self, offer: &GpuOffer, told: &str) {
         let offered = offer.kind.profile.as_ref().map(Name::as_str);
         for asked in [None, Some("1g.10gb"), Some("2g.20gb")].into_iter().filter(|asked| *asked != offered) {
@@ -345,7 +345,8 @@ impl History {
     }
 }
 
-/// S-44: slices are bought, given, lent and returned as slices, and a whole GPU of a cut node is never given.
+/// S-44: slices are bought, assigned, lent and returned as slices, and a whole GPU of a partitioned node is never
+/// assigned.
 #[tokio::test]
 async fn after_any_history_of_slices_books_layout_and_node_agree() {
     for seed in 1..=1_000 {
@@ -358,7 +359,7 @@ async fn after_any_history_of_slices_books_layout_and_node_agree() {
     }
 }
 
-/// A tenant's slices are lent to its other workspace, and come back when that ends.
+/// A tenant's slices are lent to its other workspace and returned when the loan ends.
 #[tokio::test]
 async fn slices_are_borrowed_and_returned() {
     let mut history = History::new(1).await;

@@ -1,41 +1,41 @@
-//! Faults by script, or at random by a seed.
+//! Scripted faults, and random faults from a seed.
 
 use crate::simulated::{Request, Verb};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How a call goes wrong.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// Nothing happens, and it may be tried again.
+    /// The call has no effect and fails with a transient error.
     FailBefore,
-    /// It happens, and an error is said that may be tried again.
+    /// The call takes effect and fails with a transient error.
     FailAfter,
-    /// Nothing happens, and trying again would not help.
+    /// The call has no effect and fails with a permanent error.
     RefuseBefore,
-    /// It happens, and an error is said for which trying again would not help.
+    /// The call takes effect and fails with a permanent error.
     RefuseAfter,
-    /// Nothing happens, and no answer ever comes.
+    /// The call has no effect and is never answered.
     Hang,
-    /// It happens, and the answer is lost.
+    /// The call takes effect and its answer is lost.
     AnswerLost,
-    /// It happens after a while.
+    /// The call takes effect after a delay.
     Slow {
-        /// How long it takes, in milliseconds.
+        /// The delay, in milliseconds.
         ms: u64,
     },
-    /// A diagnosis finds the node unfit.
+    /// A diagnosis reports the node as unfit.
     NodeUnfit,
-    /// The driver asks for a reset of GPUs.
+    /// The driver requests a reset of GPUs.
     AsksReset,
-    /// The driver asks for a reboot of the node.
+    /// The driver requests a reboot of the node.
     AsksReboot,
-    /// An isolation probe gets through.
+    /// An isolation probe finds no isolation.
     ProbeFails,
-    /// A key is made that can be exported.
+    /// A key is created as exportable.
     KeyExportable,
-    /// A layout stays pending and nobody works on it.
+    /// A layout stays pending, and no MIG manager works on it.
     LayoutWedged,
     /// A layout cannot be applied.
     LayoutFails,
@@ -43,46 +43,46 @@ pub enum FaultKind {
     WorkloadClings,
     /// The node under a workload that is removed by force still answers.
     NodeAlive,
-    /// Somebody has GPUs open that nobody knows of.
+    /// An unknown process has GPUs open.
     HandleLeaked,
     /// A scrub covers half of the memory.
     ScrubFallsShort,
     /// A drive's sanitisation fails.
     DriveFails,
-    /// A drive's sanitisation stands still.
+    /// A drive's sanitisation makes no progress.
     DriveStalls,
-    /// A drive says that it is sanitised, and its data is still there.
+    /// A drive reports a completed sanitisation, but its data is still readable.
     DriveLies,
-    /// What is asked of a machine or of a key comes out wrong: half the memory covered, firmware that differs, no
-    /// attestation, a ciphertext that can still be decrypted.
+    /// A check of a machine or a key has a bad result: half of the memory covered, different firmware, no attestation,
+    /// or a ciphertext that can still be decrypted.
     Flawed,
-    /// What is deleted is kept by a finalizer.
+    /// A finalizer prevents a deletion.
     FinalizerStays,
 }
 
-/// One scripted fault: what goes wrong, and with which calls.
+/// A scripted fault and the calls that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// Only calls of this action.
     #[serde(default)]
     pub action: Option<String>,
-    /// Only calls about this kind of thing.
+    /// Only calls for this kind of object.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Only names like this; `*` stands for anything.
+    /// Only names that match; `*` matches any text.
     #[serde(default)]
     pub name: Option<String>,
-    /// Only this verb. Without one: all but reads.
+    /// Only this verb. Default: all except reads.
     #[serde(default)]
     pub verb: Option<Verb>,
-    /// From which matching call on, counted from 1.
+    /// The first affected call among the matching ones, counted from 1.
     #[serde(default = "one")]
     pub nth: u32,
-    /// How many calls; 0 is for ever.
+    /// The number of affected calls; 0 means all.
     #[serde(default = "one")]
     pub times: u32,
-    /// What goes wrong.
+    /// The fault.
     pub what: FaultKind,
 }
 
@@ -91,25 +91,25 @@ fn one() -> u32 {
 }
 
 impl Fault {
-    /// The first call of the action goes wrong.
+    /// Creates a fault for the first call of an action.
     #[must_use]
     pub fn on(action: &str, what: FaultKind) -> Self {
         Self { action: Some(action.to_owned()), kind: None, name: None, verb: None, nth: 1, times: 1, what }
     }
 
-    /// Only for names like this.
+    /// Limits the fault to names that match.
     #[must_use]
     pub fn named(self, pattern: &str) -> Self {
         Self { name: Some(pattern.to_owned()), ..self }
     }
 
-    /// From the nth matching call on.
+    /// Starts the fault at the nth matching call.
     #[must_use]
     pub fn nth(self, nth: u32) -> Self {
         Self { nth, ..self }
     }
 
-    /// For so many calls; 0 is for ever.
+    /// Sets the number of affected calls; 0 means all.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
         Self { times, ..self }
@@ -124,18 +124,18 @@ impl Fault {
     }
 }
 
-/// Whether `text` is like `pattern`, in which `*` stands for anything.
+/// Returns true if `text` matches `pattern`, in which `*` matches any text.
 fn like(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(head) else { return false };
     (0..=rest.len()).filter_map(|at| rest.get(at..)).any(|rest| like(tail, rest))
 }
 
-/// Faults at random, each rate in thousandths of the calls that can change something.
+/// Random faults. Each rate is in thousandths of the changing calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Random {
-    /// The same seed and calls give the same faults.
+    /// The seed. Equal seeds and calls give equal faults.
     pub seed: u64,
     /// Rate of [`FaultKind::FailBefore`].
     pub fail_before: u16,
@@ -145,21 +145,21 @@ pub struct Random {
     pub answer_lost: u16,
     /// Rate of [`FaultKind::Slow`].
     pub slow: u16,
-    /// How long a slow call takes, in milliseconds.
+    /// The delay of a slow call, in milliseconds.
     pub slow_ms: u64,
 }
 
-/// All faults of a world.
+/// All faults of a simulated platform.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// The first that matches a call is the one that happens.
+    /// Scripted faults. The first match applies.
     pub faults: Vec<Fault>,
-    /// What happens to the calls that none matches.
+    /// Random faults for all other calls.
     pub random: Option<Random>,
 }
 
-/// A script being played.
+/// A script and its progress.
 #[derive(Debug, Default)]
 pub(in crate::simulated) struct Player {
     script: Script,
@@ -173,7 +173,7 @@ impl Player {
         Self { script, seen, drawn: 0 }
     }
 
-    /// What goes wrong with this call, if anything.
+    /// Returns the fault of this call, if any.
     pub(in crate::simulated) fn next(&mut self, request: &Request) -> Option<FaultKind> {
         let mut hit = None;
         for (fault, seen) in self.script.faults.iter().zip(&mut self.seen) {
@@ -208,7 +208,7 @@ impl Player {
     }
 }
 
-/// Splitmix64: enough to spread a counter.
+/// Splitmix64, which spreads a counter sufficiently.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -217,7 +217,7 @@ fn mix(seed: u64) -> u64 {
 }
 
 impl FaultKind {
-    /// The request as this fault bends it, for those that change what is asked.
+    /// Changes the request for faults that work by a different request.
     pub(in crate::simulated) fn bend(self, request: &mut Request) {
         let (field, value) = match self {
             Self::KeyExportable => ("exportable", json!(true)),

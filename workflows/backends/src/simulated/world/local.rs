@@ -1,4 +1,4 @@
-//! A world in this process, in memory or kept in a file.
+//! A simulated platform in this process, in memory or stored in a file.
 
 use crate::simulated::{
     FaultKind, Owner, Refused, Request, Response, Script, World,
@@ -18,7 +18,7 @@ use std::{
 };
 use workflows::platform::{StartWorkload, TenantResource, codes};
 
-/// A world in this process.
+/// A simulated platform in this process.
 #[derive(Debug, Default)]
 pub struct LocalWorld {
     state: Mutex<State>,
@@ -28,16 +28,17 @@ pub struct LocalWorld {
 }
 
 impl LocalWorld {
-    /// An empty world that ends with the process.
+    /// Creates an empty platform that ends with the process.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The world kept in a file, as it was when its last effect was answered.
+    /// Opens the platform that is stored in a file, in the state of its last answered effect.
     ///
     /// # Errors
-    /// What the file system says, or `InvalidData` when the file is damaged before its last line.
+    ///
+    /// Errors of the file system. `InvalidData` if the file is damaged before its last line.
     pub fn persistent(path: &Path) -> io::Result<Self> {
         let (journal, requests) = RequestLog::open(path)?;
         let mut state = State::default();
@@ -47,69 +48,68 @@ impl LocalWorld {
         Ok(Self { state: Mutex::new(state), journal: Some(Arc::new(journal)), ..Self::default() })
     }
 
-    /// Another world, that stands as this one does and goes its own way from here on. Not kept in a file.
+    /// Copies the current state to an independent platform in memory.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { state: Mutex::new(self.state().clone()), ..Self::default() }
     }
 
-    /// Puts a tenant's thing into the world, or changes what it says of itself: what tenants do, and platforms do not.
-    /// Not kept in a file.
+    /// Adds an object of a tenant or extends its spec, as a tenant's own change would. The file does not contain the
+    /// change.
     pub fn furnish(&self, thing: &TenantResource, tenant: &str, spec: Value) {
         self.state().furnish(thing, tenant, spec);
     }
 
-    /// Puts another tenant's thing in the place of one. Not kept in a file.
+    /// Replaces an object by one of another tenant. The file does not contain the change.
     pub fn replace(&self, thing: &TenantResource, tenant: &str) {
         let mut state = self.state();
         state.objects.remove(&thing.to_string());
         state.furnish(thing, tenant, serde_json::json!({}));
     }
 
-    /// What every change of a cohort, queue, resource quota or account left behind, by address, in order.
+    /// Returns the state after every change of a cohort, queue, resource quota or account, by address, in order.
     #[must_use]
     pub fn limits_log(&self) -> Vec<(String, Value)> {
         self.state().limits.clone()
     }
 
-    /// Plays this script of faults from here on, in place of any other.
+    /// Replaces the script of faults.
     pub fn script(&self, script: Script) {
         *self.player.lock().unwrap_or_else(PoisonError::into_inner) = Player::new(script);
     }
 
-    /// Lets a workload run, as its cluster would by itself: a beginning for tests, outside of every step.
+    /// Starts a workload outside of every step. For tests.
     pub fn run_workload(&self, start: &StartWorkload) {
         let name = start.workload.full_name();
         let request = workloads::beginning(start, &name);
         let _found = self.state().perform(&request);
     }
 
-    /// Lets a tenant own a node, as if it had been taken long ago: a beginning for tests, outside of every step.
+    /// Makes a tenant the owner of a node, outside of every step. For tests.
     pub fn own_node(&self, cluster: &str, node: &str, tenant: &str, owner_epoch: u64) {
         let request = recovery::owned(cluster, node, tenant, owner_epoch);
         let _found = self.state().perform(&request);
     }
 
-    /// What stands in the world: equal worlds have equal snapshots, whatever their identities and counters. What all tenants share
-    /// is no part of it.
+    /// Returns the state for comparison, without uids and counters. Shared objects are excluded.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<String, Value> {
         self.state().snapshot()
     }
 
-    /// What all tenants share, such as priority classes: made once, and taken back by nothing.
+    /// Returns shared objects, such as priority classes, which are created once and never removed.
     #[must_use]
     pub fn shared(&self) -> BTreeMap<String, Value> {
         self.state().shared()
     }
 
-    /// How often a key took effect.
+    /// Returns how often a key took effect.
     #[must_use]
     pub fn effects(&self, key: &str) -> u32 {
         self.all_effects().get(key).copied().unwrap_or(0)
     }
 
-    /// How often each key took effect.
+    /// Returns how often each key took effect.
     #[must_use]
     pub fn all_effects(&self) -> BTreeMap<String, u32> {
         let mut effects = BTreeMap::new();
@@ -119,13 +119,13 @@ impl LocalWorld {
         effects
     }
 
-    /// Who owns which node, by `cluster/node`.
+    /// Returns the owners of nodes, by `cluster/node`.
     #[must_use]
     pub fn owners(&self) -> BTreeMap<String, Owner> {
         ownership_audit::owners(&self.state())
     }
 
-    /// Every change of every node's owner, in order.
+    /// Returns every change of every node's owner, in order.
     #[must_use]
     pub fn ownership_log(&self) -> Vec<(String, Owner)> {
         let state = self.state();
@@ -134,13 +134,13 @@ impl LocalWorld {
         changes.collect()
     }
 
-    /// What was refused for its epoch, its key or its owner, in order.
+    /// Returns the requests that were rejected for their epoch, key or owner, in order.
     #[must_use]
     pub fn refused(&self) -> Vec<Refused> {
         self.state().refused.clone()
     }
 
-    /// What must never happen and did, one sentence each.
+    /// Returns violated invariants, one sentence each.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let state = self.state();
@@ -151,22 +151,22 @@ impl LocalWorld {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs a request and keeps what it changed before it answers.
+    /// Performs a request and stores its changes before it answers.
     async fn perform(&self, request: &Request) -> Result<Response, ActionError> {
         if request.dry_run {
-            // Done to a copy that nobody keeps: no effect, no fence, no line in the file.
+            // Performed on a copy that is discarded.
             let mut copy = self.state().clone();
             return copy.perform(request).0;
         }
         let (answer, kept) = {
             let mut state = self.state();
             let journal = self.journal.as_ref();
-            // Written before it is done, so that what cannot be written does not happen: a full disk is a refusal.
+            // Written before it is performed, so that a full disk causes an error and no change.
             let ahead = journal.filter(|_| request.verb.changes());
             let ahead = ahead.map(|journal| journal.append(request).map(|upto| (journal.clone(), Ok(upto))));
             let ahead = ahead.transpose().map_err(unwritten)?;
             let (answer, changed) = state.perform(request);
-            // A look can move things along too, such as a deletion that takes its time.
+            // A read can also change the state, for example a deletion that takes several reads.
             let behind = journal.filter(|_| changed && ahead.is_none());
             (answer, ahead.or_else(|| behind.map(|journal| (journal.clone(), journal.append(request)))))
         };

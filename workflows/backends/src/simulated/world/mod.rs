@@ -1,4 +1,4 @@
-//! A world in this process or behind a URL, kept in a file, with faults by script.
+//! Simulated platforms in this process or behind a URL, stored in a file, with scripted faults.
 //!
 //! Invariant: a change is in the file before it is answered.
 

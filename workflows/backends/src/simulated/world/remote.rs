@@ -1,4 +1,4 @@
-//! A world in another process, over HTTP.
+//! A simulated platform in another process, over HTTP.
 
 use crate::simulated::{Request, Response, World};
 use crate::{http_response, outbound};
@@ -7,10 +7,10 @@ use engine::ActionError;
 use std::time::Duration;
 use workflows::platform::codes;
 
-/// How long a connection may take. Default 2 s: the world is on this machine.
+/// The longest time to connect. The other process is on this machine.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
-/// A world in another process.
+/// A simulated platform in another process.
 #[derive(Debug)]
 pub struct RemoteWorld {
     client: reqwest::Client,
@@ -18,10 +18,11 @@ pub struct RemoteWorld {
 }
 
 impl RemoteWorld {
-    /// The world that listens at `url`, such as `http://127.0.0.1:7879`. Connects at the first call.
+    /// Creates a client for the platform at `url`, such as `http://127.0.0.1:7879`. Connects at the first call.
     ///
     /// # Errors
-    /// `platform.refused` when no client can be made.
+    ///
+    /// `platform.refused` if no client can be created.
     pub fn new(url: &str) -> Result<Self, ActionError> {
         let client = outbound::client().connect_timeout(CONNECT_WITHIN).no_proxy().build();
         let client = client.map_err(|e| ActionError::permanent(codes::REFUSED, e))?;

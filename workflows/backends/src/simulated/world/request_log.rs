@@ -1,7 +1,7 @@
-//! Keeps a world in a file: one line of JSON per request that changed it, synced before it is answered.
+//! Stores a simulated platform in a file: one line of JSON per changing request, synced before it is answered.
 //!
-//! Calls that come together share a sync. A line that was being written when the process or the machine died was
-//! answered to nobody, and is dropped when the file is opened again.
+//! Concurrent calls share a sync. An incomplete last line is dropped when the file is opened: its request was not
+//! answered before the crash.
 
 use crate::simulated::Request;
 use std::{
@@ -23,10 +23,11 @@ pub(in crate::simulated) struct RequestLog {
 }
 
 impl RequestLog {
-    /// Opens or makes the file, and reads what it holds.
+    /// Opens or creates the file and reads its requests.
     ///
     /// # Errors
-    /// What the file system says; `InvalidData` with the line's number when one before the last is not a request.
+    ///
+    /// Errors of the file system. `InvalidData` with the line number if a line before the last one is not a request.
     pub(in crate::simulated) fn open(path: &Path) -> io::Result<(Self, Vec<Request>)> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let mut bytes = Vec::new();
@@ -46,8 +47,8 @@ impl RequestLog {
         Ok((journal, requests))
     }
 
-    /// Appends a line and says up to where [`RequestLog::sync`] must get. The caller keeps the order. A line that could not be
-    /// written whole is taken back, so that the next one finds the file as it was.
+    /// Appends a line and returns the position for [`RequestLog::sync`]. The caller ensures the order. A partially
+    /// written line is removed.
     pub(in crate::simulated) fn append(&self, request: &Request) -> io::Result<u64> {
         if self.broken.load(Ordering::SeqCst) {
             return Err(io::Error::other("an earlier write failed: start the world again"));
@@ -63,7 +64,7 @@ impl RequestLog {
         written.map(|()| self.written.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// Returns once the first `upto` lines are on disk.
+    /// Waits until the first `upto` lines are on disk.
     pub(in crate::simulated) fn sync(&self, upto: u64) -> io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         if *synced >= upto {
@@ -79,7 +80,7 @@ impl RequestLog {
     }
 }
 
-/// The requests, and how many bytes of the file are whole lines.
+/// Parses requests, and returns them with the number of bytes in complete lines.
 fn parse(bytes: &[u8]) -> io::Result<(Vec<Request>, usize)> {
     let mut requests = Vec::new();
     let mut whole = 0;

@@ -1,4 +1,4 @@
-//! The journal of a run: which actions answered about what, who voted, and who repaired.
+//! The journal of a run: answers of actions, votes and repairs.
 
 use super::withheld::{Answer, Attempt, Withheld, is_answer};
 use engine::{Call, FaultInjector, InjectedFault};
@@ -10,7 +10,7 @@ use std::{
 use store::{Entry, ExecutionId};
 use workflows::destruction::certificate::{Source, Statement};
 
-/// Notes each attempt, and withholds the answers of one.
+/// Records each attempt, and withholds the answers of one source.
 #[derive(Debug, Default)]
 pub(super) struct Tap {
     pub(super) withheld: Option<Withheld>,
@@ -32,7 +32,7 @@ impl FaultInjector for Tap {
     }
 }
 
-/// What the journal of a run says.
+/// The evidence in a run's journal.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     pub(super) answers: Vec<Answer>,
@@ -85,12 +85,12 @@ impl Journal {
         }
     }
 
-    /// Returns true if the answer is there although it was withheld: a probe gave it.
+    /// Returns true if a withheld answer is in the journal because a probe returned it.
     pub(super) fn answered(&self, withheld: &Withheld) -> bool {
         self.answers.iter().any(|answer| withheld.is_attempt(&answer.attempt))
     }
 
-    /// What can be withheld so that one of these sentences loses a source: each source once.
+    /// Returns every answer that can be withheld to remove a source of these sentences, one per source.
     pub(super) fn answers_behind(&self, said: &[Statement]) -> Vec<Withheld> {
         let sources: BTreeSet<&Source> =
             said.iter().flat_map(Statement::sources).filter(|source| is_answer(source)).collect();

@@ -1,4 +1,4 @@
-//! One offboarding from request to rest: the world, the faults, and the people, all drawn from a seed.
+//! Runs one offboarding to its end. Scenario, faults and human decisions are drawn from a seed.
 
 use super::{
     super::offboarding::{BEGIN, Ready, left_behind},
@@ -17,22 +17,22 @@ use workflows::{
     signing::Moment,
 };
 
-/// More moves than a run needs that ends.
+/// The limit of moves, which is more than a terminating run needs.
 const MOVES: usize = 3_000;
-/// More approvals and repairs than a run needs that ends.
+/// The limit of approvals and repairs, which is more than a terminating run needs.
 const ANSWERS: usize = 40;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// What the certificate says; none if there is none.
+    /// The statements of the certificate, if there is one.
     pub(super) said: Option<Vec<Statement>>,
-    /// What is wrong with the certificate itself.
+    /// The error of the certificate itself, if any.
     pub(super) failed: Option<String>,
     pub(super) journal: Journal,
-    /// The state and the phase in which it ended, or was stopped.
+    /// The state and the phase at the end.
     pub(super) rest: String,
-    /// Whether the answer was withheld at least once.
+    /// True if the answer was withheld at least once.
     pub(super) withheld: bool,
 }
 
@@ -47,7 +47,7 @@ struct Scene {
     abstained: bool,
 }
 
-/// Makes the run of `seed`, without the answers that are withheld.
+/// Runs `seed` without the withheld answers.
 pub(super) async fn run(ready: &Ready, seed: u64, withheld: Option<Withheld>) -> Result<Ended, Error> {
     let mut scene = Scene::begin(ready, seed, withheld).await?;
     for _ in 0..MOVES {
@@ -85,13 +85,13 @@ impl Scene {
         Ok(Self { engine, store, clock, id, rng, tap, answers: 0, abstained: false })
     }
 
-    /// One move; false where nothing more will happen.
+    /// Makes one move. Returns false if the run has ended.
     async fn go_on(&mut self) -> Result<bool, Error> {
         if self.engine.work_next().await? {
             return Ok(true);
         }
         let record = self.engine.record(self.id).await?;
-        // No one classifies: without that it surveys each day again.
+        // Classifications are never made; the workflow would repeat the survey every day.
         if !record.open || record.state == "AwaitingClassification" {
             return Ok(false);
         }
@@ -126,7 +126,7 @@ impl Scene {
         Ok(true)
     }
 
-    /// What people do about an execution that is parked.
+    /// Repairs a parked execution as an operator would.
     async fn repair(&mut self, id: ExecutionId) -> Result<bool, Error> {
         let body = self.engine.execution(id).await?.1.body;
         let slots = body.get("slots").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -142,7 +142,7 @@ impl Scene {
                 self.repaired(id, stated).await? || self.repaired(id, Repair::Skip { slot: None }).await?
             );
         }
-        // In the end people accept what a verification finds again and again.
+        // After many repairs, operators accept a failed verification.
         let draw = if self.answers > 8 { 4 } else { self.rng.u8(..10) };
         let stated = match draw {
             0..4 => self.repaired(id, self.statement(id, slot)).await?,
@@ -163,7 +163,7 @@ impl Scene {
         }
     }
 
-    /// What a person states of a slot that has failed: that the work is done.
+    /// Returns an operator's statement that the work of a failed slot is done.
     fn statement(&self, id: ExecutionId, slot: u32) -> Repair {
         let attempts = self.tap.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let tried = attempts.iter().rev().find(|tried| tried.execution == id && tried.slot == slot);
@@ -218,7 +218,7 @@ impl Scene {
     }
 }
 
-/// Puts into a world what a tenant may leave behind, some of it odd.
+/// Adds objects that a tenant can leave behind, including unusual ones.
 fn furnish(world: &LocalWorld, tenant: &str, rng: &mut fastrand::Rng) {
     if rng.u8(..10) > 0 {
         left_behind(world, tenant);
@@ -262,7 +262,7 @@ fn furnish(world: &LocalWorld, tenant: &str, rng: &mut fastrand::Rng) {
     }
 }
 
-/// Up to three faults.
+/// Returns up to three faults.
 fn faults(rng: &mut fastrand::Rng) -> Vec<Fault> {
     const DEEDS: [&str; 8] = [
         "RemoveThing",

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use store::ExecutionId;
 use workflows::{destruction::certificate::Source, platform::TenantResource};
 
-/// One attempt, as the engine began it.
+/// An attempt, as the engine began it.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) execution: ExecutionId,
@@ -23,7 +23,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The things, nodes and devices that it is about.
+    /// Returns the objects, nodes and devices that it concerns.
     fn about(&self) -> BTreeSet<String> {
         about(&self.attempt.arguments)
     }
@@ -54,7 +54,7 @@ fn about(arguments: &Value) -> BTreeSet<String> {
     named.chain(["serial", "uuid", "node", "tenant"].into_iter().filter_map(text)).collect()
 }
 
-/// A source that is taken out of the journal, and what it had answered.
+/// A source that is removed from the journal, and its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Withheld {
     source: Source,
@@ -62,7 +62,7 @@ pub(super) struct Withheld {
 }
 
 impl Withheld {
-    /// The code with which an action fails whose answer is withheld.
+    /// The error code of an action whose answer is withheld.
     pub(super) const CODE: &str = "answer.withheld";
 
     pub(super) fn new(source: Source, answer: Option<Answer>) -> Self {
@@ -77,7 +77,8 @@ impl Withheld {
         self.answer.as_ref().map(|answer| answer.attempt.state.as_str())
     }
 
-    /// Returns true if it is an attempt whose answers are withheld: each of the action about the thing, in the state that answered last.
+    /// Returns true if the answers of this attempt are withheld: same action, same object, and the state of the last
+    /// answer.
     pub(super) fn is_attempt(&self, attempt: &Attempt) -> bool {
         self.state() == Some(attempt.state.as_str())
             && Answer { attempt: attempt.clone(), output: Value::Null }.is(self.source())
@@ -91,7 +92,7 @@ impl Withheld {
         self.answer.as_ref().map_or("a vote", |answer| &answer.attempt.action)
     }
 
-    /// Returns true if it is the vote of this person in this gate.
+    /// Returns true if this is the voter's vote on this approval.
     pub(super) fn is_vote(&self, of: &str, voter: &str) -> bool {
         matches!(&self.source, Source::Vote { gate, by } if gate == of && by == voter)
     }
@@ -103,7 +104,7 @@ impl fmt::Display for Withheld {
     }
 }
 
-/// The sources that are entries of the journal, and can be withheld.
+/// Returns true if the source is a journal entry that can be withheld.
 pub(super) fn is_answer(source: &Source) -> bool {
     match source {
         Source::Vote { .. } | Source::Decision(_) | Source::Observation(_) => true,
