@@ -20,26 +20,26 @@ pub struct AdmissionState {
     pub cohort: Cohort,
     /// The room on its nodes.
     pub occupancy: Option<Occupancy>,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: Vec<NodeUse>,
-    /// Its workloads, including ended ones.
+    /// The workloads, including ended ones.
     pub workloads: Vec<Workload>,
-    /// Its loans, including ended ones.
+    /// The loans, including ended ones.
     pub loans: Vec<Loan>,
-    /// Its open loans by kind.
+    /// The open loans by kind.
     pub open: Vec<OpenLoans>,
-    /// Its queues.
+    /// The queues.
     pub queues: Vec<WorkspaceQueue>,
-    /// Its lists of running workloads.
+    /// The lists of running workloads.
     pub running_lists: Vec<RunningList>,
-    /// Its decisions, at least those in force.
+    /// The decisions, at least those in force.
     pub decisions: Vec<Admission>,
 }
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its number in the specification.
+    /// The number in the specification.
     pub promise: &'static str,
     /// The observed contradiction.
     pub what: String,

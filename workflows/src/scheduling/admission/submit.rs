@@ -32,13 +32,13 @@ pub struct WorkloadRequest {
     pub workspace: WorkspaceName,
     /// Its name, unique within the tenant. It can be reused only to correct a rejected request.
     pub name: String,
-    /// Its class.
+    /// The class.
     pub class: WorkloadClass,
-    /// The priority. Higher values come first.
+    /// The priority. A higher value is more important.
     pub priority: i32,
     /// True if it may be evicted for other workloads.
     pub preemptible: bool,
-    /// Its checkpoint support.
+    /// The checkpoint support.
     pub checkpoint: Checkpoint,
     /// The requested amounts, in whole numbers.
     #[serde(deserialize_with = "parse_amounts")]
@@ -161,7 +161,7 @@ impl WorkloadRequest {
 pub struct SubmitOutcome {
     /// The decision in force.
     pub admission: Admission,
-    /// Its GPUs, if it was admitted.
+    /// The GPUs, if it was admitted.
     pub placed: Vec<Placed>,
     /// Other effects of the commit.
     pub news: AdmissionEffects,

@@ -125,7 +125,7 @@ impl Evaluator<'_> {
         self.facts.taken.saturating_add(self.requested).saturating_sub(self.nominal())
     }
 
-    /// Returns the part of that which this workload adds.
+    /// Returns how much of that amount this workload adds.
     fn borrow(&self) -> u64 {
         self.over_nominal().min(self.requested)
     }

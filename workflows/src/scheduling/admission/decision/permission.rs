@@ -1,4 +1,4 @@
-//! The kinds of GPU that a new workload cannot get at any time: those that policy forbids, and models that do not exist.
+//! The kinds of GPU that a new workload cannot get: kinds that policy forbids, and models that do not exist.
 //!
 //! Called once for a new request. Invariant: the result is that of [`decide_permission`], which `policy explain` and the examples show. Borrowing is decided
 //! later by the same rules, once it is known to be necessary.
@@ -21,7 +21,7 @@ use std::{
 static READ: Mutex<Vec<Arc<PlatformPolicy>>> = Mutex::new(Vec::new());
 /// The number of cached policies.
 const KEPT: usize = 4;
-/// The largest amount passed to a decision. Whether the rules allow whole GPUs does not depend on the amount.
+/// The largest amount passed to a decision. The rules for whole GPUs do not depend on the amount.
 const MOST: u64 = 1_000_000;
 
 /// Returns the policy in force, which has the version `reference`.

@@ -147,7 +147,7 @@ impl AdmissionTx {
         let (mut capacity, mut bookings) = (Spread::new(), BTreeMap::<String, Booking>::new());
         let mut users: BTreeMap<String, (WorkspaceName, bool)> = BTreeMap::new();
         for id in nodes {
-            // Another tenant's node has no room for the workload. That part keeps its booking.
+            // Another tenant's node has no room for the workload. The booking of that part stays.
             let Some(node) = self.node(view, id)?.filter(|node| node.model == kind.model).cloned() else {
                 continue;
             };
@@ -211,7 +211,7 @@ impl AdmissionTx {
             let choice = GpuChoice::from([(kind.clone(), spread.clone())]);
             self.assign_gpus(view, name, workspace, &choice, *in_transit)?;
             if *in_transit {
-                // Its reclaim lists the nodes on which it is released.
+                // The reclaim lists the nodes on which it is released.
                 if let Some(reclaim) = self.cohort.reclaims.get_mut(&Resource::Gpu(kind.clone())) {
                     reclaim.nodes.extend(spread.keys().cloned());
                 }
