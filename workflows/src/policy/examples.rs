@@ -222,7 +222,7 @@ fn expected(reader: &Reader, item: &Item) -> Option<Expected> {
     })
 }
 
-/// Returns the default clusters of examples: two shared ones in the EU and the US, and one that can be dedicated.
+/// Returns the default clusters of examples: two shared ones in the EU and the US, and a dedicated one.
 fn fleet() -> Option<Vec<Candidate>> {
     let own = Tenancy::Dedicated { tenant: None };
     let clusters = [

@@ -24,7 +24,7 @@ pub struct ApplicableRule {
     pub rule: String,
     /// The value for this tenant.
     pub says: String,
-    /// Its document, version and line. The document is `request` for the tenant's own fields.
+    /// The place of the rule: document, version and line. The document is `request` for the tenant's own fields.
     pub by: Option<Origin>,
 }
 

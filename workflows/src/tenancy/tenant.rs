@@ -57,7 +57,7 @@ pub enum Isolation {
     DedicatedCluster,
     /// Nodes of its own in a shared cluster. `dedicated` in documents.
     DedicatedNodes,
-    /// Nodes of its own. Its workspaces share their GPUs in slices.
+    /// Nodes of its own, whose GPUs its workspaces share in slices.
     SharedSlices,
 }
 

@@ -80,7 +80,7 @@ pub enum Approval {
         #[serde(default, skip_serializing_if = "Procedure::is_plain")]
         procedure: Procedure,
     },
-    /// Not allowed, with any approval.
+    /// Not allowed, even with an approval.
     Refused,
 }
 

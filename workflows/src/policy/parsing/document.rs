@@ -91,7 +91,7 @@ pub fn from_yaml(text: &str) -> Result<Item, Finding> {
     }
 }
 
-/// Converts a JSON document. Its findings have a path instead of a line.
+/// Converts a JSON document. Findings in it have a path instead of a line.
 pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
     use serde_json::Value as Json;
     let value = match value {

@@ -85,7 +85,7 @@ const FIELDS: [&str; 10] = [
 ];
 
 impl CapacityRules {
-    /// Returns the section `capacity`. Its older keys are read elsewhere.
+    /// Returns the section `capacity`. Older keys of the section are read elsewhere.
     pub(in crate::policy) fn fields<'a>(top: &Fields<'a>) -> Option<Fields<'a>> {
         top.layer("capacity", &FIELDS)
     }

@@ -123,7 +123,7 @@ impl GpuModels {
     /// slices, whose GPUs are shared by time.
     ///
     /// # Errors
-    /// A profile that the model does not have; the message lists those that it has.
+    /// A profile that the model does not have; the message lists the valid ones.
     pub fn slicing(&self, model: &GpuModel, wanted: Option<&Profile>) -> Result<Option<GpuSlicing>, String> {
         let listed = self.get(model).map(|facts| facts.mig.as_slice()).unwrap_or_default();
         if let Some(wanted) = wanted {

@@ -37,7 +37,7 @@ pub struct ClusterKey {
     pub tenant: Option<TenantId>,
     /// Counts the cluster's keys, from 1.
     pub version: u32,
-    /// SHA-256 of the secret in hexadecimal; `None` until the secret is created at hand-over. Until then the key is not valid.
+    /// SHA-256 of the secret in hexadecimal; `None` before the secret is created at hand-over. Until then the key is not valid.
     pub hash: Option<String>,
     /// The permitted uses.
     pub scopes: Vec<KeyScope>,

@@ -121,7 +121,7 @@ pub struct NodeUse {
     pub gpus: Vec<GpuUse>,
     /// Their model.
     pub model: GpuModel,
-    /// True if it takes new workloads. Its GPUs are then in [`Occupancy`].
+    /// True if it takes new workloads. The GPUs are then listed in [`Occupancy`].
     pub serving: bool,
     /// The last change of its use. Older observations of it are ignored.
     pub changed_at: Timestamp,
