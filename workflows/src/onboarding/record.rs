@@ -17,7 +17,7 @@ pub struct Onboarding {
     pub cluster_key_hash: Option<String>,
     /// The verdict of policy. Set by `Evaluating`, with the next three.
     pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
+    /// Rules that failed or require an approval.
     pub reasons: Vec<Reason>,
     /// The terms.
     pub terms: Option<OnboardingTerms>,

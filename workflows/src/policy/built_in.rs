@@ -76,7 +76,7 @@ impl PlatformPolicy {
     /// Returns the latest built-in version. It is in force until another is published.
     ///
     /// # Errors
-    /// None in a build whose tests passed.
+    /// Never in a build whose tests passed.
     pub fn built_in() -> Result<Self, Invalid> {
         Ok(base()?.policy.clone())
     }
@@ -111,7 +111,7 @@ impl PlatformPolicy {
     /// Returns the built-in policy of this version, latest or not.
     ///
     /// # Errors
-    /// None in a build whose tests passed.
+    /// Never in a build whose tests passed.
     pub(super) fn built_in_version(version: u32) -> Result<Option<Self>, Invalid> {
         let Some(text) = Self::built_in_text(version) else { return Ok(None) };
         Self::read_built_in(text).map(Some)
@@ -120,7 +120,7 @@ impl PlatformPolicy {
     /// Returns the built-in policy with exactly this reference, latest or not.
     ///
     /// # Errors
-    /// None in a build whose tests passed.
+    /// Never in a build whose tests passed.
     pub(super) fn built_in_of(reference: &PolicyRef) -> Result<Option<Self>, Invalid> {
         let same = |(version, text): &&(u32, &'static str)| {
             *version == reference.version && sha256(text.as_bytes()) == reference.digest

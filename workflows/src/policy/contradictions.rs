@@ -38,8 +38,8 @@ pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
 }
 
 impl PlatformPolicy {
-    /// Returns promises that the policy's own approvals may break, and aliases of unknown models. Such a policy cannot be published. One that was published
-    /// earlier stays readable, and `tenure doctor` lists it while it is in force.
+    /// Returns promises that the policy's own approvals may break, and aliases of unknown models. Such a policy cannot be published. An earlier
+    /// published policy with them stays readable, and `tenure doctor` lists it while it is in force.
     #[must_use]
     pub fn broken_promises(&self) -> Vec<Finding> {
         let mut doubts = FindingCollector { provenance: &self.provenance, findings: Vec::new() };

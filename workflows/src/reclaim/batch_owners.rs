@@ -1,5 +1,5 @@
-//! Serves lenders together: one reclaim frees GPUs for other owners as well as its demand, so that they need not wait for one grace after the other. At most one
-//! reclaim of a kind runs in a tenant (I-15), so it serves all of them.
+//! Serves lenders together: one reclaim frees GPUs for other owners as well as its demand, so that they need not wait for one grace
+//! after the other. At most one reclaim of a kind runs in a tenant (I-15), so it serves all of them.
 
 use crate::{
     reclaim::{planner_input, question::PlanningQuery},

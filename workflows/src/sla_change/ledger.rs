@@ -288,7 +288,7 @@ fn standing(view: &mut View, id: &TenantId, before: &TenantPolicy) -> Result<Ten
     Ok(tenant)
 }
 
-/// Sets the borrowing limit of a workspace if its value is one of `known`. Does not change the rest of its quota.
+/// Sets the borrowing limit of a workspace. Fails if the limit in force is not one of `known`. Does not change the rest of its quota.
 fn set_borrowing(
     view: &mut View,
     tenant: &TenantId,

@@ -16,7 +16,7 @@ pub struct SlaChange {
     pub request: SlaRequest,
     /// The verdict of policy. Set by `Evaluating`, with the next two.
     pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
+    /// Rules that failed or require an approval.
     pub reasons: Vec<Reason>,
     /// The terms.
     pub terms: Option<SlaTerms>,

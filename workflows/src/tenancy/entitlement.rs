@@ -4,7 +4,7 @@ use super::{GpuModel, GpuOffer, GpuSlicing, Gpus, RegionId, TenantId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 
-/// A line of a contract. The sum of quotas never exceeds it.
+/// The bought GPUs of a contract. The sum of quotas never exceeds them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entitlement {
     /// The tenant.

@@ -26,11 +26,11 @@ use store::CompositeKey;
 pub enum WorkspaceClass {
     /// Serves users.
     Production,
-    /// Explores.
+    /// For experiments.
     Research,
-    /// Works through queues.
+    /// Runs queued batch work.
     Batch,
-    /// Is developed in.
+    /// For development.
     Dev,
 }
 

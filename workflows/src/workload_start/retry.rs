@@ -105,8 +105,8 @@ impl RecordFailedStart {
     }
 }
 
-/// Retries a failed start if it is due and the workload is still admitted by the same decision and was not observed running; removes it otherwise. Returns true
-/// if it retries.
+/// Retries a failed start if it is due and the workload is still admitted by the same decision and was not observed running. Keeps it until it is due, and
+/// removes it if the workload changed. Returns true if it retries.
 ///
 /// # Errors
 /// Undecided until the view has loaded every needed document.

@@ -147,7 +147,7 @@ impl BarGpus {
         let earlier = self.earlier.iter().filter(|_| self.observed.is_empty());
         let named: Vec<(&String, &BTreeSet<u16>)> = self.observed.iter().chain(earlier).collect();
         if named.is_empty() {
-            // An eviction of a version that did not name them in its call.
+            // For evictions of earlier versions, whose call does not name the GPUs.
             for placed in victim.iter().flat_map(|victim| &victim.placed) {
                 barred.extend(placed.gpus.keys().map(|gpu| (placed.node.clone(), *gpu)));
             }

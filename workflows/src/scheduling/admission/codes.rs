@@ -2,7 +2,7 @@
 //!
 //! The codes of decisions are listed in `docs/admission.md`.
 
-/// The workload exists with another content.
+/// The workload exists with other content.
 pub const DIFFERS: &str = "workload.differs";
 /// The tenant has no such workload.
 pub const UNKNOWN_WORKLOAD: &str = "workload.unknown";

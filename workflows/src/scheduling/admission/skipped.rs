@@ -1,4 +1,4 @@
-//! Queued workloads that one pass over the queue need not try again.
+//! Queued workloads that one pass over the queue can skip.
 
 use crate::{
     scheduling::admission::{

@@ -172,7 +172,7 @@ pub enum Breach {
         /// The limit, in percent of the capacity.
         percent: u64,
     },
-    /// A victim is large.
+    /// A victim has many GPUs.
     LargeVictim {
         /// The workload or gang.
         workload: String,

@@ -35,7 +35,7 @@ pub struct ClusterKey {
     /// The tenant that has the key; `None` for a shared cluster, whose key the platform has.
     #[serde(default)]
     pub tenant: Option<TenantId>,
-    /// Counts the cluster's keys, from 1.
+    /// The number of the cluster's key, from 1.
     pub version: u32,
     /// SHA-256 of the secret in hexadecimal; `None` before the secret is created at hand-over. Until then the key is not valid.
     pub hash: Option<String>,

@@ -59,7 +59,7 @@ pub struct Node {
     pub chunk: u32,
     /// The only tenant whose workloads may run on it.
     pub owner: Option<TenantId>,
-    /// Counts its changes of owner.
+    /// The number of its owner changes.
     pub owner_epoch: OwnerEpoch,
     /// The execution that claimed it.
     pub claimed_by: Option<ExecutionId>,

@@ -96,7 +96,7 @@ pub struct Quota {
     pub workspace: WorkspaceName,
     /// By resource. A kind of GPU without an entry may not be used; any other resource without one is unlimited.
     pub allowances: BTreeMap<Resource, Allowance>,
-    /// Counts its changes, from 1.
+    /// The number of its changes, from 1.
     pub version: u32,
     /// The execution that set it.
     pub set_by: ExecutionId,

@@ -21,7 +21,8 @@ pub struct UsageCounters {
     pub lent: u64,
 }
 
-/// The GPUs of one kind on a tenant's nodes, with their use since the account was opened. A piece is free, resting or in use at every time (I-24).
+/// The GPUs of one kind on a tenant's nodes, with their use since the account was opened. A piece is free, resting (unused but not assignable) or in use at
+/// every time (I-24).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityUsage {
     /// Pieces on the tenant's nodes, in any state.

@@ -1,4 +1,4 @@
-//! From a workload to a recorded decision, and from an admission to GPUs in use.
+//! Turns a workload into a recorded decision, and an admission into GPUs in use.
 
 use crate::{
     policy::sha256,

@@ -140,7 +140,7 @@ impl Evaluator<'_> {
                 );
                 ((AdmissionVerdict::Reject, "quota.exceeded"), why)
             }
-            // A limit that is halved for an hour must not reject a workload that may borrow afterwards.
+            // A temporarily reduced limit must not reject a workload that may borrow afterwards.
             (_, Some(most)) if self.facts.slowed && taken.saturating_add(asked) > most => {
                 let why = format!(
                     "{taken} of {resource} are in use, and {asked} more would exceed {most}: the workspace borrows less \

@@ -52,7 +52,7 @@ pub(in crate::scheduling::planner) struct Entry {
 
 /// The state that plans are made on.
 ///
-/// Each change costs the depth of the tree and the logarithm of the workspace's workloads.
+/// The cost of a change is the depth of the tree plus the logarithm of the workspace's workloads.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(in crate::scheduling::planner) tree: CohortTree,
