@@ -28,7 +28,7 @@ fn gpus(requests: &Amounts) -> impl Iterator<Item = (&GpuKind, u64)> {
 }
 
 impl AdmissionTx {
-    /// Returns the room of each node for a workspace and `kind`. Excludes nodes with workloads of a class that policy separates from it. Loads nodes one by one
+    /// Returns the room of each node for a workspace and `kind`. Nodes with workloads of a class that policy separates from it have 0. Loads nodes one by one
     /// only if that matters.
     pub(super) fn rooms(
         &mut self,
