@@ -1,8 +1,8 @@
-//! Capacity exhaustion: a model runs short in a region, and what can be done about it is tried, mildest first.
+//! Capacity exhaustion: a model is short in a region. The workflow tries remedies, mildest first.
 //!
-//! The ladder is policy's; each rung that disturbs somebody or costs money asks people first. After each it is measured
-//! again. What is borrowed from the future (a buffer, best-effort work) is given back when there is enough again, and
-//! also when people give up. It may stay open for months. The page is `docs/workflows/capacity_exhaustion.md`.
+//! Policy sets the ladder. A rung that disturbs tenants or costs money needs an approval. Each rung is followed by a new measurement. A lowered reserve and
+//! stopped best-effort workloads are restored when enough is free again, or when the execution gives up. It may stay open for months. The page is
+//! `docs/workflows/capacity_exhaustion.md`.
 
 mod examples;
 pub(crate) mod ledger;
@@ -27,10 +27,10 @@ use engine::{
 use ledger::{AssessCapacity, LowerBuffer, NoteRung, OpenTiers, RestoreBuffer, ShutTiers};
 use std::time::Duration;
 
-/// The signal that hardware was bought and is in the fleet.
+/// The signal that bought hardware is in the fleet.
 pub const PROCURED: &str = "capacity.procured";
 
-/// Where an exhaustion stands. Persisted by name.
+/// The state of an exhaustion. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -75,7 +75,7 @@ impl Workflow for CapacityExhaustion {
             act(NoteRung { rung: self.rung(), fate }).nothing_to_undo().record(Self::noted).then(Assessing)
         };
         match state {
-            // How much there is and who waits. Is there enough, or which rung is next?
+            // Measure the capacity and the waitlists. Is it enough, or which rung is next?
             Assessing => act(self.assessment()).nothing_to_undo().record(Self::assessed).then(Weighing),
             Weighing => when(self.settled(), "there has been enough for long enough", RestoringBuffer)
                 .or_when(self.has_enough(), "there is enough", Settling)
@@ -90,7 +90,7 @@ impl Workflow for CapacityExhaustion {
                 .refused(NotingRefused)
                 .expired(NotingRefused),
 
-            // One rung of the ladder. What is borrowed from the future stays on the trail.
+            // One rung of the ladder. The undo of a temporary measure stays on the trail.
             Climbing => when(self.is(Rung::RecallOverdue), "call back overdue loans", RecallingLoans)
                 .or_when(self.is(Rung::ReturnBuffer), "lower the buffer", LoweringBuffer)
                 .or_when(self.is(Rung::Procure), "buy", AwaitingProcurement)
@@ -118,14 +118,14 @@ impl Workflow for CapacityExhaustion {
             NotingNoHands => note(RungOutcome::NoHands),
             NotingLapsed => note(RungOutcome::Lapsed),
 
-            // Enough has to last. Then what was borrowed is given back.
+            // Enough must last. Then temporary measures are undone.
             Settling => wait(self.settle_time()).then(Assessing),
             RestoringBuffer => {
                 act(RestoreBuffer { region: region(), model: model() }).nothing_to_undo().then(OpeningTiers)
             }
             OpeningTiers => act(OpenTiers { tenants: self.tenants.clone() }).nothing_to_undo().then(Resolved),
 
-            // Nothing more can be tried: somebody owns that people wait, or it goes up.
+            // No rung is left: an operator accepts that requests wait, or the approval escalates.
             AwaitingOwner => {
                 approval([Seat { any_of: vec!["capacity_manager".into(), "admin".into()], count: 1 }])
                     .within(5 * DAY)
@@ -133,7 +133,7 @@ impl Workflow for CapacityExhaustion {
                     .refused(Escalated)
                     .expired(Escalated)
             }
-            // Who owns it lets people wait; nobody stays shut out by an execution that has ended.
+            // The owner accepts the wait. An ended execution must not leave tenants closed.
             ReturningBuffer => {
                 act(RestoreBuffer { region: region(), model: model() }).nothing_to_undo().then(ReopeningTiers)
             }
@@ -160,7 +160,7 @@ impl Workflow for CapacityExhaustion {
 }
 
 impl CapacityExhaustion {
-    /// An exhaustion that begins.
+    /// Creates an exhaustion.
     #[must_use]
     pub fn new(
         region: RegionId,
@@ -209,7 +209,7 @@ impl CapacityExhaustion {
         self.measured.last().is_some_and(|measured| measured.enough)
     }
 
-    /// Enough at the last two looks, and these were far enough apart.
+    /// Returns true if the last two measurements were enough and far enough apart.
     fn settled(&self) -> bool {
         let [.., before, last] = self.measured.as_slice() else { return false };
         before.enough && last.enough && last.at.since(before.at) >= self.settle_time()
@@ -227,7 +227,7 @@ impl CapacityExhaustion {
         self.rung() == Some(rung)
     }
 
-    /// Whether anything here can do what the rung says.
+    /// Returns true if an actuator for the rung is available.
     fn has_hands(&self) -> bool {
         match self.rung() {
             Some(Rung::RecallOverdue | Rung::ReturnBuffer | Rung::Procure | Rung::Degrade) => true,

@@ -1,7 +1,7 @@
-//! The fleet's inventory as people hand it in: nodes as CSV, regions and clusters as YAML.
+//! The import of the fleet's inventory: nodes as CSV, regions and clusters as YAML.
 //!
-//! A file is read whole before anything is applied, so that one bad row leaves the ledger as it was. Importing the same
-//! file again changes nothing and says so.
+//! A file is read completely before it is applied, so a bad row leaves the ledger unchanged. A repeated import of the same file changes nothing and reports
+//! that.
 
 mod delimiter;
 mod folded_names;

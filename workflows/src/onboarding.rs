@@ -1,8 +1,7 @@
 //! Tenant onboarding: from a request for GPUs to a tenant that can run jobs.
 //!
-//! A failure in any state before `HandingOver` takes the trail back and leaves the platform and the ledger as they were.
-//! Nothing of the tenant runs before that: queues stay on hold and credentials unpublished. The page with the diagram
-//! and who acts when is `docs/workflows/onboarding.md`.
+//! A failure in any state before `HandingOver` undoes the trail and leaves the platform and the ledger unchanged. No workload of the tenant runs before that:
+//! queues stay on hold, and credentials stay unpublished. The page with the diagram and the actors is `docs/workflows/onboarding.md`.
 
 mod examples;
 mod plan;
@@ -30,7 +29,7 @@ use engine::{
     HOUR, MINUTE, Outcome, Plan, Step, Subject, Workflow, act, act_each, approval, await_signal, end, when,
 };
 
-/// Where an onboarding stands. Persisted by name.
+/// The state of an onboarding. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -99,7 +98,7 @@ impl Workflow for Onboarding {
         let of = tenant.to_string();
         let (ask, constraints) = (self.ask(), self.constraints());
         match state {
-            // What is asked for, and who must agree to it. The decision is kept whatever becomes of it.
+            // The request and its approval. The decision is kept in every outcome.
             Evaluating => act(Evaluate { request: self.request.clone() })
                 .nothing_to_undo()
                 .record(Self::evaluated)
@@ -115,7 +114,7 @@ impl Workflow for Onboarding {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // The name and the nodes, on our own books.
+            // The name and the nodes, in the ledger.
             Registering => act(self.registration()).undo(UnregisterTenant { tenant }).then(Claiming),
             Claiming => act(ClaimNodes { tenant: tenant.clone(), ask, constraints })
                 .undo(ReleaseClaim { tenant })
@@ -130,7 +129,7 @@ impl Workflow for Onboarding {
                 .within(self.waits().recheck)
                 .then(ClaimingFreed)
                 .expired(ClaimingFreed),
-            // What `Claiming` and `JoiningWaitlist` put on the trail covers these, however often they are entered.
+            // The undo of `Claiming` and `JoiningWaitlist` on the trail covers these states, even if they are entered again.
             ClaimingFreed => act(ClaimNodes { tenant, ask, constraints })
                 .nothing_to_undo()
                 .record(Self::claimed)
@@ -153,7 +152,7 @@ impl Workflow for Onboarding {
                 .nothing_to_undo()
                 .then(Waitlisted),
 
-            // What the tenant is called outside, and where it lives.
+            // The tenant's key and cluster objects.
             CreatingKey => act(CreateTenantKey { tenant: of.clone() })
                 .undo(DestroyTenantKey { tenant: of })
                 .then(CreatingIdentity),
@@ -175,7 +174,7 @@ impl Workflow for Onboarding {
                 .within(15 * MINUTE)
                 .then(PreparingNodes),
 
-            // The nodes: labelled, tainted, their GPUs cut as agreed. Replacements come through here again.
+            // The nodes: labelled, tainted and partitioned as agreed. Replacement nodes pass through here again.
             PreparingNodes => act(PrepareNodes { tenant }).nothing_to_undo().then(TakingNodes),
             TakingNodes => act_each(self.takings())
                 .undo_each(|taking| ReturnNode {
@@ -198,7 +197,7 @@ impl Workflow for Onboarding {
             CheckingQueues => when(!self.quarantined.is_empty(), "replacements join", Qualifying)
                 .otherwise("queues are to be made", CreatingCohort),
 
-            // Queues on hold, quotas, and the walls around them; parent before child.
+            // Queues on hold, quotas and isolation; parent before child.
             CreatingCohort => act_each(self.cohorts())
                 .undo_each(|cohort| DeleteCohort {
                     cluster: cohort.cluster.clone(),
@@ -255,7 +254,7 @@ impl Workflow for Onboarding {
                 })
                 .then(Qualifying),
 
-            // Whether it holds: the nodes, then the walls.
+            // Test the nodes, then the isolation.
             Qualifying => act_each(self.qualifications())
                 .nothing_to_undo()
                 .record(Self::qualified)
@@ -276,7 +275,7 @@ impl Workflow for Onboarding {
                 .then(PreparingNodes),
             Probing => act_each(self.probes()).nothing_to_undo().within(10 * MINUTE).then(OpeningQueues),
 
-            // The hand-over. Undoing what comes after is offboarding.
+            // The hand-over. Only offboarding undoes the following steps.
             OpeningQueues => act_each(self.openings())
                 .undo_each(|queue| HoldQueue {
                     cluster: queue.cluster.clone(),

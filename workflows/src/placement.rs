@@ -1,8 +1,8 @@
-//! Where a tenant's GPUs come from: a pure choice of free nodes, explained constraint by constraint.
+//! Chooses free nodes for a tenant: a pure function that explains the effect of each constraint.
 //!
-//! A placement lies in one cluster: GPUs of one tenant work together over one interconnect, and a workflow acts on one
-//! cluster (S-5). Nodes are whole: a node has one owner, so GPUs beyond the number asked for are wasted, and as few as
-//! possible are. Invariant (I-22): no node outside the residency is ever chosen, nor one of another model.
+//! A placement is in one cluster, because GPUs of one tenant share one interconnect and a workflow acts on one cluster (S-5). A node has one owner, so GPUs
+//! beyond the requested number are wasted; the choice wastes as few as possible. Invariant (I-22): the chosen nodes are within the residency and have the
+//! requested model.
 
 pub(crate) mod best_fit;
 
@@ -13,107 +13,107 @@ use crate::tenancy::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What is asked for.
+/// The requested nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRequest {
-    /// The only model that will do.
+    /// The only allowed model.
     pub model: GpuModel,
-    /// How many.
+    /// The number of GPUs.
     pub gpus: Gpus,
 }
 
-/// What a placement must keep to.
+/// The constraints of a placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraints {
-    /// For whom.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Where work and data may be.
+    /// The allowed locations of workloads and data.
     pub residency: Residency,
     /// The regions that were bought or approved; `None` for any.
     pub regions: Option<BTreeSet<RegionId>>,
-    /// The only cluster that will do, when nodes join others.
+    /// The only allowed cluster, if nodes join others.
     pub cluster: Option<ClusterId>,
-    /// Decides between shared and dedicated clusters.
+    /// Selects shared or dedicated clusters.
     pub isolation: Isolation,
-    /// The kind of cluster that was approved, since it decides which objects are made.
+    /// The approved kind of cluster, which determines the objects to create.
     pub kind: Option<ClusterKind>,
-    /// Whether the approved clusters were simulated.
+    /// True if the approved clusters were simulated.
     pub simulated: Option<bool>,
-    /// GPUs that policy keeps back in each region.
+    /// GPUs that policy reserves in each region.
     pub buffer: Gpus,
-    /// The same by region, where it differs.
+    /// The reserve by region, where it differs.
     pub buffers: BTreeMap<RegionId, Gpus>,
-    /// Driver versions that a node may have, by their beginning; one whose version is not known yet may be chosen.
+    /// The allowed driver versions of a node, as prefixes. A node with an unknown version may be chosen.
     pub drivers: Vec<String>,
-    /// Clusters that labels of the tenant pin it to, by label (S-13): it may be in no other.
+    /// The pins of the tenant's labels to clusters (S-13). It may be in no other cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<String, ClusterId>,
 }
 
 impl Constraints {
-    /// Whether a node with this driver may be chosen.
+    /// Returns true if a node with this driver may be chosen.
     #[must_use]
     pub fn allows_driver(&self, version: Option<&str>) -> bool {
         version.is_none_or(|version| self.drivers.iter().any(|allowed| version.starts_with(allowed.as_str())))
     }
 }
 
-/// A cluster, as far as a choice needs it. Counts are of the model asked for.
+/// A cluster, with the facts for a choice. Counts are for the requested model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The cluster.
     pub cluster: ClusterId,
-    /// Where it stands.
+    /// The region.
     pub region: RegionId,
-    /// Under whose law.
+    /// The jurisdiction.
     pub jurisdiction: Jurisdiction,
-    /// What schedules its work.
+    /// The scheduler.
     pub kind: ClusterKind,
-    /// Whether nothing real is behind it.
+    /// True if it has no real target.
     pub simulated: bool,
-    /// Who may have nodes of it.
+    /// The tenancy.
     pub tenancy: Tenancy,
-    /// GPUs in all.
+    /// All GPUs.
     pub total: Gpus,
-    /// GPUs that are free.
+    /// Free GPUs.
     pub free: Gpus,
-    /// GPUs that its region keeps back, over all its clusters.
+    /// GPUs that its region reserves, over all its clusters.
     pub buffer: Gpus,
-    /// What the cluster lacks before a tenant can be onboarded in it.
+    /// Problems of its target that prevent an onboarding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
 }
 
-/// Free nodes of the model asked for, by cluster.
+/// Free nodes of the requested model, by cluster.
 pub type FreeNodes = BTreeMap<ClusterId, BTreeMap<NodeId, Gpus>>;
 
-/// Nodes chosen.
+/// The chosen nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The cluster they all lie in.
+    /// The cluster of all nodes.
     pub cluster: ClusterId,
-    /// Its region.
+    /// The region.
     pub region: RegionId,
     /// The nodes and their GPUs.
     pub nodes: BTreeMap<NodeId, Gpus>,
-    /// GPUs beyond the number asked for.
+    /// GPUs beyond the requested number.
     pub wasted: Gpus,
-    /// How the choice was made.
+    /// The effect of each constraint.
     pub considered: Vec<ConstraintEffect>,
 }
 
-/// Not enough is free.
+/// Too few GPUs are free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityShortage {
-    /// The model asked for.
+    /// The requested model.
     pub model: GpuModel,
-    /// How many were asked for, in one cluster.
+    /// The requested number, in one cluster.
     pub asked: Gpus,
-    /// How many are free and not kept back, in the cluster that has most.
+    /// Free GPUs above the reserve, in the cluster with the most.
     pub free: Gpus,
-    /// How many are free and not kept back, by cluster.
+    /// Free GPUs above the reserve, by cluster.
     pub by_cluster: BTreeMap<ClusterId, Gpus>,
-    /// How the choice was made.
+    /// The effect of each constraint.
     pub considered: Vec<ConstraintEffect>,
 }
 
@@ -124,18 +124,18 @@ pub struct ConstraintEffect {
     pub constraint: String,
     /// Clusters before it.
     pub before: Vec<ClusterId>,
-    /// Those that it left out, and why.
+    /// The clusters that it excluded, with reasons.
     pub excluded: BTreeMap<ClusterId, String>,
 }
 
 impl ConstraintEffect {
-    /// Clusters that the constraint left.
+    /// Returns the clusters after it.
     #[must_use]
     pub fn remaining(&self) -> Vec<ClusterId> {
         self.before.iter().filter(|cluster| !self.excluded.contains_key(*cluster)).cloned().collect()
     }
 
-    /// In words, with at most so many of those that it left out.
+    /// Returns a description with at most `most` of the excluded clusters.
     #[must_use]
     pub fn describe(&self, most: usize) -> String {
         if self.before.is_empty() {
@@ -152,7 +152,7 @@ impl ConstraintEffect {
 /// Chooses nodes for `ask`: fewest wasted GPUs, then fewest nodes, then the first cluster and nodes by name.
 ///
 /// # Errors
-/// [`CapacityShortage`] when no allowed cluster has enough free.
+/// [`CapacityShortage`] if no allowed cluster has enough free GPUs.
 pub fn place(
     candidates: &[Candidate],
     stock: &FreeNodes,
@@ -195,7 +195,7 @@ fn short(
     CapacityShortage { model: ask.model.clone(), asked: ask.gpus, free, by_cluster, considered }
 }
 
-/// The clusters that the constraints allow, and how each constraint narrowed them down. Looks at no free count.
+/// Returns the clusters that the constraints allow, and the effect of each constraint. Ignores free counts.
 #[must_use]
 pub fn eligible<'a>(
     candidates: &'a [Candidate],
@@ -229,7 +229,7 @@ pub fn eligible<'a>(
     (left, considered)
 }
 
-/// Why a cluster is left out, if it is.
+/// Returns the reason to exclude a cluster, if any.
 type Rule = fn(&Candidate, &Constraints) -> Option<String>;
 
 fn lacks_model(candidate: &Candidate, _: &Constraints) -> Option<String> {
@@ -260,7 +260,7 @@ fn off_the_pin(candidate: &Candidate, constraints: &Constraints) -> Option<Strin
     off.map(|(label, cluster)| format!("is not {cluster}, where {label} is pinned"))
 }
 
-/// A tenant is onboarded in a cluster only if its target can check the isolation. Nodes that join others are not onboarded.
+/// An onboarding needs a cluster whose target can check the isolation. Nodes that join others need no check.
 fn not_ready(candidate: &Candidate, constraints: &Constraints) -> Option<String> {
     let onboards = constraints.cluster.is_none();
     (onboards && !candidate.unready.is_empty())
@@ -291,21 +291,21 @@ fn of_other_kind(candidate: &Candidate, constraints: &Constraints) -> Option<Str
     other.then(|| if candidate.simulated { "is simulated" } else { "is real" }.into())
 }
 
-/// GPUs that may be taken from a cluster without touching what its region keeps back.
+/// Returns the GPUs of a cluster that can be used above its region's reserve.
 #[must_use]
 pub fn usable(candidate: &Candidate, all: &[Candidate], constraints: &Constraints) -> Gpus {
     let in_region: Gpus = all.iter().filter(|c| c.region == candidate.region).map(|c| c.free).sum();
     candidate.free.min(in_region.saturating_sub(buffer(candidate, constraints)))
 }
 
-/// GPUs kept back in a candidate's region: what the region says or what policy says, whichever is more.
+/// Returns the reserve in a candidate's region: the larger one of the region's and policy's.
 #[must_use]
 pub fn buffer(candidate: &Candidate, constraints: &Constraints) -> Gpus {
     let policy = constraints.buffers.get(&candidate.region).copied().unwrap_or(constraints.buffer);
     candidate.buffer.max(policy)
 }
 
-/// Nodes of `free` with at least `asked` and at most `usable` GPUs: fewest GPUs, then fewest nodes, then first by name.
+/// Returns nodes of `free` with at least `asked` and at most `usable` GPUs: fewest GPUs, then fewest nodes, then first by name.
 fn pick(free: &BTreeMap<NodeId, Gpus>, asked: Gpus, usable: Gpus) -> Option<BTreeMap<NodeId, Gpus>> {
     let mut by_size: BTreeMap<u32, Vec<&NodeId>> = BTreeMap::new();
     for (node, gpus) in free.iter().filter(|(_, gpus)| gpus.0 > 0) {
@@ -325,7 +325,7 @@ fn pick(free: &BTreeMap<NodeId, Gpus>, asked: Gpus, usable: Gpus) -> Option<BTre
     Some(chosen.collect())
 }
 
-/// How many of each shelf (size, stock) sum to the smallest total within `asked..=reach`, with the fewest pieces.
+/// Returns the number from each group (size, stock) with the smallest total within `asked..=reach`, with the fewest nodes.
 fn fewest(shelves: &[(u32, u32)], asked: u32, reach: u32) -> Option<Vec<u32>> {
     let mut best = vec![None; reach as usize + 1];
     *best.first_mut()? = Some(0_u32);
@@ -347,8 +347,8 @@ fn fewest(shelves: &[(u32, u32)], asked: u32, reach: u32) -> Option<Vec<u32>> {
     Some(counts)
 }
 
-/// Totals reachable with up to `stock` pieces of `size` more, each with the fewest pieces, and how many of these it
-/// takes. One pass per remainder with a sliding minimum, so that large asks stay cheap.
+/// Returns the totals that are reachable with up to `stock` more nodes of `size`, each with the fewest nodes, and their number. One pass per remainder with a
+/// sliding minimum, so that large requests stay fast.
 fn with_shelf(best: &[Option<u32>], size: usize, stock: usize) -> (Vec<Option<u32>>, Vec<u32>) {
     let (mut next, mut taken) = (vec![None; best.len()], vec![0; best.len()]);
     for remainder in 0..size.min(best.len()) {

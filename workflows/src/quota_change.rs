@@ -1,9 +1,8 @@
-//! Changes of quotas: what is asked for, what policy makes of it, and what it is called on the platform.
+//! Quota changes: the request, the terms, and the names of limits on the platform.
 //!
-//! Shared by [`quota_increase`](crate::quota_change::increase) and [`quota_decrease`](crate::quota_change::decrease), which are the
-//! machines. Everything here is pure. Invariant of both: at any moment
-//! `ledger ≤ hard limit of the namespace ≤ queue ≤ record of the cohort ≤ ledger + what is earmarked`, so that whatever
-//! is cut short, the tighter limit is in force; only somebody else's hand on the platform can break it, and is seen.
+//! Shared by the workflows [`quota_increase`](crate::quota_change::increase) and [`quota_decrease`](crate::quota_change::decrease). Everything here is pure.
+//! Invariant of both: at any time `ledger ≤ hard limit of the namespace ≤ queue ≤ record of the cohort ≤ ledger + what is earmarked`. So after an
+//! interruption the tighter limit is in force. Only a manual change on the platform can break this, and it is detected.
 
 pub mod decrease;
 mod evaluate;

@@ -1,8 +1,8 @@
-//! Reclaim: GPUs that were lent go back to the workspace they were promised to.
+//! Reclaim: returns lent GPUs to the workspace that owns the quota.
 //!
-//! The planner says who must give way; within the guard of policy nobody is asked, beyond it people are. What is freed is
-//! kept for the demand from the first GPU on, so no third party gets between, and it is granted only after it was seen
-//! free. A broken promise stays open and on the list of what is stuck. The page is `docs/workflows/reclaim.md`.
+//! The planner chooses victims. A plan within the guard of policy needs no approval; beyond it approvers decide. Freed GPUs are earmarked for the demand from
+//! the first one on, so no other workload gets them, and they are granted only after they were observed free. A missed deadline keeps the execution open and on
+//! the list of stuck executions. The page is `docs/workflows/reclaim.md`.
 
 mod batch_owners;
 pub mod eviction;
@@ -37,10 +37,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::Timestamp;
 
-/// How often what is missing is looked at, an hour apart, before the reclaim gives its demand back to the line.
+/// The number of progress checks, one hour apart, before the demand returns to the queue.
 const MOST_LOOKS: u32 = 48;
 
-/// Where a reclaim stands. Persisted by name.
+/// The state of a reclaim. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -84,14 +84,14 @@ impl Workflow for Reclaim {
         use State::*;
         let (tenant, resource) = (|| self.tenant.clone(), || self.resource.clone());
         match state {
-            // Who must give way, and whether anybody has to be asked first.
+            // Choose the victims, and decide if an approval is required.
             Planning => act(self.planning(false)).nothing_to_undo().record(Self::planned).then(Weighing),
             PlanningWithinGuard => {
                 act(self.planning(true)).nothing_to_undo().record(Self::planned).then(Weighing)
             }
             Weighing => when(self.verdict() == PlanVerdict::Satisfied, "nothing has to be freed", Satisfied)
                 .or_when(self.must_wait(), "what was begun has to end", AwaitingVictims)
-                // The plan is still the one that was agreed to, and what agreed to it stands.
+                // The plan is still the approved one, and its approval is still valid.
                 .waived_by(self.rule())
                 .or_when(self.verdict() == PlanVerdict::Infeasible, "nobody can give way", Infeasible)
                 .or_when(self.within_guard(), "within the guard", Fencing)
@@ -104,18 +104,18 @@ impl Workflow for Reclaim {
                 .refused(Declined)
                 .expired(PlanningWithinGuard),
 
-            // From here what the victims hold is kept for the demand. If the books have moved on, it is planned again.
+            // From here GPUs of victims are earmarked for the demand. If the account has changed, plan again.
             Fencing => act(self.fence())
                 .undo(Unfence { tenant: tenant(), resource: resource() })
                 .record(|me: &mut Self, ()| me.begun = true)
                 .on_failure(ledger::STALE, CountingPlans)
                 .then(EvictingVictims),
             CountingPlans => when(self.may_plan(), "plan again", Planning)
-                // Victims of an earlier plan are at work: what they free is kept, whether or not others can be found.
+                // Victims of an earlier plan are being evicted. Their GPUs are earmarked even if no other victims are found.
                 .or_when(self.begun, "what was begun has to end", AwaitingVictims)
                 .otherwise("the books will not stand still", Unsettled),
 
-            // One child a victim. Those that are past no return finish; the others are let go when this is cancelled.
+            // One child for each victim. On a cancel, children past their pivot finish, and the others are cancelled.
             EvictingVictims => children(self.evictions())
                 .map_result(|eviction: &Eviction| (eviction.workload.name.clone(), eviction.scrubbed.clone()))
                 .accept_any_outcome()
@@ -139,7 +139,7 @@ impl Workflow for Reclaim {
                 .otherwise("a victim does not end", AwaitingVictims),
             AwaitingVictims => await_signal(VICTIM_FREED).within(HOUR).then(Assessing).expired(Assessing),
 
-            // The demand has its GPUs in the books, then in the cluster; the victims wait in line at their old place.
+            // The demand gets its GPUs in the ledger, then in the cluster. The victims return to their places in the queue.
             Granting => act(GrantDemand { tenant: tenant(), resource: resource() })
                 .forward_only()
                 .record(|me: &mut Self, grant: DemandGrant| me.grant = Some(grant))
@@ -149,8 +149,8 @@ impl Workflow for Reclaim {
                 .forward_only()
                 .record(|me: &mut Self, start: Option<StartWorkload>| me.confirmed(start))
                 .then(Starting),
-            // What was granted stays granted: one that its cluster does not know runs when its owner submits it there, and any other
-            // start is tried again by the sweep. The victims' notices are withdrawn in any case.
+            // The grant stays. A workload that its cluster does not know runs when its owner submits it there. The sweep retries any other start. The victims'
+            // notices are withdrawn in every case.
             Starting => act_each(self.starts())
                 .forward_only()
                 .within(10 * MINUTE)
@@ -170,7 +170,7 @@ impl Workflow for Reclaim {
             Requeueing => act_each(self.requeues())
                 .forward_only()
                 .on_failure(codes::OBJECT_MISSING, Restored)
-                // A notice that stays is replaced by the next one: no further reclaim waits for it.
+                // The next notice replaces one that stays, and no other reclaim depends on it.
                 .or_else(Restored)
                 .then(Restored),
 
@@ -238,7 +238,7 @@ impl Workflow for Reclaim {
 }
 
 impl Reclaim {
-    /// A reclaim that begins.
+    /// Creates a reclaim.
     #[must_use]
     pub fn new(tenant: TenantId, resource: Resource, cause: ReclaimCause) -> Self {
         Self {
@@ -264,7 +264,7 @@ impl Reclaim {
         self.planned.as_ref().map_or(&[], |planned| &planned.victims)
     }
 
-    /// Victims that were evicted and have not ended, and those that are not evicted because nobody can say where they run.
+    /// Returns evicted victims that have not ended, and victims that cannot be evicted because their placement is unknown.
     fn stuck(&self) -> BTreeSet<String> {
         use crate::reclaim::eviction::State;
         let states = [State::Stuck, State::Unobserved].map(<&str>::from);
@@ -283,7 +283,7 @@ impl Reclaim {
         }
     }
 
-    /// Takes in a plan. One that found nobody leaves the plan that is being carried out as it is.
+    /// Records a plan. A plan without victims does not replace the current one.
     fn planned(&mut self, planned: PlannedReclaim) {
         self.plans += 1;
         self.why.clone_from(&planned.why);
@@ -298,7 +298,7 @@ impl Reclaim {
         self.planned.as_ref().map_or(PlanVerdict::Infeasible, |planned| planned.verdict)
     }
 
-    /// Something was begun, and nobody else can give way: it has to end.
+    /// Returns true if evictions have begun and no other victims are available.
     fn must_wait(&self) -> bool {
         self.begun && self.why.is_some()
     }
@@ -307,7 +307,7 @@ impl Reclaim {
         self.planned.as_ref().is_some_and(|planned| planned.breaches.is_empty())
     }
 
-    /// The rule that stands for people within the guard.
+    /// Returns the rule that replaces an approval within the guard.
     fn rule(&self) -> Rule {
         let none = || Rule { name: String::new(), version: String::new() };
         self.terms().map_or_else(none, |terms| Rule {
@@ -362,7 +362,7 @@ impl Reclaim {
         self.demands() && self.assessed.as_ref().is_some_and(|assessed| assessed.withdrawn)
     }
 
-    /// No victim is left that could free anything, or it has been waited for long enough.
+    /// Returns true if no remaining victim can free GPUs, or the wait was long enough.
     fn hopeless(&self) -> bool {
         self.looks >= MOST_LOOKS || self.assessed.as_ref().is_some_and(|assessed| assessed.left == 0)
     }
@@ -371,7 +371,7 @@ impl Reclaim {
         self.assessed.as_ref().is_some_and(|assessed| assessed.missing == 0)
     }
 
-    /// From those that were evicted the notice is withdrawn. They stay held in their cluster until the books admit them again.
+    /// Returns the withdrawals of the notices to evicted workloads. Their cluster holds them until the ledger admits them again.
     fn requeues(&self) -> Vec<RequeueWorkload> {
         let cleared = [crate::reclaim::eviction::State::Cleared, crate::reclaim::eviction::State::Barred]
             .map(<&str>::from);

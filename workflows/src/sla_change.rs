@@ -1,9 +1,8 @@
-//! SLA change: another tier, another isolation, another promise on preemption or on the sharing of GPUs.
+//! SLA change: another tier, isolation level, or setting for preemption or GPU sharing.
 //!
-//! People always agree to it, also when it promises less. It waits for the window that the tenant chose, makes sure that
-//! the new promise holds and goes on holding (limits only ever get tighter before the promise is made, and looser after
-//! it), turns the platform workspace by workspace, and commits: from there the tenant has the new promise. A failure
-//! before leaves everything as it was. The page is `docs/workflows/sla_change.md`.
+//! Always needs an approval, also for a lower service level. Waits for the tenant's maintenance window. Ensures that the new service level is possible and
+//! stays possible: limits only get tighter before the commit, and looser after it. Then changes the platform workspace by workspace, and commits: from there
+//! the tenant has the new service level. An earlier failure leaves everything unchanged. The page is `docs/workflows/sla_change.md`.
 
 mod evaluate;
 mod examples;
@@ -32,7 +31,7 @@ use engine::{
 use std::time::Duration;
 use store::Timestamp;
 
-/// Where a change stands. Persisted by name.
+/// The state of an SLA change. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -68,7 +67,7 @@ pub enum State {
 
 /// The signal that opens the window at once.
 pub const WINDOW_OPENED: &str = "window.opened";
-/// The signal that what stood in the way of the promise may have gone.
+/// The signal that the obstacle to the service level may be gone.
 pub const CONFORMS: &str = "sla.conforms";
 
 impl Workflow for SlaChange {
@@ -83,7 +82,7 @@ impl Workflow for SlaChange {
         use State::*;
         let tenant = self.request.tenant.clone();
         match state {
-            // What is asked for. People always decide; the decision is kept whatever becomes of it.
+            // The request. An approval is always required; the decision is kept in every outcome.
             Evaluating => act(EvaluateSla { request: self.request.clone() })
                 .nothing_to_undo()
                 .record(Self::evaluated)
@@ -97,7 +96,7 @@ impl Workflow for SlaChange {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // The window that the tenant chose.
+            // The tenant's maintenance window.
             ReadingClock => act(KeepWindow { opens: self.request.not_before })
                 .nothing_to_undo()
                 .record(|me: &mut Self, opens_in: Duration| me.opens_in = opens_in)
@@ -108,7 +107,7 @@ impl Workflow for SlaChange {
                 .then(Tightening)
                 .expired(Tightening),
 
-            // Our own books first: whether the promise holds, and from here on nothing is admitted that would break it.
+            // The ledger first: check the service level, and stop admissions that would break it.
             Tightening => act(self.tightening())
                 .undo(LoosenSla { tenant, terms: self.terms.clone() })
                 .on_failure(codes::PROMISE_OPEN, MeasuringConformance)
@@ -122,7 +121,7 @@ impl Workflow for SlaChange {
                 .within(self.waits().recheck)
                 .then(TighteningAgain)
                 .expired(TighteningAgain),
-            // What `Tightening` put on the trail covers it.
+            // The undo of `Tightening` on the trail covers it.
             TighteningAgain => act(self.tightening())
                 .nothing_to_undo()
                 .on_failure(codes::PROMISE_OPEN, MeasuringConformance)
@@ -134,7 +133,7 @@ impl Workflow for SlaChange {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // The nodes, if their GPUs are to be cut up otherwise: one after the other, and tried again.
+            // The nodes, if their GPUs get another layout: one after the other, each tested.
             ReadingLayouts => act_each(self.layout_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
@@ -149,13 +148,12 @@ impl Workflow for SlaChange {
                 .within(45 * MINUTE)
                 .then(ReadingLimits),
 
-            // The platform, workspace by workspace. A limit that gets tighter begins at the child, one that gets looser at
-            // the parent.
+            // The platform, workspace by workspace. A tighter limit begins at the child, a looser one at the parent.
             ReadingLimits => act_each(self.limit_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, limits: LayerLimits| me.limits.push(limits))
                 .then(ChangingCohort),
-            // Only where quotas count another kind from here on: whole GPUs, or slices of them.
+            // Only if quotas count another kind from here on: whole GPUs, or slices.
             ChangingCohort => act_each(self.cohort_changes())
                 .undo_each(|change| RestoreCohortQuota { change: change.clone() })
                 .max_concurrent(1)
@@ -171,7 +169,7 @@ impl Workflow for SlaChange {
                 .retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() })
                 .then(Committing),
 
-            // The promise, looked at once more in the commit that makes it. The way back is another change.
+            // The commit checks the service level again. Only another change leads back.
             Committing => act(CommitSla { tenant, terms: self.terms.clone() }).forward_only().then(Effective),
 
             Effective => end(Outcome::Completed),
@@ -196,7 +194,7 @@ impl Workflow for SlaChange {
 }
 
 impl SlaChange {
-    /// A change that begins.
+    /// Creates a change.
     #[must_use]
     pub fn new(request: SlaRequest) -> Self {
         Self {

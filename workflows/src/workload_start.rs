@@ -1,8 +1,7 @@
 //! The start of an admitted workload in its cluster.
 //!
-//! The commit that admits a workload asks for this execution, so there is no admission without a start and no start without an
-//! admission. It shares its guard with the eviction of the same workload: an evicted workload is never started by an older admission.
-//! The page is `docs/workflows/workload_start.md`.
+//! The commit that admits a workload requests this execution, so every admission has exactly one start. It shares its guard with the eviction of the same
+//! workload: an earlier admission never starts an evicted workload. The page is `docs/workflows/workload_start.md`.
 
 mod examples;
 mod ledger;
@@ -20,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{ExecutionId, Timestamp};
 
-/// Who asks for the start of an admitted workload.
+/// The actor of the start of an admitted workload.
 pub const SYSTEM_ACTOR: &str = "tenure";
 
-/// Where a start is. Persisted by name.
+/// The state of a start. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -40,25 +39,25 @@ pub enum State {
     NotStarted,
 }
 
-/// Which workload is started, and by which admission. Persisted.
+/// The workload and its admission. Persisted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadStart {
-    /// Its tenant.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Its name.
+    /// The name.
     pub workload: String,
     /// The decision that admitted it.
     pub decision: String,
     /// The execution that let it run again by the same decision, such as a reclaim that spared it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<ExecutionId>,
-    /// When its plan moved to other nodes before it was seen to run, so that its cluster has to be told again.
+    /// When its plan moved to other nodes before it was observed running, so that its cluster needs a new command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_at: Option<Timestamp>,
-    /// How many starts by the same decision have failed before this one.
+    /// The number of earlier failed starts by the same decision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
-    /// What its cluster is told, once the admission is confirmed.
+    /// The start command for its cluster, once the admission is confirmed.
     #[serde(default)]
     pub start: Option<StartWorkload>,
 }
@@ -74,14 +73,14 @@ impl WorkloadStart {
         Self { tenant, workload, decision, again: None, moved_at: None, tries: 0, start: None }
     }
 
-    /// Returns the next try of a start that failed.
+    /// Returns the next attempt of a failed start.
     #[must_use]
     pub fn after(failed: &FailedStart) -> Self {
         let start = Self::new(failed.tenant.clone(), failed.workload.clone(), failed.decision.clone());
         Self { again: Some(failed.execution), tries: failed.tries, ..start }
     }
 
-    /// Returns the key under which the start is asked for once.
+    /// Returns the key under which the start is requested only once.
     #[must_use]
     pub fn key(&self) -> String {
         match (&self.again, self.moved_at) {
@@ -113,7 +112,7 @@ impl Workflow for WorkloadStart {
             .then(Choosing),
             Choosing => when(self.start.is_some(), "it is still admitted", Starting)
                 .otherwise("it is not admitted by this decision any more", Superseded),
-            // One that its cluster does not know yet runs when its owner submits it there: it was never held.
+            // A workload that its cluster does not know yet was never held there. It runs when its owner submits it.
             Starting => act_each(self.start.iter().cloned())
                 .nothing_to_undo()
                 .within(HOUR)
@@ -121,7 +120,7 @@ impl Workflow for WorkloadStart {
                 .on_failure(codes::UNSUPPORTED, LeftToOwner)
                 .or_else(RecordingFailure)
                 .then(Started),
-            // The sweep `reclaim` tries again, after a pause that grows with each failure.
+            // The sweep `reclaim` retries, after a pause that grows with each failure.
             RecordingFailure => act(RecordFailedStart {
                 tenant: self.tenant.clone(),
                 workload: self.workload.clone(),

@@ -1,4 +1,4 @@
-//! Exhaustions that between them stand before every rung.
+//! Examples of exhaustions that together reach every rung.
 
 use super::{CapacityExhaustion, ExhaustionTerms, RungTerms};
 use crate::{

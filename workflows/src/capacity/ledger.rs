@@ -1,4 +1,4 @@
-//! What an exhaustion decides on the books.
+//! Ledger actions of a capacity exhaustion.
 
 use super::{ExhaustionTerms, RungOutcome, RungTerms};
 use crate::{
@@ -21,14 +21,14 @@ use std::collections::BTreeSet;
 use store::{CompositeKey, ExecutionId};
 use strum::VariantArray as _;
 
-/// Measures what a region has of a model, and reads the terms. Changes nothing.
+/// Measures the capacity of a model in a region, and reads the terms. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct AssessCapacity {
     pub(super) region: RegionId,
     pub(super) model: GpuModel,
-    /// Waited for beside those on waitlists.
+    /// GPUs requested in addition to the waitlists.
     pub(super) wanted: Gpus,
-    /// Whose loans are looked at.
+    /// The tenants whose loans are checked.
     pub(super) tenants: Vec<TenantId>,
 }
 
@@ -67,7 +67,7 @@ impl AssessCapacity {
     }
 }
 
-/// Of `tenants`, those with loans of the model that have lasted too long.
+/// Returns the `tenants` with overdue loans of the model.
 fn overdue(view: &mut View, tenants: &[TenantId], model: &GpuModel) -> Result<Vec<TenantId>, Undecided> {
     let resource = Resource::gpus(model.clone());
     view.prefetch::<OpenLoans>(tenants.iter().map(|tenant| OpenLoans::key(tenant, &resource)))?;
@@ -82,21 +82,21 @@ fn overdue(view: &mut View, tenants: &[TenantId], model: &GpuModel) -> Result<Ve
     Ok(found)
 }
 
-/// What a region has of a model.
+/// The capacity of a model in a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stock {
-    /// All of it.
+    /// All GPUs.
     pub(crate) total: Gpus,
-    /// What is free beside the buffer.
+    /// GPUs that are free above the reserve.
     pub(crate) free: Gpus,
-    /// What is kept back.
+    /// The reserve.
     pub(crate) buffer: Gpus,
 }
 
-/// Counts what `region` has of `model`.
+/// Counts the GPUs of `model` in `region`.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub(crate) fn stock(
     view: &mut View,
     region: &RegionId,
@@ -112,7 +112,7 @@ pub(crate) fn stock(
     Ok(Stock { total, free: all_free.saturating_sub(buffer), buffer })
 }
 
-/// The rungs that policy climbs for tenants of `tier`, in its order.
+/// Returns the rungs of policy for tenants of `tier`, in order.
 fn ladder_of(tier: Tier, policy: &PlatformPolicy) -> Vec<Rung> {
     let (mut tried, mut ladder) = (BTreeSet::new(), Vec::new());
     while let Remedy::Climb(rung) =
@@ -126,8 +126,8 @@ fn ladder_of(tier: Tier, policy: &PlatformPolicy) -> Vec<Rung> {
     ladder
 }
 
-/// The terms for tenants of `tiers`, or of every tier where none is named. One tier's own ladder keeps its order; several are
-/// climbed mildest first. A rung that policy refuses to each of them, such as one above its cap, is left out.
+/// Returns the terms for tenants of `tiers`, or of every tier if empty. The ladder of one tier keeps its order; several are merged mildest first. Leaves out a
+/// rung that policy refuses to all of them, such as one above its cap.
 pub(crate) fn terms(policy: &PlatformPolicy, tiers: &BTreeSet<Tier>, monthly: Cents) -> ExhaustionTerms {
     let every: BTreeSet<Tier> = Tier::VARIANTS.iter().copied().collect();
     let tiers = if tiers.is_empty() { &every } else { tiers };
@@ -157,14 +157,14 @@ pub(crate) fn terms(policy: &PlatformPolicy, tiers: &BTreeSet<Tier>, monthly: Ce
     }
 }
 
-/// What was lent from the future for an exhaustion, so that it can be given back exactly.
+/// A lowered reserve, recorded so that it can be restored exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoweredBuffer {
-    /// Where.
+    /// The region.
     pub region: RegionId,
-    /// Of which model.
+    /// The model.
     pub model: GpuModel,
-    /// What the region kept back of it by name before; `None` if it named none.
+    /// The region's own entry for the model before; `None` if it had none.
     pub before: Option<Gpus>,
     /// The execution that lowered it.
     pub by: ExecutionId,
@@ -179,9 +179,9 @@ impl Entity for LoweredBuffer {
     }
 }
 
-/// Gives the region's own buffer of a model free.
+/// Releases the region's own reserve of a model.
 ///
-/// Safe to decide again. Its undo, [`RestoreBuffer`], tolerates that it never was.
+/// Safe to repeat. Its undo, [`RestoreBuffer`], tolerates that nothing was lowered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LowerBuffer {
     pub(super) region: RegionId,
@@ -205,7 +205,7 @@ impl LedgerAction for LowerBuffer {
     }
 }
 
-/// Keeps back again what was kept back before. Safe to run twice, and leaves what another execution lowered.
+/// Restores the reserve. Safe to repeat. Does not change what another execution lowered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RestoreBuffer {
     pub(super) region: RegionId,
@@ -230,9 +230,9 @@ impl LedgerAction for RestoreBuffer {
     }
 }
 
-/// Admits nothing new for tenants whose tier policy lets be degraded; what runs goes on.
+/// Stops admissions for tenants whose tier policy allows to degrade. Running workloads continue.
 ///
-/// Safe to decide again. Its undo, [`OpenTiers`], opens only what this execution shut.
+/// Safe to repeat. Its undo, [`OpenTiers`], opens only accounts that this execution closed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ShutTiers {
     pub(super) tenants: Vec<TenantId>,
@@ -257,7 +257,7 @@ impl LedgerAction for ShutTiers {
     }
 }
 
-/// Admits again for everybody whom this execution shut out, and wakes who waits. Safe to run twice.
+/// Reopens admission for all tenants that this execution closed, and wakes queued workloads. Safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OpenTiers {
     pub(super) tenants: Vec<TenantId>,
@@ -279,7 +279,7 @@ impl LedgerAction for OpenTiers {
     }
 }
 
-/// Says what became of a rung. Changes nothing; the execution's own history is the evidence.
+/// Records the outcome of a rung. Changes nothing else; the execution's history is the evidence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct NoteRung {
     pub(super) rung: Option<Rung>,

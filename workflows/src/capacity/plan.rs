@@ -1,4 +1,4 @@
-//! What people decide on: one rung, with what was measured beside it.
+//! The plan for approvers: one rung, with the measured capacity.
 
 use super::CapacityExhaustion;
 use engine::Plan;

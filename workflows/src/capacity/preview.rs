@@ -1,13 +1,12 @@
-//! A dry run: what there is, and which rung would be tried first.
+//! Dry run: the capacity, and the first rung.
 
 use super::CapacityExhaustion;
 use engine::{Undecided, View};
 
-/// The exhaustion as it would be once assessed: [`Workflow::plan`](engine::Workflow::plan) shows what was measured and the
-/// ladder. Changes nothing.
+/// Returns the exhaustion after its assessment: [`Workflow::plan`](engine::Workflow::plan) shows the measured capacity and the ladder. Changes nothing.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn preview(view: &mut View, asked: &CapacityExhaustion) -> Result<CapacityExhaustion, Undecided> {
     let mut tried = asked.clone();
     tried.assessed(asked.assessment().assess(view)?);

@@ -9,87 +9,87 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// One rung as policy has it.
+/// The terms of one rung.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RungTerms {
-    /// Which one.
+    /// The rung.
     pub rung: Rung,
-    /// Who is asked, if anybody.
+    /// The seats that must approve; empty if no approval is required.
     pub seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of the approval.
     pub within: Duration,
-    /// What else policy says about asking them.
+    /// Reminders and escalation of the approval.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
 }
 
-/// What holds for one exhaustion, whatever policy says later.
+/// The terms of one exhaustion. Later policies do not change them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExhaustionTerms {
-    /// The policy that it comes from.
+    /// The policy version of these terms.
     pub policy: PolicyRef,
-    /// What is tried, in order.
+    /// The rungs, in order.
     pub ladder: Vec<RungTerms>,
-    /// There has to be enough for so long.
+    /// The duration for which enough must be free.
     pub settle: Duration,
-    /// How long procurement may take.
+    /// The longest time of procurement.
     pub procure_within: Duration,
 }
 
-/// What became of one rung.
+/// The outcome of one rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RungOutcome {
-    /// It was taken.
+    /// It was carried out.
     Taken,
-    /// People said no, or nothing.
+    /// Approvers refused it or did not answer.
     Refused,
-    /// No actuator here can do it.
+    /// No actuator is available for it.
     NoHands,
-    /// Nothing came of it in time.
+    /// It had no result in time.
     Lapsed,
 }
 
-/// What runs short, and what has been learnt and tried. Persisted.
+/// The data of an exhaustion. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapacityExhaustion {
-    /// Where.
+    /// The region.
     pub region: RegionId,
-    /// Of which model.
+    /// The model.
     pub model: GpuModel,
-    /// GPUs that somebody waits for, beside those on waitlists.
+    /// GPUs requested in addition to the waitlists.
     pub wanted: Gpus,
-    /// What made it known.
+    /// The trigger.
     pub trigger: String,
-    /// The region's tenants, as they were when it began: whose loans are looked at, and who may be degraded.
+    /// The region's tenants at the start: their loans are checked, and they may be degraded.
     pub tenants: Vec<TenantId>,
-    /// What holds for it. Filled by `Assessing`, with the two that follow.
+    /// The terms. Set by `Assessing`, with the next two.
     pub terms: Option<ExhaustionTerms>,
-    /// What was measured, newest last; the last ten alone.
+    /// The last ten measurements, newest last.
     pub measured: Vec<CapacityMeasurement>,
-    /// Tenants of the region that lend GPUs of the model for too long.
+    /// Tenants of the region with overdue loans of the model.
     pub overdue: Vec<TenantId>,
-    /// Which rung is next.
+    /// The index of the next rung.
     pub next: usize,
-    /// What became of those before.
+    /// The outcomes of earlier rungs.
     pub tried: Vec<(Rung, RungOutcome)>,
 }
 
-/// What a region has of a model.
+/// The measured capacity of a model in a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityMeasurement {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// GPUs in all.
     pub total: Gpus,
-    /// GPUs that nobody owns, beside the buffer.
+    /// GPUs without an owner, above the reserve.
     pub free: Gpus,
-    /// GPUs kept back.
+    /// The reserve.
     pub buffer: Gpus,
-    /// GPUs that are waited for.
+    /// GPUs that requests wait for.
     pub waited_for: Gpus,
-    /// Tenants with loans of the model that have lasted too long.
+    /// Tenants with overdue loans of the model.
     pub overdue: Vec<TenantId>,
-    /// Whether that is enough.
+    /// True if that is enough.
     pub enough: bool,
 }

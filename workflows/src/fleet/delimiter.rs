@@ -1,11 +1,11 @@
-//! What separates the columns of a file: a comma, a semicolon or a tab.
+//! Detects the column separator of a CSV file: a comma, a semicolon or a tab.
 
-/// Returns the character that separates the columns of a CSV file, as its first line has it.
+/// Returns the column separator of a CSV file, from its header line.
 #[must_use]
 pub fn delimiter_of(text: &str) -> u8 {
     let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let count = |delimiter: char| header.chars().filter(|c| *c == delimiter).count();
-    // Of several, the first in this order wins: a name in a header may hold a comma only in quotes.
+    // If several occur, the first in this order wins: a name in a header contains a comma only in quotes.
     let others = [(b';', count(';')), (b'\t', count('\t'))];
     let most = others.into_iter().filter(|(_, times)| *times > count(',')).max_by_key(|(_, times)| *times);
     most.map_or(b',', |(delimiter, _)| delimiter)

@@ -1,16 +1,16 @@
-//! Node names that differ in case alone: they are one name to Kubernetes, and to people.
+//! Node names that differ only in case. Kubernetes treats them as one name.
 //!
-//! Called by the import of nodes. A node whose name has capitals is listed under the name without them, since a decision cannot ask
-//! for a range; a name without capitals is its own key. Invariant: no two nodes of the fleet fold to one name.
+//! Called by the import of nodes. A node with capitals in its name is listed under the lower-case name, because a decision cannot query ranges; a name without
+//! capitals is its own key. Invariant: no two nodes of the fleet have the same lower-case name.
 
 use crate::tenancy::{Node, NodeId};
 use engine::{Entity, Undecided, View};
 use serde::{Deserialize, Serialize};
 
-/// The node that has a name with capitals.
+/// The node whose name has capitals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedName {
-    /// The name without capitals.
+    /// The lower-case name.
     pub folded: String,
     /// The node.
     pub node: NodeId,
@@ -25,15 +25,15 @@ impl Entity for FoldedName {
     }
 }
 
-/// The name without capitals.
+/// Returns the lower-case name.
 pub(super) fn folded(node: &NodeId) -> String {
     node.as_str().to_ascii_lowercase()
 }
 
-/// Asks for all that [`same_name`] looks at, at once.
+/// Requests all documents of [`same_name`] at once.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub(super) fn prefetch<'a>(
     view: &View,
     nodes: impl Iterator<Item = &'a NodeId> + Clone,
@@ -42,10 +42,10 @@ pub(super) fn prefetch<'a>(
     view.prefetch::<FoldedName>(nodes.map(folded))
 }
 
-/// Another node whose name differs from that of `node` in case alone.
+/// Returns another node whose name differs from that of `node` only in case.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub(super) fn same_name(view: &mut View, node: &NodeId) -> Result<Option<NodeId>, Undecided> {
     let key = folded(node);
     if let Some(other) = view.get::<Node>(&key)?.filter(|other| other.id != *node) {
@@ -60,7 +60,7 @@ pub(super) fn same_name(view: &mut View, node: &NodeId) -> Result<Option<NodeId>
 /// Lists a node whose name has capitals.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub(super) fn list(view: &mut View, node: &NodeId) -> Result<(), Undecided> {
     let listed = FoldedName { folded: folded(node), node: node.clone() };
     if listed.folded == node.as_str() || view.get::<FoldedName>(&listed.folded)?.as_ref() == Some(&listed) {

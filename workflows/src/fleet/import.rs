@@ -1,4 +1,4 @@
-//! Applying an inventory to the ledger, in one decision: all of a file or nothing.
+//! Applies an inventory to the ledger in one decision: the whole file or nothing.
 
 use super::{
     folded_names,
@@ -25,20 +25,20 @@ pub struct ModelReport {
     pub nodes: u32,
     /// Their GPUs.
     pub gpus: u32,
-    /// Nodes that are new.
+    /// New nodes.
     pub added: u32,
-    /// Nodes that were as the file says.
+    /// Nodes that already matched the file.
     pub unchanged: u32,
-    /// Nodes that were changed.
+    /// Changed nodes.
     pub changed: u32,
 }
 
-/// What an import of nodes came to.
+/// The result of an import of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Import {
-    /// Into which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// In which region.
+    /// The region.
     pub region: RegionId,
     /// By GPU model.
     pub models: BTreeMap<GpuModel, ModelReport>,
@@ -46,28 +46,28 @@ pub struct Import {
     pub nodes: u32,
     /// Their GPUs.
     pub gpus: u32,
-    /// Nodes that are new.
+    /// New nodes.
     pub added: u32,
-    /// Nodes that were as the file says.
+    /// Nodes that already matched the file.
     pub unchanged: u32,
-    /// Nodes that were changed.
+    /// Changed nodes.
     pub changed: u32,
-    /// Nodes that the cluster has and the file has not. They are left as they are.
+    /// Nodes of the cluster that the file does not contain. They are not changed.
     pub missing: u32,
-    /// Nodes in the file that have no GPUs, and were left out.
+    /// Skipped nodes of the file without GPUs.
     pub without_gpus: u32,
-    /// Whether nothing real is behind the cluster.
+    /// True if the cluster has no real target.
     pub simulated: bool,
-    /// What was presumed, for people to check.
+    /// Assumptions that an operator should check.
     pub notes: Vec<String>,
 }
 
-/// Applies nodes to `cluster` in `region`, and makes both if they are unknown (a simulated Kubernetes cluster; a region
-/// under the law that its name begins with). Drive it with [`engine::decide`] and commit what it read and wrote.
+/// Imports nodes into `cluster` in `region`. Creates both if they are unknown: a simulated Kubernetes cluster, and a region in the jurisdiction that its name
+/// begins with. Run it with [`engine::decide`] and commit its reads and writes.
 ///
 /// # Errors
-/// What the view lacks. Permanent, with every row named: `fleet.region_differs`, `fleet.rows_refused` for rows of nodes
-/// that belong to another cluster or that would change a node that is in use.
+/// Undecided until the view has loaded every needed document. Permanent, naming every row: `fleet.region_differs`, and `fleet.rows_refused` for nodes that
+/// belong to another cluster or changes of a node in use.
 pub fn import_nodes(
     view: &mut View,
     rows: &[NodeRow],
@@ -117,7 +117,7 @@ pub fn import_nodes(
     Ok(report)
 }
 
-/// The rows with the models that their names stand for by the aliases of policy, each of which is noted.
+/// Returns the rows with aliases replaced by their models. Each replacement is noted.
 fn by_aliases(known: &GpuModels, rows: &[NodeRow], notes: &mut Vec<String>) -> Vec<NodeRow> {
     let names: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
     for name in names {
@@ -129,17 +129,17 @@ fn by_aliases(known: &GpuModels, rows: &[NodeRow], notes: &mut Vec<String>) -> V
     rows.iter().map(|row| NodeRow { model: known.named(&row.model), ..row.clone() }).collect()
 }
 
-/// Notes models that policy does not know, each with the known one that is most like it.
+/// Notes models that policy does not know, each with the most similar known model.
 fn unknown_models(known: &GpuModels, rows: &[NodeRow], notes: &mut Vec<String>) {
     let models: BTreeSet<&GpuModel> = rows.iter().map(|row| &row.model).collect();
     let unknown = models.into_iter().filter_map(|model| known.unknown(model));
     notes.extend(unknown.take(MOST_UNKNOWN));
 }
 
-/// The most unknown models that are noted.
+/// The most notes on unknown models.
 const MOST_UNKNOWN: usize = 8;
 
-/// What becomes of one row.
+/// The action for one row.
 enum Fate {
     Added,
     Unchanged,
@@ -202,7 +202,7 @@ fn apply(
     Ok(Fate::Changed)
 }
 
-/// Whether `new` has but another name of the same model, which changes nothing that a tenant has.
+/// Returns true if `new` only has another name of the same model, which changes nothing for a tenant.
 fn is_respelled(old: &Node, new: &Node, catalogue: &GpuModels) -> bool {
     let respelled = Node { gpu: Gpu { model: old.gpu.model.clone(), ..new.gpu.clone() }, ..new.clone() };
     let model = &new.gpu.model;
@@ -248,7 +248,7 @@ fn fresh(row: &NodeRow, home: &Cluster) -> Node {
     }
 }
 
-/// The nodes of the rows, where they exist; everything that the decision needs is asked for in two rounds.
+/// Returns the existing nodes of the rows. Requests all documents of the decision in two rounds.
 fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Option<Node>>, Undecided> {
     view.prefetch::<Node>(rows.iter().map(|row| row.node.to_string()))?;
     folded_names::prefetch(view, rows.iter().map(|row| &row.node))?;
@@ -269,7 +269,7 @@ fn existing(view: &mut View, rows: &[NodeRow], home: &Cluster) -> Result<Vec<Opt
     rows.iter().map(|row| view.get::<Node>(row.node.as_str())).collect()
 }
 
-/// Nodes of the cluster, once the import is applied.
+/// Returns the number of the cluster's nodes after the import.
 fn total(view: &mut View, shelves: &PoolIndex, home: &Cluster) -> Result<u32, Undecided> {
     let mut sum = 0_u32;
     for model in &home.models {
@@ -283,7 +283,7 @@ fn total(view: &mut View, shelves: &PoolIndex, home: &Cluster) -> Result<u32, Un
     Ok(sum)
 }
 
-/// The cluster, made with its region if it is unknown.
+/// Returns the cluster; creates it with its region if it is unknown.
 fn site(
     view: &mut View,
     cluster: &ClusterId,

@@ -1,7 +1,7 @@
-//! Nodes that leave the fleet, or move to another cluster, while they are free.
+//! Removes free nodes from the fleet, or moves them to another cluster.
 //!
-//! Called by the routes of nodes, each in one commit that its requester's audit entry belongs to. Invariant: a node that has an owner,
-//! or is not free for another reason, is left as it is.
+//! Called by the routes of nodes. Each change and its audit entry are one commit. Invariant: a node with an owner, or in another state than free, is not
+//! changed.
 
 use crate::{
     ledger::pool_index::PoolIndex,
@@ -9,13 +9,13 @@ use crate::{
 };
 use engine::{ActionError, Undecided, View};
 
-/// The code of a change that a node does not allow because it is not free.
+/// The code of a change that requires a free node.
 pub const NODE_NOT_FREE: &str = "node.not_free";
 
-/// Takes a free node out of the fleet for good. One that is retired already is left as it is.
+/// Removes a free node from the fleet for good. Tolerates a retired node.
 ///
 /// # Errors
-/// What the view lacks; permanent `ledger.missing` for a node that is not known, `node.not_free`.
+/// Undecided until the view has loaded every needed document; permanent `ledger.missing` for an unknown node, `node.not_free`.
 pub fn retire_node(view: &mut View, id: &NodeId) -> Result<Node, Undecided> {
     let node = view.require::<Node>(id.as_str())?;
     if node.state == NodeState::Retired {
@@ -30,10 +30,10 @@ pub fn retire_node(view: &mut View, id: &NodeId) -> Result<Node, Undecided> {
     Ok(retired)
 }
 
-/// Moves a free node to another cluster. One that is in it already is left as it is.
+/// Moves a free node to another cluster. Tolerates a node that is already in it.
 ///
 /// # Errors
-/// What the view lacks; permanent `ledger.missing` for a node or a cluster that is not known, `node.not_free`.
+/// Undecided until the view has loaded every needed document; permanent `ledger.missing` for an unknown node or cluster, `node.not_free`.
 pub fn move_node(view: &mut View, id: &NodeId, to: &ClusterId) -> Result<Node, Undecided> {
     let node = view.require::<Node>(id.as_str())?;
     let mut target = view.require::<Cluster>(to.as_str())?;

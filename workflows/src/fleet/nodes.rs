@@ -21,41 +21,41 @@ const MOST_GPUS: u64 = 1_024;
 pub struct NodeRow {
     /// The line of the file.
     pub line: u64,
-    /// Its serial number.
+    /// The serial number.
     pub node: NodeId,
     /// Thousandths of CPU cores.
     pub cpu_milli: u64,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// Its GPUs.
+    /// The GPUs.
     pub gpus: Gpus,
     /// Their model.
     pub model: GpuModel,
 }
 
-/// What a file of nodes holds.
+/// The content of a file of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Nodes with GPUs.
     pub rows: Vec<NodeRow>,
-    /// How many nodes without GPUs were left out: there is nothing on them to give to tenants.
+    /// The number of skipped nodes without GPUs, which offer nothing to tenants.
     pub without_gpus: u32,
-    /// What an operator should check.
+    /// Notes that an operator should check.
     pub notes: Vec<String>,
 }
 
-/// The nodes with GPUs of a file with the header `sn,cpu_milli,memory_mib,gpu,model`.
+/// Parses the nodes with GPUs of a file with the header `sn,cpu_milli,memory_mib,gpu,model`.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+/// Every problem of the file, by line and column.
 pub fn parse_nodes(text: &str) -> Result<Vec<NodeRow>, Invalid> {
     Ok(parse_inventory(text)?.rows)
 }
 
-/// The same, with what was left out. Columns are separated by commas, semicolons or tabs, as the header is.
+/// Same as [`parse_nodes`], with the skipped nodes and notes. Columns are separated by commas, semicolons or tabs, as in the header.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+/// Every problem of the file, by line and column.
 pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
     let mut builder = csv::ReaderBuilder::new();
     let mut reader = builder.flexible(true).delimiter(delimiter_of(text)).from_reader(text.as_bytes());
@@ -63,7 +63,7 @@ pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
     let (mut rows, mut findings) = (Vec::new(), Vec::new());
     let (mut without_gpus, mut notes) = (0_u32, Vec::new());
     for record in reader.records() {
-        // What follows would be told to nobody.
+        // More findings would not be shown.
         if findings.len() > Invalid::MOST {
             break;
         }
@@ -109,7 +109,7 @@ fn has_no_gpus(record: &csv::StringRecord, places: &[usize; 5]) -> bool {
     record.len() == COLUMNS.len() && record.get(gpu).is_some_and(|gpus| gpus.trim() == "0")
 }
 
-/// The name of a MIG device in place of a card's is easily counted wrong.
+/// Notes a MIG device in the place of a card, which is easily counted wrong.
 fn slices_note(record: &csv::StringRecord, places: &[usize; 5]) -> Option<String> {
     let [_, _, _, _, model] = *places;
     let profile = canonical_gpu_name(record.get(model)?).1?;
@@ -122,7 +122,7 @@ fn finding(line: u64, column: u64, field: &str, problem: String, remedy: &str) -
     Finding::new(Some(Spot { line, column }), field, problem, remedy.into())
 }
 
-/// Where each column stands in a row.
+/// Returns the index of each column in a row.
 fn columns(headers: Result<&csv::StringRecord, csv::Error>) -> Result<[usize; 5], Invalid> {
     let wanted = "begin the file with the line sn,cpu_milli,memory_mib,gpu,model, its columns separated by commas, \
                   semicolons or tabs";
@@ -174,7 +174,7 @@ impl Cells<'_> {
         self.record.get(place).unwrap_or_default().trim()
     }
 
-    /// The column in characters at which a value begins. Quotes and spaces around values are not counted.
+    /// Returns the column in characters at which a value begins. Ignores quotes and spaces around values.
     fn column(&self, place: usize) -> u64 {
         let before: usize = self.record.iter().take(place).map(|value| value.chars().count() + 1).sum();
         u64::try_from(before + 1).unwrap_or(u64::MAX)

@@ -1,15 +1,14 @@
-//! Applying regions and clusters to the ledger, in one decision: all of a file or nothing.
+//! Applies regions and clusters to the ledger in one decision: the whole file or nothing.
 
 use super::sites::{ClusterRow, RegionRow, SiteReport, Sites, regions_of};
 use crate::tenancy::{Cluster, Region, RegionIndex, Tenancy};
 use engine::{ActionError, Undecided, View};
 
-/// Applies regions and clusters. A region that a cluster names must be in the file or known.
+/// Imports regions and clusters. The region of a cluster must be in the file or exist.
 ///
 /// # Errors
-/// What the view lacks; permanent `fleet.region_unknown`, `fleet.cluster_in_use` when a cluster with claimed nodes
-/// would change its region, kind, tenancy or backend, `fleet.region_in_use` when a region with clusters would change
-/// its law.
+/// Undecided until the view has loaded every needed document; permanent `fleet.region_unknown`, `fleet.cluster_in_use` if a cluster with claimed nodes would
+/// change its region, kind, tenancy or backend, `fleet.region_in_use` if a region with clusters would change its jurisdiction.
 pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undecided> {
     let mut report = SiteReport::default();
     for row in &sites.regions {
@@ -62,7 +61,7 @@ fn note(report: &mut SiteReport, name: String, same: Option<bool>) {
     }
 }
 
-/// The cluster that a row describes; what is known of an old one, and not in the row, stays.
+/// Returns the cluster of a row. Facts of the existing cluster that the row does not have stay.
 pub(super) fn made(row: &ClusterRow, old: Option<&Cluster>) -> Cluster {
     let kept =
         old.map(|old| old.tenancy.clone()).filter(|tenancy| matches!(tenancy, Tenancy::Dedicated { .. }));
@@ -79,7 +78,7 @@ pub(super) fn made(row: &ClusterRow, old: Option<&Cluster>) -> Cluster {
     }
 }
 
-/// Writes a cluster, unless it stands as it is.
+/// Writes a cluster if it has changed.
 pub(super) fn keep(view: &mut View, cluster: &Cluster) -> Result<(), Undecided> {
     if view.get::<Cluster>(cluster.id.as_str())?.as_ref() == Some(cluster) {
         return Ok(());
@@ -87,7 +86,7 @@ pub(super) fn keep(view: &mut View, cluster: &Cluster) -> Result<(), Undecided> 
     view.put(cluster)
 }
 
-/// Writes a region and lists it, unless it stands as it is.
+/// Writes and lists a region if it has changed.
 pub(super) fn keep_region(view: &mut View, row: &RegionRow) -> Result<(), Undecided> {
     let old = view.get::<Region>(row.id.as_str())?;
     let clusters = old.as_ref().map(|old| old.clusters.clone()).unwrap_or_default();

@@ -8,31 +8,31 @@ use crate::{
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A region as handed in.
+/// A region of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionRow {
-    /// Its name.
+    /// The name.
     pub id: RegionId,
-    /// Whose law holds.
+    /// The jurisdiction.
     pub jurisdiction: Jurisdiction,
-    /// What is kept back.
+    /// The reserved GPUs.
     pub buffer: Buffer,
 }
 
-/// A cluster as handed in.
+/// A cluster of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRow {
-    /// Its name.
+    /// The name.
     pub id: ClusterId,
-    /// Where it stands.
+    /// The region.
     pub region: RegionId,
-    /// Who runs it.
+    /// The provider.
     pub provider: String,
-    /// What schedules its work.
+    /// The scheduler.
     pub kind: ClusterKind,
-    /// Whether one tenant at a time has it.
+    /// True if one tenant at a time has it.
     pub dedicated: bool,
-    /// Which backend reaches it.
+    /// The name of its backend.
     pub backend: String,
 }
 
@@ -45,23 +45,23 @@ pub struct Sites {
     pub clusters: Vec<ClusterRow>,
 }
 
-/// What an import of sites came to.
+/// The result of an import of sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SiteReport {
-    /// Regions and clusters that are new.
+    /// New regions and clusters.
     pub added: Vec<String>,
-    /// Those that were as the file says.
+    /// Regions and clusters that already matched the file.
     pub unchanged: Vec<String>,
-    /// Those that were changed.
+    /// Changed regions and clusters.
     pub changed: Vec<String>,
-    /// Clusters without a real backend: nothing real is changed there.
+    /// Clusters without a real target.
     pub simulated: Vec<ClusterId>,
 }
 
-/// The regions and clusters of a file with the fields `regions` and `clusters`.
+/// Parses the regions and clusters of a file with the fields `regions` and `clusters`.
 ///
 /// # Errors
-/// Everything that is wrong with it, by line and column.
+/// Every problem of the file, by line and column.
 pub fn parse_sites(text: &str) -> Result<Sites, Invalid> {
     let root = from_yaml(text)?;
     let reader = Reader::default();
@@ -111,7 +111,7 @@ fn region(reader: &Reader, item: &Item) -> Option<RegionRow> {
     Some(RegionRow { id: id?, jurisdiction: jurisdiction?, buffer: buffer? })
 }
 
-/// One number for every model, or a number by model.
+/// Reads one number for every model, or a number by model.
 fn buffer(reader: &Reader, item: &Item) -> Option<Buffer> {
     let Value::Map(fields) = &item.value else {
         let each = reader.whole(item, 0..=100_000_u32).map(Gpus)?;
@@ -162,12 +162,12 @@ fn dedicated(reader: &Reader, item: &Item) -> Option<bool> {
     }
 }
 
-/// The jurisdiction of a region that nobody described: what its name begins with, so `eu` for `eu-west-1`.
+/// Returns the jurisdiction of a region without a description: the beginning of its name, such as `eu` for `eu-west-1`.
 pub(super) fn presumed(region: &RegionId) -> Option<Jurisdiction> {
     region.as_str().split('-').next()?.parse().ok()
 }
 
-/// All regions that clusters of the file stand in.
+/// Returns all regions of the file's clusters.
 pub(super) fn regions_of(sites: &Sites) -> BTreeSet<RegionId> {
     sites.clusters.iter().map(|cluster| cluster.region.clone()).collect()
 }

@@ -1,5 +1,4 @@
-//! Onboardings that between them show every action: on Kubernetes with a cluster of its own, on Slurm, self-service, and
-//! one that has not been decided on.
+//! Examples of onboardings that together contain every action: on Kubernetes with a dedicated cluster, on Slurm, without an approval, and without a decision.
 
 use super::Onboarding;
 use crate::{
@@ -23,7 +22,7 @@ tenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemp
 entitlement: {gpu_model: H100, gpus: 8}
 ";
 
-/// Made once: the engine asks for examples whenever it rebuilds an undo.
+/// Created once, because the engine requests examples whenever it rebuilds an undo.
 pub(super) fn all() -> Vec<Onboarding> {
     static MADE: OnceLock<Vec<Onboarding>> = OnceLock::new();
     MADE.get_or_init(make).clone()

@@ -1,4 +1,4 @@
-//! What people decide on: everything that is agreed, and beside it, outside the digest, the nodes proposed.
+//! The plan for approvers: all agreed terms. The proposed nodes are outside the digest.
 
 use super::Onboarding;
 use engine::Plan;
@@ -42,12 +42,12 @@ pub(super) fn of(me: &Onboarding) -> Plan {
     Plan { title, decides, placement }
 }
 
-/// The request without its line numbers, which are of its document and not of the matter.
+/// Returns the request without line numbers, which belong to its document, not to the decision.
 fn request_of(me: &Onboarding) -> crate::policy::OnboardingRequest {
     crate::policy::OnboardingRequest { lines: std::collections::BTreeMap::new(), ..me.request.clone() }
 }
 
-/// The objects that will be made, from the very actions that make them, without the place, which is not decided here.
+/// Returns the objects to create, from the actions that create them, without their place, which is not decided here.
 fn objects(me: &Onboarding) -> Vec<Value> {
     let mut all = vec![json!({ "key": me.request.name }), json!({ "identity": me.groups() })];
     add(&mut all, "account", me.accounts());

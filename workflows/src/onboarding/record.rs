@@ -8,42 +8,42 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The request, and what has been learnt while serving it. Persisted.
+/// The request and the progress of the onboarding. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Onboarding {
-    /// What is asked for.
+    /// The request.
     pub request: OnboardingRequest,
-    /// Hash of the secret for a cluster of its own, if one was drawn when the request came in.
+    /// Hash of the secret for a dedicated cluster, if one was created with the request.
     pub cluster_key_hash: Option<String>,
-    /// What policy said. Filled by `Evaluating`, with the three that follow.
+    /// The verdict of policy. Set by `Evaluating`, with the next three.
     pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
+    /// Rules that failed or require an approval.
     pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
+    /// The terms.
     pub terms: Option<OnboardingTerms>,
-    /// The nodes proposed then.
+    /// The nodes proposed at that time.
     pub proposal: Option<Placement>,
-    /// What was missing then.
+    /// The capacity missing at that time.
     pub short: Option<CapacityShortage>,
-    /// Whether capacity has been waited for longer than policy allows without asking people.
+    /// True if the wait for capacity has lasted longer than policy allows without an approval.
     pub overdue: bool,
-    /// What was claimed. Filled by `Claiming`, and by `Replacing`.
+    /// The claimed nodes. Set by `Claiming` and `Replacing`.
     pub claim: Option<NodeClaim>,
-    /// Nodes of the claim that have not been made ready yet.
+    /// Nodes of the claim that are not prepared yet.
     pub fresh: Vec<ClaimedNode>,
-    /// How the GPUs of each fresh node were cut up before.
+    /// The previous layout of each of these nodes.
     pub layouts: Vec<String>,
-    /// Nodes found unfit by the last `Qualifying`.
+    /// Nodes that the last `Qualifying` found unfit.
     pub unfit: Vec<NodeId>,
-    /// Nodes found unfit so far.
+    /// Unfit nodes so far.
     pub quarantined: Vec<NodeId>,
-    /// Where the credentials can be fetched, once: a reference, never the secret. Filled by `HandingOver`.
+    /// The reference under which the credentials can be fetched once; never the secret. Set by `HandingOver`.
     pub credentials: Option<String>,
 }
 
 impl Onboarding {
-    /// An onboarding that begins. For a cluster of its own, `cluster_key_hash` is the hash of a secret that was drawn when
-    /// the request came in, and shown to nobody else.
+    /// Creates an onboarding. For a dedicated cluster, `cluster_key_hash` is the hash of the secret that was created with the request and shown only to the
+    /// requester.
     #[must_use]
     pub fn new(request: OnboardingRequest, cluster_key_hash: Option<String>) -> Self {
         Self {

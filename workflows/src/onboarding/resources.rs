@@ -1,4 +1,4 @@
-//! What an onboarding makes, from the one set of data that plan and steps share.
+//! The objects of an onboarding, from data that plan and steps share.
 
 use super::Onboarding;
 use crate::{
@@ -21,15 +21,15 @@ use std::{
     time::Duration,
 };
 
-/// How many nodes a step works on at once: what the engine does unless told otherwise.
+/// The number of nodes that a step processes at once: the engine's default.
 const NODES_AT_ONCE: usize = 16;
 
-/// How long people and capacity are waited for.
+/// The time limits of approvals and of capacity.
 pub(super) struct Waits {
     pub(super) approve: Duration,
     pub(super) waitlist: Duration,
     pub(super) patience: Duration,
-    /// How long a signal is waited for before capacity is looked at without one, so that none can be missed for good.
+    /// The longest wait for a signal before a check of capacity without it, so that a lost signal does not block the onboarding.
     pub(super) recheck: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Onboarding {
         NodeRequest { model: bought.gpu_model.clone(), gpus: bought.gpus }
     }
 
-    /// What the decision allows; before there is one, nothing more than the request.
+    /// Returns the constraints of the decision; before it, those of the request.
     pub(super) fn constraints(&self) -> Constraints {
         let request = &self.request;
         let plain = || Constraints {
@@ -63,13 +63,13 @@ impl Onboarding {
         RegisterTenant { request: self.request.clone(), policy: self.policy(), slicing }
     }
 
-    /// What each of the tenant's GPUs offers: itself, or the slices that it is cut into.
+    /// Returns the pieces of each of the tenant's GPUs: itself, or its slices.
     fn offer(&self) -> GpuOffer {
         let slicing = self.terms.as_ref().and_then(|terms| terms.slicing.as_ref());
         GpuOffer::of(&self.request.entitlement.gpu_model, slicing)
     }
 
-    /// What was bought, in pieces of [`Self::offer`].
+    /// Returns the bought amount, in pieces of [`Self::offer`].
     fn bought(&self) -> Gpus {
         let pieces = self.offer().pieces(self.request.entitlement.gpus);
         Gpus(u32::try_from(pieces).unwrap_or(u32::MAX))
@@ -80,7 +80,7 @@ impl Onboarding {
         self.terms.as_ref().map_or_else(none, |terms| terms.policy.clone())
     }
 
-    /// The rule that stands for people when the request is small.
+    /// Returns the rule that replaces an approval of a small request.
     pub(super) fn rule(&self) -> Rule {
         let policy = self.policy();
         Rule {
@@ -134,7 +134,7 @@ impl Onboarding {
         self.request.entitlement.gpu_model.to_string()
     }
 
-    /// The claimed cluster; empty in a plan, whose decided part names no cluster.
+    /// Returns the claimed cluster; empty in a plan, whose approved part names no cluster.
     fn cluster(&self) -> String {
         self.claim.as_ref().map(|claim| claim.cluster.to_string()).unwrap_or_default()
     }
@@ -143,12 +143,12 @@ impl Onboarding {
         self.terms.as_ref().and_then(|terms| terms.constraints.kind)
     }
 
-    /// One `T` for a cluster of `kind`, none otherwise.
+    /// Returns one `T` for a cluster of `kind`, none otherwise.
     fn on<T>(&self, kind: ClusterKind, make: impl FnOnce() -> T) -> Vec<T> {
         if self.kind() == Some(kind) { vec![make()] } else { Vec::new() }
     }
 
-    /// One `T` for each workspace in a Kubernetes cluster.
+    /// Returns one `T` for each workspace in a Kubernetes cluster.
     fn each<T>(&self, make: impl Fn(&WorkspaceTerms) -> T) -> Vec<T> {
         let terms = self.terms.iter().filter(|_| self.kind() == Some(ClusterKind::Kubernetes));
         terms.flat_map(|terms| &terms.workspaces).map(make).collect()
@@ -202,7 +202,7 @@ impl Onboarding {
         self.fresh.iter().map(taking).collect()
     }
 
-    /// How long a step may take that does something to each fresh node, if `round` is enough for those that are worked on at once.
+    /// Returns the time limit of a step for all new nodes, if `round` is enough for the nodes processed at once.
     pub(super) fn for_nodes(&self, round: Duration) -> Duration {
         let rounds = self.fresh.len().div_ceil(NODES_AT_ONCE).max(1);
         round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
@@ -216,7 +216,7 @@ impl Onboarding {
         self.fresh_nodes().map(|node| ReadGpuLayout { cluster: self.cluster(), node }).collect()
     }
 
-    /// How the GPUs are cut up, by the name that nodes know.
+    /// Returns the layout of the GPUs, by its name on nodes.
     pub(super) fn profile(&self) -> String {
         let slicing = self.terms.as_ref().and_then(|terms| terms.slicing.as_ref());
         let layout = self.terms.as_ref().map_or(Layout::Whole, |terms| terms.layout);
@@ -231,7 +231,7 @@ impl Onboarding {
             .collect()
     }
 
-    /// The layout that was read before; a node that was not read has been left as it was.
+    /// Returns the undo with the previous layout. A node that was not read was not changed.
     pub(super) fn layout_before(&self) -> impl Fn(&SetGpuLayout) -> RestoreGpuLayout {
         let nodes = self.fresh.iter().map(|node| node.node.as_str());
         let read: HashMap<&str, &String> = nodes.zip(&self.layouts).collect();
@@ -312,7 +312,7 @@ impl Onboarding {
         vec![CreateBucket { tenant: self.tenant(), region }]
     }
 
-    /// A key for a cluster of its own, to be used for nothing else.
+    /// Returns the key of a dedicated cluster, valid only there.
     pub(super) fn cluster_keys(&self) -> Vec<IssueClusterKey> {
         match self.request.tenant.isolation {
             Isolation::DedicatedCluster => {
@@ -332,7 +332,7 @@ impl Onboarding {
         self.fresh_nodes().map(one).collect()
     }
 
-    /// All six probes in each workspace of a Kubernetes cluster; elsewhere the one that needs no namespace.
+    /// Returns all six probes for each workspace of a Kubernetes cluster; for other clusters only the probe without a namespace.
     pub(super) fn probes(&self) -> Vec<ProbeIsolation> {
         let probe = |workspace: &WorkspaceName, kind| ProbeIsolation {
             cluster: self.cluster(),

@@ -1,4 +1,4 @@
-//! What an onboarding keeps of its actions' results, and the conditions that its data answers.
+//! Records the results of an onboarding's actions, and evaluates conditions on its data.
 
 use super::Onboarding;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Onboarding {
-    /// Keeps what `Evaluating` learnt; how clusters were left out is in the decision, and not carried along.
+    /// Records the result of `Evaluating`. The reasons for excluded clusters are in the decision, not here.
     pub(super) fn evaluated(&mut self, evaluated: RequestEvaluation) {
         let RequestEvaluation { verdict, reasons, terms, proposal, short } = evaluated;
         self.verdict = Some(verdict);
@@ -20,7 +20,7 @@ impl Onboarding {
         self.short = short.map(|short| CapacityShortage { considered: Vec::new(), ..short });
     }
 
-    /// Keeps the claim; nodes that were not in the one before are still to be made ready.
+    /// Records the claim. New nodes in it still need preparation.
     pub(super) fn claimed(&mut self, claim: NodeClaim) {
         let known =
             |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
@@ -47,7 +47,7 @@ impl Onboarding {
         self.terms.as_ref().is_some_and(|terms| terms.waived)
     }
 
-    /// Whether policy lets as many nodes be replaced as have proved unfit.
+    /// Returns true if policy allows the replacement of this number of unfit nodes.
     pub(super) fn replaceable(&self) -> bool {
         let most = self.terms.as_ref().map_or(0, |terms| terms.max_replacements);
         u32::try_from(self.quarantined.len()).is_ok_and(|unfit| unfit <= most)

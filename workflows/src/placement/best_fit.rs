@@ -1,4 +1,4 @@
-//! Which nodes and GPUs a workload gets: best fit, so that whole nodes stay free for those who need whole nodes (S-55).
+//! Chooses nodes and GPUs for a workload: best fit, so that whole nodes stay free for workloads that need them (S-55).
 
 use crate::tenancy::{GpuKind, GpuUse, GpuUser, NodeId, NodeRoom, NodeUse, Occupancy, Placed, WorkspaceName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Nodes by their free room.
 type NodesByRoom<'a> = BTreeMap<u64, BTreeSet<&'a NodeId>>;
 
-/// How many of `kind` on each node: groups of `together` on one node each, the rest anywhere. `room` says how much of a
-/// node's free room may be used. `None` if there is no way.
+/// Chooses the amount of `kind` on each node: groups of `together` on one node each, the rest on any node. `room` returns the usable part of a node's free
+/// room. `None` if it does not fit.
 pub(crate) fn choose<'a>(
     room: impl IntoIterator<Item = (&'a NodeId, u64)>,
     amount: u64,
@@ -35,7 +35,7 @@ pub(crate) fn choose<'a>(
         rest -= group;
     }
     while rest > 0 {
-        // All of the rest on one node if it fits, else what is left of the fullest nodes first.
+        // The whole rest on one node if it fits, otherwise the nodes with the least room first.
         let node = tightest(&rooms, rest).or_else(|| tightest(&rooms, 1))?;
         let count = rest.min(node.0);
         take(&mut rooms, node, count);
@@ -44,7 +44,7 @@ pub(crate) fn choose<'a>(
     Some(chosen)
 }
 
-/// Whether [`choose`] finds a way.
+/// Returns true if [`choose`] finds nodes.
 pub(crate) fn enough<'a>(
     room: impl IntoIterator<Item = (&'a NodeId, u64)>,
     amount: u64,
@@ -61,24 +61,24 @@ pub(crate) fn enough<'a>(
         })
 }
 
-/// The node with the least free room that is at least `count`; the first by name among equals.
+/// Returns the node with the least free room of at least `count`; the first by name if equal.
 fn tightest<'a>(rooms: &NodesByRoom<'a>, count: u64) -> Option<(u64, &'a NodeId)> {
     rooms.range(count..).find_map(|(free, nodes)| Some((*free, *nodes.first()?)))
 }
 
-/// The room on each node, for [`choose`].
+/// Returns the room on each node, for [`choose`].
 pub(crate) fn each(rooms: &BTreeMap<NodeId, u64>) -> impl Iterator<Item = (&NodeId, u64)> {
     rooms.iter().map(|(node, free)| (node, *free))
 }
 
-/// What is free of `kind` on each node of a tenant.
+/// Returns the free amount of `kind` on each node of a tenant.
 pub(crate) fn rooms(occupancy: &Occupancy, kind: &GpuKind) -> BTreeMap<NodeId, u64> {
     let open = occupancy.nodes.iter().filter_map(|(node, kinds)| Some((node, kinds.get(kind)?.assignable())));
     open.filter(|(_, open)| *open > 0).map(|(node, open)| (node.clone(), open)).collect()
 }
 
 impl GpuUse {
-    /// What it counts as.
+    /// Returns true if the GPU counts as `kind`.
     fn is(&self, kind: &GpuKind, node: &NodeUse) -> bool {
         kind.model == node.model && kind.profile == self.profile
     }
@@ -87,7 +87,7 @@ impl GpuUse {
         self.users.iter().map(|user| user.slices).fold(0, u16::saturating_add)
     }
 
-    /// Slices that `workspace` may use; those of a GPU that another workspace uses only where they may share.
+    /// Returns the slices that `workspace` may use. If another workspace uses the GPU, it must allow sharing.
     fn free_for(&self, workspace: &WorkspaceName, sharing: bool) -> u16 {
         let foreign = self.users.iter().any(|user| user.workspace != *workspace);
         if self.barred.is_some() || (foreign && !sharing) {
@@ -98,15 +98,15 @@ impl GpuUse {
 }
 
 impl NodeUse {
-    /// What of `kind` is free for `workspace`.
+    /// Returns the free amount of `kind` for `workspace`.
     #[must_use]
     pub fn free_for(&self, kind: &GpuKind, workspace: &WorkspaceName, sharing: bool) -> u64 {
         let gpus = self.gpus.iter().filter(|gpu| gpu.is(kind, self));
         gpus.map(|gpu| u64::from(gpu.free_for(workspace, sharing))).sum()
     }
 
-    /// Gives `count` of `kind` to a workload, on GPUs that its workspace uses already where there are such, else on the
-    /// first. `None` if there are not so many; then nothing is changed.
+    /// Assigns `count` of `kind` to a workload, first on GPUs that its workspace already uses, then on the first free ones. `None` without changes if there are
+    /// too few.
     pub(crate) fn assign(
         &mut self,
         kind: &GpuKind,
@@ -138,7 +138,7 @@ impl NodeUse {
         Some(given)
     }
 
-    /// Takes GPUs from a workload, all or those of one kind.
+    /// Releases a workload's GPUs, all or those of one kind.
     pub(crate) fn release(&mut self, workload: &str, kind: Option<&GpuKind>) {
         let model = kind.is_none_or(|kind| kind.model == self.model);
         for gpu in
@@ -148,7 +148,7 @@ impl NodeUse {
         }
     }
 
-    /// What a workload has on it.
+    /// Returns the GPUs of a workload on this node.
     pub(crate) fn placed(&self, workload: &str) -> Option<Placed> {
         let mut gpus = BTreeMap::new();
         for (index, gpu) in (0_u16..).zip(&self.gpus) {
@@ -161,7 +161,7 @@ impl NodeUse {
         (!gpus.is_empty()).then(|| Placed { node: self.node.clone(), gpus })
     }
 
-    /// What it has of each kind that takes new work, and what of that is free.
+    /// Returns the room of each kind if the node takes new workloads.
     pub(crate) fn rooms(&self) -> BTreeMap<GpuKind, NodeRoom> {
         let mut rooms: BTreeMap<GpuKind, NodeRoom> = BTreeMap::new();
         for gpu in self.gpus.iter().filter(|gpu| self.serving && gpu.barred.is_none()) {
@@ -173,7 +173,7 @@ impl NodeUse {
         rooms
     }
 
-    /// What it has of each kind, whether it takes new work or not.
+    /// Returns the amount of each kind, in and out of service.
     pub(crate) fn pieces(&self) -> BTreeMap<GpuKind, u64> {
         let mut pieces = BTreeMap::new();
         for gpu in &self.gpus {
@@ -183,7 +183,7 @@ impl NodeUse {
         pieces
     }
 
-    /// Every workload on it.
+    /// Returns every workload on it.
     #[must_use]
     pub fn workloads(&self) -> std::collections::BTreeSet<&str> {
         self.gpus.iter().flat_map(|gpu| &gpu.users).map(|user| user.workload.as_str()).collect()

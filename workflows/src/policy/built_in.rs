@@ -1,4 +1,4 @@
-//! The policies that are built in, and other policies read over them: what a document leaves out is as in the latest one.
+//! The built-in policies, and other policies read on top of them: a missing key has its value from the latest built-in version.
 
 use super::platform_policy::{PlatformPolicy, PublishedPolicy, sha256};
 use crate::policy::{
@@ -16,10 +16,10 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-/// Policies that are kept in memory.
+/// The most policies cached in memory.
 const MAX_CACHED: usize = 32;
 
-/// The built-in policy, and its document for the gaps of others.
+/// The built-in policy, and its document with the defaults for other policies.
 struct BuiltIn {
     policy: PlatformPolicy,
     root: Item,
@@ -31,7 +31,7 @@ fn base() -> Result<&'static BuiltIn, Invalid> {
     read.as_ref().map_err(Clone::clone)
 }
 
-/// The text that filled the gaps of policies that were published over `edition`.
+/// Returns the text with the defaults of policies that were published under `edition`.
 fn base_of(edition: u32) -> Result<&'static BuiltIn, Invalid> {
     static READ: OnceLock<Result<BuiltIn, Invalid>> = OnceLock::new();
     if edition >= PlatformPolicy::EDITION {
@@ -50,47 +50,46 @@ impl BuiltIn {
     }
 }
 
-/// Whether a document is read to be published, or because it was.
+/// The purpose of reading a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// It is refused for what no policy may say any more.
+    /// It is about to be published. Values that are no longer allowed are rejected.
     New,
-    /// It was in force, and stays readable.
+    /// It was published earlier and must stay readable.
     Stored,
 }
 
 impl PlatformPolicy {
-    /// The text of the latest version that is built in. Before a change of it add the old text to `history`, since decisions
-    /// refer to it for ever, by its digest. A correction keeps the version, so that the next number stays free for an operator's
-    /// own policy; anything else is a new version.
+    /// The text of the latest built-in version. Before a change, add the old text to `history`, because decisions refer to it permanently by digest. A
+    /// correction keeps the version number, so that the next number stays free for an operator's own policy; any other change is a new version.
     pub const BUILT_IN: &'static str = include_str!("default.yaml");
-    /// Its number.
+    /// The latest built-in version.
     pub(super) const LATEST: u32 = 2;
-    /// Version 2 as it was before it was corrected.
+    /// Version 2 before its correction.
     const SECOND: &'static str = include_str!("history/platform-2.yaml");
     /// All texts that were ever built in, oldest first, each with its version.
     const BUILT_INS: [(u32, &'static str); 3] =
         [(1, include_str!("history/platform-1.yaml")), (2, Self::SECOND), (2, Self::BUILT_IN)];
-    /// Counts the texts that were ever built in: which of them fills the gaps of a policy that is published now.
+    /// The number of texts that were ever built in. Identifies the text with the defaults of a policy that is published now.
     pub(super) const EDITION: u32 = 3;
 
-    /// The latest version that is built in; it holds until another is published.
+    /// Returns the latest built-in version. It is in force until another is published.
     ///
     /// # Errors
-    /// None in a build whose tests passed.
+    /// Never in a build whose tests passed.
     pub fn built_in() -> Result<Self, Invalid> {
         Ok(base()?.policy.clone())
     }
 
-    /// The policy in a YAML document. What it leaves out is as in the latest version that is built in.
+    /// Reads the policy in a YAML document. A missing key has its value from the latest built-in version.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by line and column.
+    /// Every problem of the document, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         Self::over(text, base()?, Reading::New)
     }
 
-    /// The policy that was published, its gaps filled as they were then. Read once for each text: admissions ask often.
+    /// Reads a published policy with the defaults of its time of publication. Cached by text, because every admission reads it.
     ///
     /// # Errors
     /// As [`Self::from_yaml`].
@@ -109,19 +108,19 @@ impl PlatformPolicy {
         Ok(policy)
     }
 
-    /// The built-in policy of this number, whether or not it is the latest.
+    /// Returns the built-in policy of this version, latest or not.
     ///
     /// # Errors
-    /// None in a build whose tests passed.
+    /// Never in a build whose tests passed.
     pub(super) fn built_in_version(version: u32) -> Result<Option<Self>, Invalid> {
         let Some(text) = Self::built_in_text(version) else { return Ok(None) };
         Self::read_built_in(text).map(Some)
     }
 
-    /// The built-in policy with exactly this reference, whether or not it is the latest.
+    /// Returns the built-in policy with exactly this reference, latest or not.
     ///
     /// # Errors
-    /// None in a build whose tests passed.
+    /// Never in a build whose tests passed.
     pub(super) fn built_in_of(reference: &PolicyRef) -> Result<Option<Self>, Invalid> {
         let same = |(version, text): &&(u32, &'static str)| {
             *version == reference.version && sha256(text.as_bytes()) == reference.digest
@@ -136,14 +135,14 @@ impl PlatformPolicy {
         Self::over(text, base_of(2)?, Reading::Stored)
     }
 
-    /// The text of a version that was ever built in.
+    /// Returns the text of a version that was ever built in.
     #[must_use]
     pub fn built_in_text(version: u32) -> Option<&'static str> {
         Self::BUILT_INS.iter().rev().find(|(number, _)| *number == version).map(|(_, text)| *text)
     }
 
-    /// The built-in text under the next number, each first text of a pair replaced by the second: a policy to publish in
-    /// demonstrations and tests. It carries no examples, which say what the built-in values do. `None` when a first text does not occur.
+    /// Returns the built-in text under the next number, with the first text of each pair replaced by the second: a policy for demonstrations and tests. It has
+    /// no examples, because they describe the built-in values. `None` if a first text does not occur.
     #[must_use]
     pub fn amended(changes: &[(&str, &str)]) -> Option<String> {
         let (latest, next) = (format!("version: {}", Self::LATEST), format!("version: {}", Self::LATEST + 1));
@@ -154,7 +153,7 @@ impl PlatformPolicy {
             .try_fold(text, |text, (from, to)| text.contains(from).then(|| text.replacen(from, to, 1)))
     }
 
-    /// The document of a platform policy with its gaps filled; any other document as it is.
+    /// Returns the document of a platform policy with its defaults filled in; any other document unchanged.
     pub(super) fn filled(root: Item) -> Result<Item, Invalid> {
         let Value::Map(fields) = &root.value else { return Ok(root) };
         if fields.iter().any(|(name, _, _)| name == "policy") {
@@ -194,7 +193,7 @@ mod tests {
         }
     }
 
-    /// What fills a gap never changes after a policy was published.
+    /// The default of a missing key never changes after a policy was published.
     #[test]
     fn a_policy_that_was_published_over_an_earlier_text_keeps_its_gaps_and_is_still_readable() {
         let text = "policy: platform\nversion: 3\n".to_owned();
@@ -213,7 +212,7 @@ mod tests {
         assert!(now.broken_promises().is_empty());
     }
 
-    /// A name that stands for nothing is left as people wrote it.
+    /// An alias of an unknown model leaves the name unchanged.
     #[test]
     fn a_policy_with_an_alias_of_what_is_no_model_is_still_readable_and_the_alias_stands_for_nothing() {
         let text = "policy: platform\nversion: 3\naliases: {big: h101}\n".to_owned();

@@ -1,9 +1,9 @@
-//! What a change of a policy means, in words: for those who read a difference before it is published.
+//! Explains the changes between two policies in words, for readers of a diff before publication.
 
 use super::duration;
 use std::time::Duration;
 
-/// A key, and what it means when its value grows and when it shrinks. The longest beginning that fits counts.
+/// A key prefix, with the meaning of a larger and of a smaller value. The longest matching prefix applies.
 type Meaning = (&'static str, &'static str, &'static str);
 
 const MEANINGS: [Meaning; 35] = [
@@ -96,7 +96,7 @@ const MEANINGS: [Meaning; 35] = [
     ("offboarding.extension", "longer: the window grows by more", "shorter: the window grows by less"),
 ];
 
-/// Ways from weak to strong, so that a step along them has a direction.
+/// Scales from weak to strong, so that a step along them has a direction.
 const SCALES: [(&[&str], &str, &str); 5] = [
     (
         &["none", "driver_scrub", "fill_verify", "mig_recreate", "gpu_reset"],
@@ -113,7 +113,7 @@ const SCALES: [(&[&str], &str, &str); 5] = [
     ),
 ];
 
-/// What it means that `key` says `new` instead of `old`.
+/// Returns the meaning of a change of `key` from `old` to `new`.
 pub(super) fn meaning(key: &str, old: Option<&str>, new: Option<&str>) -> String {
     let (Some(old), Some(new)) = (old, new) else {
         return if old.is_none() { "added" } else { "taken out" }.into();
@@ -134,7 +134,7 @@ pub(super) fn meaning(key: &str, old: Option<&str>, new: Option<&str>) -> String
     }
 }
 
-/// A number, a span in seconds, or no limit at all.
+/// Returns the size of a number, a duration in seconds, or no limit.
 fn size(text: &str) -> Option<f64> {
     if text == "unlimited" {
         return Some(f64::INFINITY);

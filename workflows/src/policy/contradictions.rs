@@ -1,4 +1,4 @@
-//! What cannot be right in a policy although each value can be read: promises that its own rules break.
+//! Finds contradictions in a policy whose values are each readable, such as promises that its own rules break.
 
 use crate::{
     policy::{
@@ -12,7 +12,7 @@ use crate::{
 use engine::Seat;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Gathers findings.
+/// Collects findings.
 struct FindingCollector<'a> {
     provenance: &'a Provenance,
     findings: Vec<Finding>,
@@ -25,7 +25,7 @@ impl FindingCollector<'_> {
     }
 }
 
-/// Everything in `policy` that contradicts itself, by key. A policy with any of it is refused.
+/// Returns every contradiction in `policy`, by key. A policy with a contradiction is rejected.
 pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
     let mut doubts = FindingCollector { provenance: &policy.provenance, findings: Vec::new() };
     seats(policy, &mut doubts);
@@ -38,8 +38,8 @@ pub(super) fn contradictions(policy: &PlatformPolicy) -> Vec<Finding> {
 }
 
 impl PlatformPolicy {
-    /// Promises that the policy's own approvals may break, and aliases of what is no model. Such a policy is not published
-    /// any more; one that was published before stays readable, and `tenure doctor` lists it while it is in force.
+    /// Returns promises that the policy's own approvals may break, and aliases of unknown models. Such a policy cannot be published. An earlier
+    /// published policy with them stays readable, and `tenure doctor` lists it while it is in force.
     #[must_use]
     pub fn broken_promises(&self) -> Vec<Finding> {
         let mut doubts = FindingCollector { provenance: &self.provenance, findings: Vec::new() };
@@ -66,7 +66,7 @@ impl PlatformPolicy {
     }
 }
 
-/// Four eyes where data end, and time to answer everywhere.
+/// Data destruction needs two approvers, and every approval needs time to answer.
 fn seats(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let gates = &policy.approvals;
     let people = |seats: &[Seat]| seats.iter().map(|seat| seat.count).sum::<u32>();
@@ -153,7 +153,7 @@ fn reclaim(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     }
 }
 
-/// S-140: each rung once, and no question about one that nobody climbs.
+/// S-140: each rung occurs once, and only rungs on a ladder have an approval.
 fn ladder(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let capacity = &policy.capacity;
     if capacity.recovered <= capacity.threshold {
@@ -209,7 +209,7 @@ fn destruction(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     }
 }
 
-/// A label is pinned to one cluster, and an alias is no model.
+/// A label is pinned to one cluster, and an alias is not the name of a model.
 fn places(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let mut seen = BTreeMap::new();
     for alias in policy.gpu_models.aliases.keys() {

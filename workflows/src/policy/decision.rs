@@ -1,4 +1,4 @@
-//! What policy decided, on what, by which rules: enough to decide it again and get the same (I-20).
+//! A recorded decision of policy, with its facts and rules, so that it can be repeated with the same result (I-20).
 
 use super::{OnboardingRequest, Origin, PolicyRef, Preflight, sha256};
 use crate::placement::Candidate;
@@ -9,19 +9,19 @@ use store::{ExecutionId, Timestamp};
 /// A decision of policy. Never rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The execution that asked.
+    /// The requesting execution.
     pub execution: ExecutionId,
-    /// The policy that was in force.
+    /// The policy in force.
     pub policy: PolicyRef,
-    /// Everything that was looked at.
+    /// All facts of the decision.
     pub facts: OnboardingFacts,
     /// SHA-256 of the facts.
     pub facts_digest: String,
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<Reason>,
-    /// When.
+    /// The time of the decision.
     pub at: Timestamp,
 }
 
@@ -34,66 +34,65 @@ impl Entity for Decision {
     }
 }
 
-/// Everything that a decision looks at.
+/// All facts of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnboardingFacts {
-    /// What is asked for.
+    /// The request.
     pub request: OnboardingRequest,
-    /// Whether another tenant has the name.
+    /// True if another tenant has the name.
     pub name_in_use: bool,
     /// The clusters, with their GPUs of the model.
     pub candidates: Vec<Candidate>,
-    /// Day and former use of the name. `None` in decisions of earlier versions, and in examples of a policy: the rules that look at
-    /// them do not count there.
+    /// The day, and any earlier use of the name. `None` in decisions of earlier versions and in examples of a policy; the rules about them do not apply there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preflight: Option<Preflight>,
 }
 
-/// What was decided.
+/// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Verdict {
-    /// No, whoever approves.
+    /// Rejected; an approval cannot change it.
     Rejected,
-    /// Yes, without people.
+    /// Accepted without an approval.
     SelfService,
-    /// If people approve.
+    /// Accepted if approvers agree.
     NeedsApproval,
 }
 
-/// How one rule judged.
+/// The judgement of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// Nothing against it.
+    /// The rule is satisfied.
     Passed,
-    /// It cannot be.
+    /// The rule forbids the request.
     Failed,
-    /// People must look at it.
+    /// The rule requires an approval.
     AsksPeople,
-    /// Allowed, and perhaps not what was meant.
+    /// The request is allowed, but may be a mistake.
     Warns,
 }
 
-/// One rule's part in a decision.
+/// The part of one rule in a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// The rule.
     pub rule: String,
-    /// How it judged.
+    /// The judgement.
     pub verdict: Judgement,
-    /// On what.
+    /// The facts behind it.
     pub detail: String,
-    /// The line of the request that it is about, where known.
+    /// The line of the request that it concerns, if known.
     pub line: Option<u64>,
-    /// Where the policy says so; `None` for what holds under every policy, such as that names are unique.
+    /// The place of the rule in the policy; `None` for rules of every policy, such as unique names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Origin>,
 }
 
 impl Reason {
-    /// Returns what was found, and where the policy says so.
+    /// Returns the finding with its place in the policy.
     #[must_use]
     pub fn sentence(&self) -> String {
         match &self.by {
@@ -102,7 +101,7 @@ impl Reason {
         }
     }
 
-    /// Whether it had a part in the verdict.
+    /// Returns true if it affected the verdict.
     #[must_use]
     pub fn counts(&self) -> bool {
         match self.verdict {
@@ -113,7 +112,7 @@ impl Reason {
 }
 
 impl OnboardingFacts {
-    /// `sha256:` and the digest of the facts.
+    /// Returns `sha256:` and the digest of the facts.
     #[must_use]
     pub fn digest(&self) -> String {
         sha256(&serde_json::to_vec(self).unwrap_or_default())

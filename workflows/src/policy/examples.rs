@@ -1,4 +1,4 @@
-//! Examples that a policy carries: what it must decide on which facts. `tenure policy test` runs them.
+//! Examples in a policy: facts with the expected decision. `tenure policy test` runs them.
 
 pub(super) mod question;
 
@@ -24,46 +24,46 @@ use std::collections::BTreeSet;
 /// One example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// What it shows; unique in its document.
+    /// The title; unique in its document.
     pub name: String,
-    /// The line that it begins on.
+    /// The first line.
     pub line: Option<u64>,
-    /// What is asked.
+    /// The question.
     pub question: PolicyQuestion,
-    /// What must come of it.
+    /// The expected result.
     pub expect: Expected,
 }
 
-/// What must come of an example; what is absent may be anything.
+/// The expected result of an example. A missing field accepts any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// The answer in one word.
+    /// The verdict in one word.
     pub verdict: String,
-    /// Exactly who is asked, in any order.
+    /// The exact seats that must approve, in any order.
     pub seats: Option<Vec<Seat>>,
-    /// Exactly the rules that stand in the way or ask people, in any order.
+    /// The exact rules that fail or require an approval, in any order.
     pub reasons: Option<BTreeSet<String>>,
 }
 
-/// How an example came out.
+/// The result of an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// The example.
     pub name: String,
-    /// The line that it begins on.
+    /// The first line.
     pub line: Option<u64>,
-    /// Whether everything was as expected.
+    /// True if the result was as expected.
     pub passed: bool,
-    /// What was expected, as far as it was.
+    /// The expected fields.
     pub expected: String,
-    /// What came out.
+    /// The actual result.
     pub got: String,
 }
 
-/// Runs the examples in the policy `text`, by that policy.
+/// Runs the examples in the policy `text` against that policy.
 ///
 /// # Errors
-/// Everything that is wrong with the document.
+/// Every problem of the document.
 pub fn test(text: &str) -> Result<Vec<Outcome>, Invalid> {
     let policy = PlatformPolicy::from_yaml(text)?;
     let root = document::from_yaml(text)?;
@@ -88,7 +88,7 @@ impl Example {
     }
 }
 
-/// The rules that counted, with their details, for whoever mends a policy.
+/// Returns the rules that affected the verdict, with details, for the author of a policy.
 fn because<T>(ruling: &Ruling<T>) -> String {
     let counted = ruling.reasons.iter().filter(|reason| reason.counts());
     let each = counted.map(|reason| {
@@ -121,7 +121,7 @@ impl Expected {
     }
 }
 
-/// The examples of a document itself; those of the built-in policy are its own.
+/// Reads the examples of the document itself. The built-in policy's examples do not apply to others.
 pub(super) fn read(reader: &Reader, root: &Item) -> Option<Vec<Example>> {
     let Value::Map(fields) = &root.value else { return None };
     let Some((_, _, item)) = fields.iter().find(|(name, _, _)| name == "examples") else {
@@ -196,7 +196,7 @@ fn question(reader: &Reader, fields: &Fields<'_>, point: &str, facts: &Item) -> 
     }
 }
 
-/// Facts as they are kept, from the document.
+/// Reads facts in their stored form from the document.
 fn plain<T: DeserializeOwned>(reader: &Reader, item: &Item) -> Option<T> {
     match serde_json::from_value(item.to_json()) {
         Ok(facts) => Some(facts),
@@ -222,7 +222,7 @@ fn expected(reader: &Reader, item: &Item) -> Option<Expected> {
     })
 }
 
-/// The clusters of examples that name none: two shared ones in the EU and the US, and one to be dedicated.
+/// Returns the default clusters of examples: two shared ones in the EU and the US, and a dedicated one.
 fn fleet() -> Option<Vec<Candidate>> {
     let own = Tenancy::Dedicated { tenant: None };
     let clusters = [

@@ -1,4 +1,4 @@
-//! Which rules hold for one tenant: all kinds of S-69 in one list, each with the place that says so.
+//! Lists the rules that apply to one tenant: all kinds of S-69 in one list, each with its place.
 
 use crate::{
     policy::{
@@ -15,35 +15,35 @@ use serde::Serialize;
 use std::{collections::BTreeSet, time::Duration};
 use strum::VariantArray as _;
 
-/// A rule that holds.
+/// A rule that applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApplicableRule {
-    /// What it is about.
+    /// The topic.
     pub topic: &'static str,
     /// The rule: a key of the platform policy, or a field of the tenant's.
     pub rule: String,
-    /// What it says for this tenant.
+    /// The value for this tenant.
     pub says: String,
-    /// Where: document, version and line. The document is `request` for the tenant's own.
+    /// The place of the rule: document, version and line. The document is `request` for the tenant's own fields.
     pub by: Option<Origin>,
 }
 
-/// Whom the rules are looked up for.
+/// The tenant whose rules are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     request: OnboardingRequest,
-    /// The document that holds its own fields.
+    /// The document with its own fields.
     document: String,
 }
 
 impl Subject {
-    /// The tenant that a request asks for.
+    /// Creates the subject of a requested tenant.
     #[must_use]
     pub fn from_request(request: OnboardingRequest) -> Self {
         Self { request, document: "request".into() }
     }
 
-    /// A tenant that there is, with what it bought.
+    /// Creates the subject of an existing tenant with its entitlement.
     #[must_use]
     pub fn from_tenant(tenant: &Tenant, bought: &Entitlement) -> Self {
         let request = OnboardingRequest {
@@ -72,7 +72,7 @@ impl Subject {
     }
 }
 
-/// Every rule that holds for `subject` under `policy`, by topic.
+/// Returns every rule of `policy` that applies to `subject`, by topic.
 #[must_use]
 pub fn explain(subject: &Subject, policy: &PlatformPolicy) -> Vec<ApplicableRule> {
     let mut list = List { subject, policy, topic: "", rules: Vec::new() };
@@ -94,7 +94,7 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// A field of the tenant's own document.
+    /// Adds a field of the tenant's own document.
     fn own(&mut self, field: &str, says: String) {
         let line = self.subject.request.lines.get(field).copied();
         let document = self.subject.document.clone();
@@ -102,7 +102,7 @@ impl List<'_> {
         self.rules.push(ApplicableRule { topic: self.topic, rule: field.into(), says, by });
     }
 
-    /// A key of the platform policy.
+    /// Adds a key of the platform policy.
     fn key(&mut self, key: &str, says: impl Into<String>) {
         let by = self.policy.provenance.origin(key);
         self.rules.push(ApplicableRule { topic: self.topic, rule: key.into(), says: says.into(), by });

@@ -1,7 +1,7 @@
-//! Policy as code: what tenants ask for, what the platform allows, and decisions that can be decided again.
+//! Policy as code: requests for tenants, the rules of the platform, and decisions that can be repeated.
 //!
-//! Documents are read strictly, with every finding at its line and column; `docs/policy.md` explains every key. Nothing
-//! here reads a clock, a store or the world, but for [`in_force`], [`version`] and [`publish`], which go through a view.
+//! Documents are parsed strictly, and every finding has its line and column. `docs/policy.md` explains every key. The functions here are pure, except
+//! [`in_force`], [`version`] and [`publish`], which read and write through a view.
 
 mod built_in;
 mod change_summary;

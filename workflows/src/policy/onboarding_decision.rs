@@ -1,4 +1,4 @@
-//! The decision on an onboarding: a pure function of facts and policy, so that it can be decided again (I-20).
+//! The decision on an onboarding: a pure function of facts and policy, so that it can be repeated (I-20).
 
 pub(super) mod preflight;
 
@@ -16,18 +16,18 @@ use crate::{
 use engine::Seat;
 use serde::{Deserialize, Serialize};
 
-/// A decision, and the terms that follow from it unless it is a rejection.
+/// A decision, and its terms unless it is a rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnboardingEvaluation {
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<Reason>,
-    /// The terms; `None` when rejected.
+    /// The terms; `None` if rejected.
     pub terms: Option<OnboardingTerms>,
 }
 
-/// Decides on `facts` by `policy`. The same input gives the same decision, now and in ten years.
+/// Decides on `facts` by `policy`. Equal input always gives an equal decision.
 #[must_use]
 pub fn evaluate(facts: &OnboardingFacts, policy: &PlatformPolicy) -> OnboardingEvaluation {
     let mut judge = Judge { facts, policy, reasons: Vec::new() };
@@ -45,7 +45,7 @@ pub fn evaluate(facts: &OnboardingFacts, policy: &PlatformPolicy) -> OnboardingE
     OnboardingEvaluation { verdict, reasons: judge.reasons, terms: Some(terms) }
 }
 
-/// How the rules that need only the request judge it, with the field of each.
+/// Returns the judgements of the rules that need only the request, each with its field.
 fn document_reasons(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<(String, Reason)> {
     let mut judge = Judge { facts, policy, reasons: Vec::new() };
     judge.document();
@@ -64,16 +64,16 @@ struct Judge<'a> {
     reasons: Vec<Reason>,
 }
 
-/// What a rule is about, and what says so.
+/// The field and the policy key of a rule.
 #[derive(Clone, Copy)]
 struct RuleTarget<'a> {
     /// The field of the request.
     field: &'a str,
-    /// The key of the policy; empty for what holds under every policy.
+    /// The key of the policy; empty for rules of every policy.
     key: &'a str,
 }
 
-/// A rule that holds under every policy.
+/// Returns the target of a rule that applies under every policy.
 fn always(field: &str) -> RuleTarget<'_> {
     RuleTarget { field, key: "" }
 }
@@ -89,7 +89,7 @@ impl<'a> Judge<'a> {
         self.note(rule, about, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
-    /// Rules about the name and the request.
+    /// Checks the name and the consistency of the request.
     fn consistency(&mut self) {
         let closed = self.facts.preflight.as_ref().and_then(|preflight| preflight.closed.as_ref());
         let taken = match closed {
@@ -106,7 +106,7 @@ impl<'a> Judge<'a> {
         self.document();
     }
 
-    /// Rules about the contract and what workspaces lend, which look at the day of the decision.
+    /// Checks the contract and the lending of workspaces, which depend on the day of the decision.
     fn preflight(&mut self) {
         let (request, facts) = (&self.facts.request, self.facts);
         let Some(preflight) = &facts.preflight else { return };
@@ -124,7 +124,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Rules about the request alone.
+    /// Checks the rules that need only the request.
     fn document(&mut self) {
         self.preflight();
         self.quotas();
@@ -160,7 +160,7 @@ impl<'a> Judge<'a> {
         );
     }
 
-    /// Whether the slices can be had, and the quotas fit what was bought.
+    /// Checks that the slices exist and that the quotas fit the bought amount.
     fn quotas(&mut self) {
         let (request, slicing) = (&self.facts.request, slicing(self.facts, self.policy));
         if let Err(problem) = &slicing {
@@ -184,7 +184,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What the compliance tags demand.
+    /// Checks the demands of the compliance tags.
     fn compliance(&mut self) {
         let (request, policy) = (&self.facts.request, self.policy);
         for tag in &request.compliance {
@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
         self.reasons.extend(demanded.map(|reason| Reason { line, ..reason }));
     }
 
-    /// What keeps the tenant apart, on the kind of cluster that needs most.
+    /// Returns the isolation of the tenant on the kind of cluster that needs most.
     fn apart(&self) -> Ruling<IsolationRules> {
         let request = &self.facts.request;
         let facts = IsolationFacts {
@@ -219,7 +219,7 @@ impl<'a> Judge<'a> {
         isolation(&facts, self.policy)
     }
 
-    /// What holds for tenants who sell to customers of their own.
+    /// Checks the rules for tenants with customers of their own.
     fn customers(&mut self) {
         let (request, policy) = (&self.facts.request, self.policy);
         if request.multitenancy != Some(Multitenancy::Customer) {
@@ -244,7 +244,7 @@ impl<'a> Judge<'a> {
         self.check("gpu_models.ecc", about, ecc, detail);
     }
 
-    /// Narrows the clusters down; the one with most free GPUs says which kind the tenant gets.
+    /// Filters the clusters. The kind of the cluster with the most free GPUs becomes the tenant's kind.
     fn clusters(&mut self) -> Option<ClusterChoice<'a>> {
         let (facts, constraints) = (self.facts, constraints(self.facts, self.policy));
         let asked = facts.request.entitlement.gpus;
@@ -280,7 +280,7 @@ impl<'a> Judge<'a> {
         Some(ClusterChoice { shape, regions: alike.map(|c| c.region.clone()).collect() })
     }
 
-    /// Why no cluster has the model: it is not known, or none of it was imported. Names the models that there are.
+    /// Returns why no cluster has the model: it is unknown, or none was imported. Names the available models.
     fn no_such_model(&self, detail: String) -> String {
         let (known, model) = (&self.policy.gpu_models, &self.facts.request.entitlement.gpu_model);
         match known.unknown(model) {
@@ -292,7 +292,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Who must agree: nobody if policy waives people.
+    /// Returns the seats that must approve; empty if policy waives approvals.
     fn seats(&mut self) -> Vec<Seat> {
         let (request, policy) = (&self.facts.request, self.policy);
         let (tier, gpus) = (request.tenant.tier, request.entitlement.gpus);
@@ -340,7 +340,7 @@ fn field_of(constraint: &str) -> &'static str {
     }
 }
 
-/// Whether `inner` allows nothing that `outer` does not.
+/// Returns true if `outer` allows everything that `inner` allows.
 fn within(inner: &Residency, outer: &Residency) -> bool {
     match (inner, outer) {
         (_, Residency::Any) => true,

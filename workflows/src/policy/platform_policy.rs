@@ -1,4 +1,4 @@
-//! The platform policy: what is waived from people, who is asked, how long is waited. Immutable per version.
+//! The platform policy: waived approvals, approvers and time limits. A version never changes.
 
 use crate::{
     policy::{
@@ -17,120 +17,120 @@ use std::{
 };
 use store::Timestamp;
 
-/// Who decides on an onboarding.
+/// The approval of an onboarding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnboardingApproval {
-    /// How long people have.
+    /// The time limit of the approval.
     pub within: Duration,
-    /// Who is always asked.
+    /// The seats that always approve.
     pub seats: Vec<Seat>,
-    /// Above this list price, `finance_seats` are asked too.
+    /// `finance_seats` must also approve above this list price.
     pub finance_above: Cents,
-    /// Who is asked about money.
+    /// The seats that approve prices.
     pub finance_seats: Vec<Seat>,
-    /// Who is asked when compliance tags are set.
+    /// The seats that also approve requests with compliance tags.
     pub security_seats: Vec<Seat>,
-    /// What happens while they do not answer, and who may agree alone.
+    /// Reminders and escalation of the approval, and the emergency override.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
 }
 
-/// What a compliance tag demands.
+/// The demands of a compliance tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComplianceDemands {
-    /// The tenant's residency may not be wider.
+    /// The widest residency of the tenant.
     pub residency: Option<Residency>,
-    /// One of these isolations; `None` for any.
+    /// The allowed isolation levels; `None` for any.
     pub isolation: Option<BTreeSet<Isolation>>,
 }
 
 /// A platform policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlatformPolicy {
-    /// Which one.
+    /// The name, version and digest.
     pub reference: PolicyRef,
-    /// Tiers that are served without people.
+    /// Tiers that need no approval.
     pub self_service_tiers: BTreeSet<Tier>,
-    /// Up to this many GPUs.
+    /// The most GPUs without an approval.
     pub self_service_gpus: Gpus,
-    /// Who decides on an onboarding.
+    /// The approval of an onboarding.
     pub onboarding: OnboardingApproval,
-    /// How long an onboarding waits for capacity before people are asked.
+    /// The time that an onboarding waits for capacity before an approval is requested.
     pub waitlist: Duration,
-    /// How long those people have.
+    /// The time limit of that approval.
     pub patience: Duration,
-    /// How many unfit nodes an onboarding replaces before it gives up.
+    /// The most unfit nodes that an onboarding replaces before it fails.
     pub max_replacements: u32,
     /// List price per GPU and hour.
     pub price: Cents,
-    /// List price by model, where it differs.
+    /// List price per GPU and hour of the models with their own price.
     pub prices: BTreeMap<GpuModel, Cents>,
-    /// The borrowing limit of workspaces that name none; `None` for no limit.
+    /// The borrowing limit of workspaces without one; `None` for no limit.
     pub borrowing_limit: Option<Gpus>,
-    /// The lending limit of workspaces that name none; `None` for no limit.
+    /// The lending limit of workspaces without one; `None` for no limit.
     pub lending_limit: Option<Gpus>,
-    /// Driver versions that a node may have, by their beginning.
+    /// The allowed driver versions of nodes, as prefixes.
     pub drivers: Vec<String>,
-    /// Registries from which images may come.
+    /// The registries that images may come from.
     pub registries: Vec<String>,
-    /// Whether quotas may exceed what a tenant owns.
+    /// True if quotas may exceed the tenant's GPUs.
     pub overcommit: bool,
-    /// GPUs of each model kept back in a region, where the region itself keeps back fewer.
+    /// GPUs of each model that are reserved in a region, unless the region itself reserves fewer.
     pub buffer: Gpus,
-    /// The same by region, where it differs.
+    /// The reserve by region, where it differs.
     pub buffers: BTreeMap<RegionId, Gpus>,
-    /// What compliance tags demand.
+    /// The demands of compliance tags.
     pub compliance: BTreeMap<Compliance, ComplianceDemands>,
-    /// Who is asked before what, beside onboarding.
+    /// The approvals of all other requests.
     pub approvals: ApprovalGates,
     /// Lending between workspaces.
     pub lending: LendingRules,
-    /// Where marked work must stay.
+    /// Pins of labelled workloads to clusters.
     pub pins: Vec<Pin>,
-    /// How long data are kept.
+    /// Retention of data.
     pub retention: Vec<Retention>,
-    /// How lent GPUs come back.
+    /// Rules of reclaims.
     pub reclaim: ReclaimRules,
-    /// When work is let in.
+    /// Rules of admission.
     pub admission: AdmissionRules,
-    /// What is done when capacity is exhausted.
+    /// Rules of exhausted capacity.
     pub capacity: CapacityRules,
-    /// How media are cleaned.
+    /// Rules of media sanitisation.
     pub sanitisation: SanitisationRules,
-    /// How tenants leave.
+    /// Rules of offboarding.
     pub offboarding: OffboardingRules,
-    /// What is stopped as unsafe.
+    /// Guards against unsafe actions.
     pub guards: Guards,
-    /// What is known of GPU models.
+    /// The catalogue of GPU models.
     pub gpu_models: GpuModels,
-    /// Rank of a tenant's work by tier (S-54): higher goes first.
+    /// The priority of a tenant's workloads by tier (S-54). A higher value is more important.
     pub priorities: BTreeMap<Tier, u32>,
-    /// How schedulers may preempt.
+    /// Preemption rules of schedulers.
     pub scheduling: SchedulingRules,
-    /// What runs by the clock.
+    /// The schedules of sweeps.
     pub sweeps: SweepSchedules,
-    /// Where each value stands in its document; no part of the digest.
+    /// The place of each value in its document; not part of the digest.
     #[serde(skip)]
     pub provenance: Provenance,
 }
 
-/// A published version, kept for ever.
+/// A published version. It is kept forever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedPolicy {
-    /// Which one.
+    /// The name, version and digest.
     pub reference: PolicyRef,
-    /// Who published it.
+    /// The publisher.
     pub author: String,
-    /// When.
+    /// The time of publication.
     pub at: Timestamp,
     /// The document, byte for byte.
     pub text: String,
-    /// Which of the texts that were ever built in fills the document's gaps, so that they never change either.
+    /// The edition of the built-in text with this document's defaults, so that they never change.
     #[serde(default = "before_gaps_were_filled")]
     pub over: u32,
 }
 
-/// Policies of the first release had no gaps that version 2 does not fill as that release did.
+/// Policies of the first release need no default that differs from version 2.
 fn before_gaps_were_filled() -> u32 {
     2
 }
@@ -144,33 +144,33 @@ impl Entity for PublishedPolicy {
     }
 }
 
-/// The id of a version's document.
+/// Returns the document id of a version.
 pub(super) fn policy_key(name: &str, version: u32) -> String {
     format!("{name}@{version}")
 }
 
-/// Which version is in force.
+/// The version in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyInForce {
-    /// That one.
+    /// The name, version and digest.
     pub reference: PolicyRef,
-    /// How often another one came into force; 0 in stores that did not count yet.
+    /// The number of changes so far; 0 in stores that did not count yet.
     #[serde(default)]
     pub number: u64,
 }
 
-/// Another version came into force. Never rewritten.
+/// A change of the version in force. Never rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChange {
-    /// Counts the changes, from 1.
+    /// The number of the change, from 1.
     pub number: u64,
-    /// What was in force before.
+    /// The version before.
     pub from: PolicyRef,
-    /// What is in force since.
+    /// The version after.
     pub to: PolicyRef,
-    /// Who said so.
+    /// The user who made the change.
     pub by: String,
-    /// From when on it holds.
+    /// The time of the change.
     pub at: Timestamp,
 }
 
@@ -193,24 +193,24 @@ impl Entity for PolicyInForce {
 }
 
 impl PlatformPolicy {
-    /// The name of the only policy of this kind.
+    /// The name of the only platform policy.
     pub const NAME: &'static str = "platform";
 
-    /// What `count` GPUs of `model` cost in a month of 730 hours, by list.
+    /// Returns the list price of `count` GPUs of `model` for a month of 730 hours.
     #[must_use]
     pub fn monthly(&self, model: &GpuModel, count: Gpus) -> Cents {
         let hourly = self.prices.get(model).copied().unwrap_or(self.price);
         Cents(hourly.0.saturating_mul(730).saturating_mul(u64::from(count.0)))
     }
 
-    /// GPUs of one model that policy keeps back in `region`.
+    /// Returns the number of GPUs of each model that policy reserves in `region`.
     #[must_use]
     pub fn buffer_in(&self, region: &RegionId) -> Gpus {
         self.buffers.get(region).copied().unwrap_or(self.buffer)
     }
 }
 
-/// `sha256:` and the digest of `text` in hexadecimal.
+/// Returns `sha256:` and the digest of `text` in hexadecimal.
 pub(crate) fn sha256(text: &[u8]) -> String {
     let mut shown = String::from("sha256:");
     for byte in Sha256::digest(text) {

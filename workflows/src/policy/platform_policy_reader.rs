@@ -66,7 +66,7 @@ const TOP: [&str; 26] = [
     "examples",
 ];
 
-/// The document below another, which fills its gaps.
+/// The document with the defaults for another.
 pub(super) struct GapFiller<'a> {
     pub(super) root: &'a Item,
     pub(super) provenance: &'a Provenance,
@@ -86,7 +86,7 @@ pub(super) fn policy(
     examples.map(|_| policy)
 }
 
-/// The name and the version that a document gives itself, with the digest of its text.
+/// Reads the name and the version of a document, and adds the digest of its text.
 fn reference(reader: &Reader, root: &Item, text: &str) -> Option<PolicyRef> {
     let name = reader.own_field(root, "policy").and_then(|item| named(reader, item));
     let version = reader.own_field(root, "version").and_then(|item| reader.whole(item, 1..=u32::MAX));
@@ -169,7 +169,7 @@ const APPROVALS: [&str; 9] = [
     "capacity",
 ];
 
-/// The small groups.
+/// The smaller sections.
 struct Older {
     tiers: BTreeSet<Tier>,
     max_gpus: Gpus,
@@ -220,7 +220,7 @@ fn older(top: &Fields<'_>) -> Option<Older> {
     })
 }
 
-/// GPUs, or `unlimited`.
+/// Reads GPUs, or `unlimited`.
 fn limit(reader: &Reader, item: &Item) -> Option<Option<Gpus>> {
     if item.value == Value::Text("unlimited".into()) {
         return Some(None);

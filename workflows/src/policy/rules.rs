@@ -1,7 +1,7 @@
-//! Every rule by which policy judges: what it asks for, and what to do where it fails.
+//! The rules of policy: the requirement of each, and the remedy if it fails.
 //!
-//! Shown by `tenure explain RULE`. Invariant: a decision point names a rule by [`RuleName`], and a name that is not explained here does
-//! not compile. A test compares the rules with the names that decisions note.
+//! Shown by `tenure explain RULE`. Invariant: a decision point names a rule by [`RuleName`], and the name of an undocumented rule does not compile. A test
+//! compares the rules with the names that decisions record.
 
 mod of_decisions;
 mod of_requests;
@@ -9,11 +9,11 @@ mod of_requests;
 /// A rule of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name, as reasons name it.
+    /// The name in reasons.
     pub name: &'static str,
-    /// What it asks for.
+    /// The requirement.
     pub means: &'static str,
-    /// What to do where it fails or asks people.
+    /// The remedy if it fails or requires an approval.
     pub remedy: &'static str,
 }
 
@@ -28,12 +28,12 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     of_requests::RULES.iter().chain(of_decisions::RULES)
 }
 
-/// The name of a rule that is explained.
+/// The name of a documented rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleName(&'static str);
 
 impl RuleName {
-    /// Returns the name of a rule. Called in a `const` block, so a name that no rule has does not compile.
+    /// Returns the name of a rule. Called in a `const` block, so that an unknown name does not compile.
     #[must_use]
     pub const fn known(name: &'static str) -> Self {
         assert!(
@@ -43,7 +43,7 @@ impl RuleName {
         Self(name)
     }
 
-    /// Returns the name as reasons have it.
+    /// Returns the name as text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.0
@@ -75,14 +75,14 @@ mod tests {
     use super::*;
     use std::{collections::BTreeSet, fs, path::Path};
 
-    /// The decisions on requests, which note rules by their text.
+    /// The sources of decisions on requests, which record rules by text.
     const OF_REQUESTS: [&str; 3] = [
         include_str!("onboarding_decision.rs"),
         include_str!("../quota_change/evaluate.rs"),
         include_str!("../sla_change/evaluate.rs"),
     ];
 
-    /// The texts after each of `calls`, as far as they name a rule.
+    /// Returns the texts after each of `calls` that name a rule.
     fn noted<'a>(source: &'a str, calls: &[&str]) -> Vec<&'a str> {
         let after = calls.iter().flat_map(|call| source.split(call).skip(1).collect::<Vec<_>>());
         after.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(names.len(), rules().count(), "each name once");
     }
 
-    /// The decision points make a reason of a [`RuleName`] alone, and each rule of theirs is the name of a reason.
+    /// Decision points create reasons only from a [`RuleName`], and each of their rules occurs in a reason.
     #[test]
     fn the_rules_of_decision_points_are_those_that_they_note() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy/decisions");

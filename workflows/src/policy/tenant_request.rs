@@ -1,4 +1,4 @@
-//! The request for a tenant, as people and order systems write it: a YAML document, or the `data` of a CloudEvent.
+//! The request for a tenant, as a YAML document or the `data` of a CloudEvent.
 
 use crate::{
     policy::{
@@ -17,33 +17,33 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is promised to a tenant and asked of it: the five fields of a tenant's policy.
+/// The five fields of a tenant's policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantPolicy {
-    /// What service was sold.
+    /// The service tier.
     pub tier: Tier,
-    /// How far the tenant is kept apart.
+    /// The isolation level.
     pub isolation: Isolation,
-    /// Where its work and data may be.
+    /// The allowed locations of its workloads and data.
     pub data_residency: Residency,
-    /// Whether its work may be preempted, and so may borrow.
+    /// True if its workloads may be preempted, and so may borrow.
     pub allow_preemption: bool,
-    /// Whether its workspaces may share one GPU.
+    /// True if its workspaces may share one GPU.
     pub allow_gpu_sharing: bool,
 }
 
-/// A workspace asked for.
+/// A requested workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceRequest {
-    /// Its name.
+    /// The name.
     pub name: WorkspaceName,
-    /// What it is for.
+    /// The class.
     pub class: WorkspaceClass,
-    /// GPUs of its own; `None` for an equal share of what the others leave.
+    /// The nominal quota in GPUs; `None` for an equal share of the rest.
     pub nominal: Option<Gpus>,
-    /// The rest of its quota; `nominal` in here is not yet filled.
+    /// The other limits of its quota; `nominal` in it is not set yet.
     pub limits: QuotaLimits,
-    /// Whether `nominal` and the limits of lending and borrowing count slices instead of GPUs.
+    /// True if `nominal` and the lending and borrowing limits count slices instead of GPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_slices: bool,
 }
@@ -56,25 +56,25 @@ impl WorkspaceRequest {
     }
 }
 
-/// What was bought.
+/// The entitlement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntitlementRequest {
     /// The GPU model.
     pub gpu_model: GpuModel,
-    /// How many.
+    /// The number of GPUs.
     pub gpus: Gpus,
-    /// The slices that the GPUs are cut into, with isolation `shared_slices`; `None` for the smallest of the model.
+    /// The slice profile of the GPUs, with isolation `shared_slices`; `None` for the smallest of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_profile: Option<Profile>,
-    /// Where; `None` wherever residency allows.
+    /// The region; `None` for any region that the residency allows.
     pub region: Option<RegionId>,
-    /// The first day, as `2026-01-31`.
+    /// The first day, such as `2026-01-31`.
     pub from: Option<String>,
     /// The day after the last.
     pub to: Option<String>,
 }
 
-/// How many workspaces may be asked for with a tenant. What is planned and done grows with them.
+/// The most workspaces of one request. The work of planning and onboarding grows with their number.
 const MOST_WORKSPACES: usize = 256;
 
 /// A request for a tenant.
@@ -82,27 +82,27 @@ const MOST_WORKSPACES: usize = 256;
 pub struct OnboardingRequest {
     /// The tenant's name.
     pub name: TenantId,
-    /// Its policy.
+    /// The policy.
     pub tenant: TenantPolicy,
-    /// Its workspaces; never empty.
+    /// The workspaces; never empty.
     pub workspaces: Vec<WorkspaceRequest>,
-    /// What was bought.
+    /// The entitlement.
     pub entitlement: EntitlementRequest,
-    /// What further rules hold.
+    /// The compliance tags.
     pub compliance: BTreeSet<Compliance>,
-    /// Who shares what the tenant has; `None` where nothing is said, which is as among teams.
+    /// The groups that share the tenant; `None` counts as teams of one company.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multitenancy: Option<Multitenancy>,
-    /// Line of each field in the document, where it had lines, so that a decision can point at them.
+    /// The line of each field, if the document has lines, for the reasons of a decision.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<String, u64>,
 }
 
 impl TenantPolicy {
-    /// The policy in a document that holds `tenant:` and its five fields.
+    /// Reads the tenant policy in a document with `tenant:` and its five fields.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every problem of the document.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = document::from_yaml(text)?;
         let reader = Reader::default();
@@ -112,10 +112,10 @@ impl TenantPolicy {
 }
 
 impl OnboardingRequest {
-    /// The request in a YAML document.
+    /// Reads the request in a YAML document.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by line and column.
+    /// Every problem of the document, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = document::from_yaml(text)?;
         let mut request = Self::read(&root)?;
@@ -123,10 +123,10 @@ impl OnboardingRequest {
         Ok(request)
     }
 
-    /// The request in a JSON value, such as the `data` of a CloudEvent.
+    /// Reads the request in a JSON value, such as the `data` of a CloudEvent.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by the path of the field.
+    /// Every problem of the value, by the path of the field.
     pub fn from_json(data: &serde_json::Value) -> Result<Self, Invalid> {
         Self::read(&document::from_json(data, String::new()))
     }
@@ -144,7 +144,7 @@ impl OnboardingRequest {
         reader.finish(read)
     }
 
-    /// The request in a part of a document, with the lines of its fields.
+    /// Reads the request in a part of a document, with the lines of its fields.
     pub(super) fn read_within(reader: &Reader, item: &Item) -> Option<Self> {
         let mut request = Self::read_by(reader, item)?;
         lines(item, &mut request.lines);
@@ -160,7 +160,7 @@ impl OnboardingRequest {
     }
 }
 
-/// Remembers the line of every field of two levels, which is as deep as rules point.
+/// Records the line of every field of the upper two levels. Rules refer to no deeper level.
 fn lines(root: &Item, lines: &mut BTreeMap<String, u64>) {
     let Value::Map(top) = &root.value else { return };
     for (name, at, item) in top {
@@ -225,7 +225,7 @@ fn isolation(reader: &Reader, item: &Item) -> Option<Isolation> {
     reader.one_of(item)
 }
 
-/// `any`, `eu-only`, or a list of jurisdictions.
+/// Reads `any`, `eu-only`, or a list of jurisdictions.
 pub(crate) fn residency(reader: &Reader, item: &Item) -> Option<Residency> {
     match &item.value {
         Value::Text(text) if text == "any" => Some(Residency::Any),
@@ -275,7 +275,7 @@ fn workspace(reader: &Reader, item: &Item) -> Option<WorkspaceRequest> {
     Some(WorkspaceRequest { name: name?, class: class?, nominal, limits, in_slices })
 }
 
-/// GPUs or slices of its own, the other limits, and whether the numbers count slices.
+/// Reads the nominal quota in GPUs or slices, the other limits, and the unit of the numbers.
 fn quotas(reader: &Reader, item: &Item) -> Option<(Option<Gpus>, QuotaLimits, bool)> {
     let known = [
         "gpus",
@@ -336,7 +336,7 @@ fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
     })
 }
 
-/// S-49: GPUs are bought whole; a part of one is a slice, whose name depends on the model.
+/// S-49: GPUs are bought whole. A part of a GPU is a slice, whose name depends on the model.
 fn whole_gpus(reader: &Reader, item: &Item, model: Option<&GpuModel>) -> Option<Gpus> {
     if let Value::Fraction(part) = item.value
         && part > 0.0

@@ -1,4 +1,4 @@
-//! What policy makes of a request: the conditions that an execution then keeps to.
+//! The terms of an onboarding: the conditions that the execution then follows.
 
 use super::{
     GpuPiece, Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef,
@@ -19,93 +19,92 @@ use std::{
     time::Duration,
 };
 
-/// A workspace as it will be.
+/// The terms of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceTerms {
-    /// Its name.
+    /// The name.
     pub name: WorkspaceName,
-    /// What it is for.
+    /// The class.
     pub class: WorkspaceClass,
-    /// Its quota, in whole GPUs or in slices as the tenant's GPUs are cut.
+    /// Its quota, in whole GPUs or in slices if the tenant's GPUs are partitioned.
     pub limits: QuotaLimits,
 }
 
-/// What sort of sum the list price is.
+/// The class of a list price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum PriceClass {
     /// Up to the threshold.
     Usual,
-    /// Above it: finance is asked.
+    /// Above the threshold; finance must approve.
     AboveThreshold,
 }
 
-/// The conditions of one onboarding, fixed by the decision.
+/// The terms of one onboarding, fixed by the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnboardingTerms {
-    /// The policy that they come from.
+    /// The policy version of these terms.
     pub policy: PolicyRef,
-    /// Whether policy stands for people.
+    /// True if policy waives the approval.
     pub waived: bool,
-    /// Who must agree otherwise; never empty.
+    /// The seats that must approve otherwise; never empty.
     pub seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of the approval.
     pub approve_within: Duration,
-    /// What else policy says about asking them.
+    /// Reminders and escalation of the approval, and the emergency override.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
-    /// How long capacity is waited for before people are asked.
+    /// The time to wait for capacity before an approval is requested.
     pub waitlist: Duration,
-    /// Who is asked then.
+    /// The seats of that approval.
     pub patience_seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of that approval.
     pub patience: Duration,
-    /// How many unfit nodes are replaced.
+    /// The most unfit nodes to replace.
     pub max_replacements: u32,
-    /// List price of a month.
+    /// The list price of a month.
     pub monthly: Cents,
-    /// What sort of sum that is.
+    /// The class of that price.
     pub price_class: PriceClass,
-    /// What a placement keeps to.
+    /// The constraints of placement.
     pub constraints: Constraints,
-    /// How the GPUs are cut up.
+    /// The partition layout of the GPUs.
     pub layout: Layout,
-    /// The slices that they are cut into, if any. Quotas of workspaces count these.
+    /// The slices of the GPUs, if any. Quotas of workspaces count these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
-    /// What each GPU or slice has, by the catalogue. `None` for a model that policy does not name, and in earlier decisions.
+    /// The memory and compute of each GPU or slice, by the catalogue. `None` for a model that policy does not name, and in earlier decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_piece: Option<GpuPiece>,
-    /// Registries from which the tenant's images may come.
+    /// The registries that the tenant's images may come from.
     pub registries: Vec<String>,
-    /// Whether the tenant's work may be preempted.
+    /// True if the tenant's workloads may be preempted.
     pub preemptible: bool,
-    /// Rank of the tenant's work among its own: higher goes first.
+    /// The priority of the tenant's workloads. A higher value is more important.
     pub priority: u32,
-    /// The class by which Kubernetes ranks it. `None` in what was decided without one.
+    /// The PriorityClass in Kubernetes. `None` in decisions of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<PriorityClass>,
-    /// What a container that asks for nothing is taken to ask for, as [`limit_names::REQUEST`] has it. `None` in what was decided
-    /// without.
+    /// The default request of a container, as in [`limit_names::REQUEST`]. `None` in decisions of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_request: Option<BTreeMap<String, u64>>,
-    /// Whether quotas may exceed what the tenant owns.
+    /// True if quotas may exceed the tenant's GPUs.
     pub overcommit: bool,
     /// The workspaces.
     pub workspaces: Vec<WorkspaceTerms>,
 }
 
-/// Which clusters the decision is about.
+/// The clusters of a decision.
 pub(super) struct ClusterChoice<'a> {
-    /// One of them: its kind says which objects are made.
+    /// One of them; its kind determines the objects to create.
     pub(super) shape: &'a Candidate,
-    /// Where they are.
+    /// The regions of the clusters.
     pub(super) regions: BTreeSet<RegionId>,
 }
 
 impl OnboardingTerms {
-    /// The terms of `facts` under `policy`, on the clusters `chosen`, with `seats` asked.
+    /// Returns the terms of `facts` under `policy`, on the clusters `chosen`, with approvals by `seats`.
     pub(super) fn from_facts(
         facts: &OnboardingFacts,
         policy: &PlatformPolicy,
@@ -156,7 +155,7 @@ impl OnboardingTerms {
     }
 }
 
-/// What a placement for `facts` keeps to, before a kind of cluster is fixed.
+/// Returns the placement constraints of `facts`, without a kind of cluster.
 #[must_use]
 pub fn constraints(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Constraints {
     let request = &facts.request;
@@ -175,17 +174,17 @@ pub fn constraints(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Constrai
     }
 }
 
-/// The pins that hold for a tenant with these tags.
+/// Returns the pins that apply to a tenant with these tags.
 pub(crate) fn pins(tags: &BTreeSet<Compliance>, policy: &PlatformPolicy) -> BTreeMap<String, ClusterId> {
     let tagged = |label: &str| tags.iter().any(|tag| <&str>::from(*tag) == label);
     let pins = policy.pins.iter().filter(|pin| tagged(&pin.label));
     pins.map(|pin| (pin.label.clone(), pin.cluster.clone())).collect()
 }
 
-/// The slices that the tenant's GPUs are cut into; `None` where they stay whole.
+/// Returns the slices of the tenant's GPUs; `None` if they stay whole.
 ///
 /// # Errors
-/// A profile that was asked for and cannot be had.
+/// A requested profile that does not exist.
 pub(super) fn slicing(
     facts: &OnboardingFacts,
     policy: &PlatformPolicy,
@@ -202,7 +201,7 @@ pub(super) fn slicing(
     }
 }
 
-/// What each GPU of the tenant offers, and what was bought and asked for in pieces of that.
+/// The pieces of the tenant's GPUs, and the bought and requested amounts in these pieces.
 pub(super) struct RequestedPieces {
     pub(super) offer: GpuOffer,
     pub(super) bought: u64,
@@ -219,7 +218,7 @@ impl RequestedPieces {
     }
 }
 
-/// The quotas: those named, and an equal share of what they leave for the others, the first ones one more.
+/// Returns the quotas. Workspaces without a nominal quota get equal shares of the rest; the first ones get one more if it does not divide.
 fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<WorkspaceTerms> {
     let request = &facts.request;
     let pieces = RequestedPieces::of(facts, policy);
@@ -234,8 +233,8 @@ fn workspaces(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Vec<Workspace
         extra = extra.saturating_sub(one);
         Gpus(share.saturating_add(one))
     };
-    // Work that may not be preempted could not give back what it borrowed (I-11), so it borrows nothing; nor do customers
-    // of a tenant from each other, unless policy says so.
+    // Workloads that may not be preempted could not return borrowed GPUs (I-11), so they may not borrow. Customers of a tenant may not borrow from each other,
+    // unless policy allows it.
     let customers = request.multitenancy == Some(Multitenancy::Customer) && !policy.lending.customer_sharing;
     let borrows = request.tenant.allow_preemption && !customers;
     let limits = |workspace: &super::WorkspaceRequest, nominal: Gpus| {

@@ -1,4 +1,4 @@
-//! Which policy is in force, and how another comes into force.
+//! The policy in force, and the publication of others.
 
 use crate::{
     policy::{
@@ -17,10 +17,10 @@ use crate::{
 };
 use engine::{ActionError, Undecided, View};
 
-/// The policy in force.
+/// Returns the policy in force.
 ///
 /// # Errors
-/// What the view lacks; a permanent `policy.invalid` when the stored text cannot be read.
+/// Undecided until the view has loaded every needed document; permanent `policy.invalid` if the stored text cannot be read.
 pub fn in_force(view: &mut View) -> Result<PlatformPolicy, Undecided> {
     match view.get::<PolicyInForce>(PlatformPolicy::NAME)? {
         Some(head) => version(view, &head.reference),
@@ -28,7 +28,7 @@ pub fn in_force(view: &mut View) -> Result<PlatformPolicy, Undecided> {
     }
 }
 
-/// The model that a name stands for by the aliases of the policy in force: asked wherever a person or a file names a model.
+/// Returns the model behind a name, by the aliases of the policy in force. Used wherever a user or a file names a model.
 ///
 /// # Errors
 /// As [`in_force`].
@@ -39,8 +39,8 @@ pub fn model_named(view: &mut View, name: &GpuModel) -> Result<GpuModel, Undecid
     Ok(in_force(view)?.gpu_models.named(name))
 }
 
-/// The same for what a quota or a workload of `tenant` counts. A name by which the tenant has GPUs, quotas or an entitlement
-/// already stays its own, though it has become an alias since.
+/// Same as [`model_named`], for a resource of `tenant` in quotas and workloads. A name under which the tenant already has GPUs, quotas or an entitlement stays,
+/// even if it has become an alias.
 ///
 /// # Errors
 /// As [`in_force`].
@@ -55,7 +55,7 @@ pub fn resource_named(
     Ok(Resource::Gpu(GpuKind { model: own.unwrap_or(named), profile: kind.profile.clone() }))
 }
 
-/// The model that the books of `tenant` have under this very name, upper and lower case being the same.
+/// Returns the model that the tenant's ledger has under this name, ignoring case.
 fn own_model(view: &mut View, tenant: &TenantId, name: &GpuModel) -> Result<Option<GpuModel>, Undecided> {
     let is = |model: &GpuModel| model.as_str().eq_ignore_ascii_case(name.as_str());
     let bought = view.get::<Entitlement>(tenant.as_str())?.map(|bought| bought.gpu_model);
@@ -64,7 +64,7 @@ fn own_model(view: &mut View, tenant: &TenantId, name: &GpuModel) -> Result<Opti
     }
     let Some(cohort) = view.get_shared::<Cohort>(tenant.as_str())? else { return Ok(None) };
     let stock = cohort.stock.iter().filter(|(_, stock)| stock.pieces > 0).map(|(resource, _)| resource);
-    // What a tenant has no more stays listed, with nothing in it.
+    // Kinds that the tenant had before stay listed with empty balances.
     let has = |balance: &Balance| balance.allowance != Allowance::default() || balance.in_use() > 0;
     let balances = cohort.accounts.values().flat_map(|account| &account.balances);
     let quotas = balances.filter(|(_, balance)| has(balance)).map(|(resource, _)| resource);
@@ -72,10 +72,10 @@ fn own_model(view: &mut View, tenant: &TenantId, name: &GpuModel) -> Result<Opti
     Ok(models.find(|model| is(model)).cloned())
 }
 
-/// A version by name, so that a decision can be decided again.
+/// Returns a version by its reference, so that a decision can be repeated.
 ///
 /// # Errors
-/// As [`in_force`]; a permanent `policy.unknown` when there is no such version or it has another digest.
+/// As [`in_force`]; permanent `policy.unknown` if the version does not exist or has another digest.
 pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy, Undecided> {
     let invalid = |e: Invalid| ActionError::permanent("policy.invalid", e);
     let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
@@ -95,25 +95,25 @@ pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy,
     Err(ActionError::permanent("policy.unknown", problem).into())
 }
 
-/// What came of publishing a policy.
+/// The result of publishing a policy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Published {
-    /// Which one.
+    /// The published version.
     pub reference: PolicyRef,
-    /// Which one was in force before.
+    /// The version that was in force before.
     pub before: PolicyRef,
-    /// What changes, key by key.
+    /// The changes, key by key.
     pub changes: Vec<Difference>,
-    /// How many examples of its own it passed.
+    /// The number of its own examples that passed.
     pub examples: usize,
 }
 
-/// Puts the policy `text` into force. A version that was published stays as it is for ever; the same text again
-/// changes nothing but which one is in force. Decisions that were made keep the version that they were made under.
+/// Puts the policy `text` into force. A published version never changes; publishing the same text again only puts it back into force. Earlier decisions keep
+/// their version.
 ///
 /// # Errors
-/// What the view lacks; permanent `policy.invalid`, `policy.version_exists` for another text under a number used, or
-/// `policy.examples_fail` when it does not decide as its own examples say.
+/// Undecided until the view has loaded every needed document; permanent `policy.invalid`, `policy.version_exists` for another text under a used number, or
+/// `policy.examples_fail` if its own examples fail.
 pub fn publish(view: &mut View, text: &str, author: &str) -> Result<Published, Undecided> {
     let policy = PlatformPolicy::from_yaml(text).map_err(wrong)?;
     let examples = passed(text)?;
@@ -153,7 +153,7 @@ fn wrong(invalid: Invalid) -> Undecided {
     ActionError::permanent("policy.invalid", invalid).into()
 }
 
-/// How many examples the document passes; an error when it fails one.
+/// Returns the number of examples in the document; fails if one fails.
 fn passed(text: &str) -> Result<usize, Undecided> {
     let outcomes = super::test(text).map_err(wrong)?;
     let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.passed).collect();
@@ -167,14 +167,14 @@ fn passed(text: &str) -> Result<usize, Undecided> {
     Err(ActionError::permanent("policy.examples_fail", said.join("\n")).into())
 }
 
-/// The document of a version.
+/// Returns the document of a version.
 fn text_of(view: &mut View, reference: &PolicyRef) -> Result<String, Undecided> {
     let published = view.get::<PublishedPolicy>(&policy_key(&reference.name, reference.version))?;
     let built_in = || PlatformPolicy::built_in_text(reference.version).unwrap_or_default().to_owned();
     Ok(published.map_or_else(built_in, |published| published.text))
 }
 
-/// What is wrong with a document of any of the three kinds: a platform policy, a request, or a tenant's policy alone.
+/// Returns the problems of a document: a platform policy, a request, or a tenant's policy.
 #[must_use]
 pub fn check(text: &str) -> Vec<Finding> {
     let top: Vec<String> = match document::from_yaml(text) {
@@ -195,31 +195,30 @@ pub fn check(text: &str) -> Vec<Finding> {
     read.err().map(|invalid| invalid.findings).unwrap_or_default()
 }
 
-/// What a valid request allows and perhaps does not mean, or what a valid policy says without effect.
+/// Returns the warnings of a valid document: parts of a request that may be a mistake, and parts of a policy without effect.
 #[must_use]
 pub fn warnings(text: &str) -> Vec<String> {
     let of_policy = || PlatformPolicy::from_yaml(text).map(|policy| policy.warnings()).unwrap_or_default();
     OnboardingRequest::from_yaml(text).map_or_else(|_| of_policy(), |request| request.warnings())
 }
 
-/// One key that two documents say differently.
+/// A key with different values in two documents.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {
-    /// The key, as `approvals.onboarding.within`.
+    /// The key, such as `approvals.onboarding.within`.
     pub key: String,
-    /// What the old one says; `None` if nothing.
+    /// The old value; `None` if absent.
     pub old: Option<String>,
-    /// What the new one says; `None` if nothing.
+    /// The new value; `None` if absent.
     pub new: Option<String>,
-    /// What that means: `wider: …`, `narrower: …`, and the like.
+    /// The meaning of the change, such as `wider: …` or `narrower: …`.
     pub meaning: String,
 }
 
-/// What changes from the document `old` to `new`, key by key. Order and comments do not count, nor do examples, which
-/// decide nothing. A platform policy is compared with its gaps filled.
+/// Returns the changes from the document `old` to `new`, key by key. Ignores order, comments and examples. Fills the defaults of a platform policy first.
 ///
 /// # Errors
-/// What is wrong with either.
+/// The problems of either document.
 pub fn diff(old: &str, new: &str) -> Result<Vec<Difference>, Invalid> {
     let (old, new) = (leaves(old)?, leaves(new)?);
     let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();

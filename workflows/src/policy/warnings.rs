@@ -1,4 +1,4 @@
-//! What a request for a tenant allows and perhaps does not mean, and what a platform policy says without effect.
+//! Warnings: parts of a tenant request that may be a mistake, and parts of a platform policy without effect.
 
 use crate::{
     policy::{Medium, Method, OnboardingRequest, PlatformPolicy},
@@ -6,20 +6,19 @@ use crate::{
 };
 
 impl OnboardingRequest {
-    /// GPUs that the workspaces ask for by number.
+    /// Returns the GPUs that the workspaces request by number.
     fn nominal(&self) -> Gpus {
         self.workspaces.iter().filter_map(|workspace| workspace.nominal).sum()
     }
 
-    /// GPUs that are bought and promised to no workspace; none where a workspace without a quota gets what the others leave, or where
-    /// quotas count slices.
+    /// Returns the bought GPUs that no workspace gets; 0 if a workspace gets the rest or quotas count slices.
     #[must_use]
     pub fn unpromised(&self) -> Gpus {
         let all = self.workspaces.iter().all(|workspace| workspace.nominal.is_some() && !workspace.in_slices);
         if all { self.entitlement.gpus.saturating_sub(self.nominal()) } else { Gpus::ZERO }
     }
 
-    /// What the request allows and perhaps does not mean, for a person who checks it.
+    /// Returns allowed parts of the request that may be a mistake, for the user who checks it.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let (unpromised, bought) = (self.unpromised(), self.entitlement.gpus);
@@ -33,11 +32,11 @@ impl OnboardingRequest {
     }
 }
 
-/// Media that the reset of a node cleans in one way, which is `clear` of NIST SP 800-88.
+/// Media that the reset of a node cleans with one method, `clear` of NIST SP 800-88.
 const RESET: [Medium; 2] = [Medium::Memory, Medium::Firmware];
 
 impl PlatformPolicy {
-    /// Returns what the policy says without effect, for a person who checks it.
+    /// Returns parts of the policy without effect, for the user who checks it.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let rules = &self.sanitisation;

@@ -1,9 +1,8 @@
-//! Quota decrease: from a request for less to a limit that is in force everywhere.
+//! Quota decrease: from a request for less to a limit in force in every layer.
 //!
-//! The tightest layer first, which is the ledger: from there nothing is admitted that does not fit, and the difference is
-//! set aside, so that nobody else is given what the platform may still allow. While more is used than is left the workspace
-//! is over its limit and admits nothing, and the execution waits for the excess to end. Then the layers of the platform
-//! follow, child before parent. All of it can be taken back until the difference is given up at the very end. The page is
+//! Starts with the tightest layer, the ledger: from there no workload above the new quota is admitted. The difference is reserved, so that no other workspace
+//! gets GPUs that the platform may still allow. While usage exceeds the new quota, the workspace admits nothing, and the execution waits. Then the layers of
+//! the platform follow, child before parent. Everything can be undone until the last step releases the difference. The page is
 //! `docs/workflows/quota_decrease.md`.
 
 mod examples;
@@ -31,7 +30,7 @@ use engine::{
 };
 use store::Timestamp;
 
-/// Where a decrease stands. Persisted by name.
+/// The state of a decrease. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -61,7 +60,7 @@ pub enum State {
     Lapsed,
 }
 
-/// The signal that wakes a decrease which waits for less use.
+/// The signal that wakes a decrease when usage has fallen.
 pub const USE_FELL: &str = "quota.use_fell";
 
 impl Workflow for QuotaDecrease {
@@ -76,7 +75,7 @@ impl Workflow for QuotaDecrease {
         use State::*;
         let (tenant, steps) = (self.request.tenant.clone(), self.steps());
         match state {
-            // What is asked for, and who must agree to it. The decision is kept whatever becomes of it.
+            // The request and its approval. The decision is kept in every outcome.
             Evaluating => {
                 act(EvaluateChange { request: self.request.clone(), direction: Direction::Decrease })
                     .nothing_to_undo()
@@ -94,7 +93,7 @@ impl Workflow for QuotaDecrease {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // The tightest layer first, our own books: what is used beyond it goes on, and nothing more is admitted.
+            // The tightest layer first, the ledger: usage above it continues, but no workload is admitted.
             Lowering => act(self.lowering()).undo(RestoreQuota { tenant }).then(CheckingUse),
             CheckingUse => act(self.checking())
                 .nothing_to_undo()
@@ -125,7 +124,7 @@ impl Workflow for QuotaDecrease {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // The layers of the platform, child before parent, each put back as it was read if the next one fails.
+            // The layers of the platform, child before parent. If one fails, the previous values are restored.
             ReadingLimits => act(ReadLimits { of: steps.names() })
                 .nothing_to_undo()
                 .record(|me: &mut Self, limits: LayerLimits| me.limits = limits)
@@ -144,12 +143,12 @@ impl Workflow for QuotaDecrease {
             LoweringCohort => act_each(steps.cohort())
                 .undo_each(|change| RestoreCohortQuota { change: change.clone() })
                 .then(Verifying),
-            // Read back, and set again what has drifted, three times at most.
+            // Read back, and set drifted values again, three times at most.
             Verifying => act(steps.keeping())
                 .nothing_to_undo()
                 .retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() })
                 .then(Settling),
-            // From here others may be given what was taken, so there is no way back but an increase.
+            // From here other workspaces may get the difference, so only an increase leads back.
             Settling => act(SettleDecrease { tenant }).forward_only().then(Effective),
 
             Effective => end(Outcome::Completed),
@@ -174,7 +173,7 @@ impl Workflow for QuotaDecrease {
 }
 
 impl QuotaDecrease {
-    /// A decrease that begins.
+    /// Creates a decrease.
     #[must_use]
     pub fn new(request: QuotaRequest) -> Self {
         Self {

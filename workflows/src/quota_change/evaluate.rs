@@ -1,4 +1,4 @@
-//! The decision on another quota: a pure function of facts and policy, so that it can be decided again (I-20).
+//! The decision on a quota change: a pure function of facts and policy, so that it can be repeated (I-20).
 
 use super::{ChangeFacts, ChangeTerms, Direction};
 use crate::{
@@ -16,31 +16,31 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{ExecutionId, Timestamp};
 
-/// A decision, and the terms that follow from it unless it is a rejection.
+/// A decision, and its terms unless it is a rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeEvaluation {
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<Reason>,
-    /// The terms; `None` when rejected.
+    /// The terms; `None` if rejected.
     pub terms: Option<ChangeTerms>,
 }
 
-/// A decision on a change of a quota, kept for ever: enough to decide it again and get the same.
+/// A decision on a quota change, with all facts, so that it can be repeated with the same result. Kept forever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaDecision {
-    /// The execution that asked.
+    /// The requesting execution.
     pub execution: ExecutionId,
-    /// The policy that was in force.
+    /// The policy in force.
     pub policy: PolicyRef,
-    /// Everything that was looked at.
+    /// All facts.
     pub facts: ChangeFacts,
     /// SHA-256 of the facts.
     pub facts_digest: String,
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<Reason>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// From what to what; `None` when there is nothing to change.
+    /// Returns the allowance before and after; `None` if nothing changes.
     fn step(&mut self) -> Option<(Allowance, Allowance)> {
         let (facts, request) = (self.facts, &self.facts.request);
         let known = facts.standing.is_some();
@@ -199,7 +199,7 @@ impl<'a> Judge<'a> {
         Some((before, after?))
     }
 
-    /// Rules about the request alone, and what stands already.
+    /// Checks the form of the request, and the quota in force.
     fn form(&mut self, tenant: &Tenant, before: &Allowance, after: &Allowance) {
         let (facts, request) = (self.facts, &self.facts.request);
         let lends = after.lending_limit.is_none_or(|limit| limit <= after.nominal);
@@ -247,7 +247,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether it stays within what was bought. True when people have to agree that it does not.
+    /// Checks the bought amount. Returns true if an approval for more is required.
     fn entitled(&mut self, more: u64) -> bool {
         let (stand, request) = (&self.facts.stand, &self.facts.request);
         let bought = self.facts.bought.unwrap_or_default();
@@ -271,7 +271,7 @@ impl<'a> Judge<'a> {
         self.asks("quota.within_entitlement", "exception", true, detail)
     }
 
-    /// Whether what is lacking can ever be had in the tenant's cluster.
+    /// Checks that the tenant's cluster can ever have the missing amount.
     fn capacity(&mut self, lacking: u64, constraints: &Constraints) {
         let gpus = self.gpus_for(lacking);
         let detail = format!(
@@ -290,7 +290,7 @@ impl<'a> Judge<'a> {
         self.check("capacity.ever_fits", "to", gpus <= most, detail);
     }
 
-    /// The clusters that may be used, by the decision that `policy explain` and examples show.
+    /// Returns the eligible clusters, by the decision that `policy explain` and examples show.
     fn eligible(&self, constraints: &Constraints) -> Vec<&'a Candidate> {
         let facts = self.facts;
         let Some(tenant) = &facts.tenant else { return Vec::new() };
@@ -299,7 +299,7 @@ impl<'a> Judge<'a> {
         eligible_clusters(&choice, self.policy).answer.among(&facts.candidates)
     }
 
-    /// The GPUs that so many pieces of the resource need.
+    /// Returns the GPUs for this number of pieces of the resource.
     fn gpus_for(&self, pieces: u64) -> Gpus {
         let request = &self.facts.request;
         let offer = request.resource.gpu().map(|kind| GpuOffer::of(&kind.model, self.facts.slicing.as_ref()));
@@ -307,7 +307,7 @@ impl<'a> Judge<'a> {
         offer.map_or(plain, |offer| offer.gpus_for(pieces))
     }
 
-    /// Nodes join the others, in the tenant's cluster.
+    /// Returns the placement constraints: new nodes join the others, in the tenant's cluster.
     fn constraints(&self, tenant: &Tenant) -> Constraints {
         let here = self.facts.candidates.iter().find(|c| Some(&c.cluster) == tenant.cluster.as_ref());
         Constraints {
@@ -325,7 +325,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Who must agree to more: nobody inside the automatic limit.
+    /// Returns the seats for an increase; empty within the automatic limit.
     fn increase_seats(
         &mut self,
         before: &Allowance,
@@ -371,7 +371,7 @@ impl<'a> Judge<'a> {
         (None, seats)
     }
 
-    /// Who must agree to less: nobody while less is used, or when the end was agreed to with the increase.
+    /// Returns the seats for a decrease; empty if usage is lower, or if the end was approved with the increase.
     fn decrease_seats(&mut self, after: &Allowance) -> (Option<String>, Vec<Seat>) {
         let used = self.facts.standing.map_or(0, |standing| standing.used);
         let seats = self.policy.approvals.quota_decrease.seats.clone();
@@ -388,12 +388,12 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// As the tenant's other nodes.
+/// Returns the layout of the tenant's other nodes.
 fn layout(tenant: &Tenant, resource: &Resource) -> Layout {
     resource.gpu().map_or(Layout::Whole, |kind| gpu_layout(tenant.isolation, &kind.model))
 }
 
-/// A moment as people write it.
+/// Returns a time in the format of requests.
 pub(crate) fn format_time(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(chrono::DateTime::from_timestamp_millis);
     at.map_or_else(|| "the end of time".into(), |at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true))

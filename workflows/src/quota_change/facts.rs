@@ -1,4 +1,4 @@
-//! What a decision on another quota looks at.
+//! The facts of a decision on a quota change.
 
 use super::{Direction, GpuHoldings, QuotaRequest};
 use crate::{
@@ -9,47 +9,47 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// How the workspace stands in the resource that is to change.
+/// The workspace's quota and usage of the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceStatus {
-    /// What it may use; `None` when nothing is said of the resource.
+    /// The allowance; `None` without an entry.
     pub allowance: Option<Allowance>,
-    /// What it uses.
+    /// The usage.
     pub used: u64,
-    /// What of its quota is reserved.
+    /// The reserved part of its quota.
     pub reserved: u64,
 }
 
-/// Everything that a decision looks at.
+/// All facts of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeFacts {
-    /// What is asked for.
+    /// The request.
     pub request: QuotaRequest,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// When it is decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// The tenant, if there is one of the name.
+    /// The tenant, if it exists.
     pub tenant: Option<Tenant>,
-    /// The kind of its cluster, and whether nothing real is behind it.
+    /// The kind of its cluster, and true if it has no real target.
     pub cluster: Option<(ClusterKind, bool)>,
-    /// GPUs or slices that were bought, if the resource is of the kind that was.
+    /// The bought GPUs or slices, if the resource is of the bought kind.
     pub bought: Option<Gpus>,
-    /// The slices that the tenant's GPUs of the model are cut into, if any.
+    /// The slices of the tenant's GPUs of the model, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
-    /// How the workspace stands, if there is one of the name.
+    /// The workspace's quota and usage, if it exists.
     pub standing: Option<ResourceStatus>,
-    /// The end of what is temporary in its quota.
+    /// The end of a temporary quota.
     pub ends: Option<QuotaEnd>,
-    /// What the tenant owns; nothing for a resource that is not counted by nodes.
+    /// The tenant's GPUs; empty for a resource that is not counted by nodes.
     pub stand: GpuHoldings,
     /// The clusters that have or had the model.
     pub candidates: Vec<Candidate>,
 }
 
 impl ChangeFacts {
-    /// `sha256:` and the digest of the facts.
+    /// Returns `sha256:` and the digest of the facts.
     #[must_use]
     pub fn digest(&self) -> String {
         sha256(&serde_json::to_vec(self).unwrap_or_default())

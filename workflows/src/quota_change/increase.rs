@@ -1,10 +1,9 @@
-//! Quota increase: from a request for more to a limit that is in force everywhere.
+//! Quota increase: from a request for more to a limit in force in every layer.
 //!
-//! Capacity is set aside first, then the layers of the platform are raised from the parent to the child, the namespace's
-//! hard limit last: from there the tenant can consume, and there is no way back. The ledger, by which admission goes, is
-//! the innermost layer and follows at the end. A failure before leaves platform and ledger as they were. A temporary
-//! increase writes its end into the quota, and a sweep starts the decrease then: an execution that waited for it would
-//! hold the workspace's guard for months. The page is `docs/workflows/quota_increase.md`.
+//! First reserves capacity. Then raises the layers of the platform from parent to child, the namespace's hard limit last: from there the tenant can use the
+//! quota, and the change cannot be undone. The ledger, which admission uses, is the innermost layer and follows at the end. A failure before the hard limit
+//! leaves platform and ledger unchanged. A temporary increase stores its end in the quota, and a sweep starts the decrease then. An execution that waited for
+//! the end would hold the workspace's guard for months. The page is `docs/workflows/quota_increase.md`.
 
 mod examples;
 mod plan;
@@ -29,7 +28,7 @@ use engine::{
     end, when,
 };
 
-/// Where an increase stands. Persisted by name.
+/// The state of an increase. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -81,7 +80,7 @@ impl Workflow for QuotaIncrease {
         use State::*;
         let (tenant, steps) = (self.request.tenant.clone(), self.steps());
         match state {
-            // What is asked for, and who must agree to it. The decision is kept whatever becomes of it.
+            // The request and its approval. The decision is kept in every outcome.
             Evaluating => {
                 act(EvaluateChange { request: self.request.clone(), direction: Direction::Increase })
                     .nothing_to_undo()
@@ -99,7 +98,7 @@ impl Workflow for QuotaIncrease {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // What it needs, set aside on our own books, as they stand after the approval.
+            // The required capacity, reserved in the ledger in its state after the approval.
             Holding => act(self.holding())
                 .undo(ReleaseCapacity { tenant })
                 .record(Self::record_hold)
@@ -116,7 +115,7 @@ impl Workflow for QuotaIncrease {
                 .within(steps.waits().recheck)
                 .then(HoldingFreed)
                 .expired(HoldingFreed),
-            // What `Holding` and `JoiningWaitlist` put on the trail covers these, however often they are entered.
+            // The undo of `Holding` and `JoiningWaitlist` on the trail covers these states, even if they are entered again.
             HoldingFreed => act(self.holding())
                 .nothing_to_undo()
                 .record(Self::record_hold)
@@ -136,7 +135,7 @@ impl Workflow for QuotaIncrease {
                 .expired(Lapsed),
             ExtendingWait => act_each(self.extension()).nothing_to_undo().then(WaitingForCapacity),
 
-            // The nodes that were lacking, if any: labelled, tainted, cut and tried like those of an onboarding.
+            // The missing nodes, if any: labelled, tainted, partitioned and tested like those of an onboarding.
             PreparingNodes => act_each(self.preparations()).nothing_to_undo().then(TakingNodes),
             TakingNodes => act_each(self.takings())
                 .undo_each(|taking| ReturnNode {
@@ -174,7 +173,7 @@ impl Workflow for QuotaIncrease {
             }
             Replacing => act(self.holding()).nothing_to_undo().record(Self::record_hold).then(PreparingNodes),
 
-            // The layers, parent before child, each put back as it was read if the next one fails.
+            // The layers, parent before child. If one fails, the previous values are restored.
             ReadingLimits => act(ReadLimits { of: steps.names() })
                 .nothing_to_undo()
                 .record(|me: &mut Self, limits: LayerLimits| me.limits = limits)
@@ -185,12 +184,12 @@ impl Workflow for QuotaIncrease {
             RaisingQueue => act_each(steps.queue())
                 .undo_each(|change| RestoreQueueQuota { change: change.clone() })
                 .then(RaisingLimit),
-            // The gate: from here the tenant can consume. Undoing what comes after is a decrease.
+            // The pivot: from here the tenant can use the quota. Only a decrease undoes the following steps.
             RaisingLimit => match steps.association() {
                 Some(change) => act(change).forward_only().then(Verifying),
                 None => act_each(steps.hard()).forward_only().then(Verifying),
             },
-            // Read back, and set again what has drifted, three times at most.
+            // Read back, and set drifted values again, three times at most.
             Verifying => act(steps.keeping())
                 .forward_only()
                 .retry(RetryPolicy { attempts: 4, ..RetryPolicy::default() })

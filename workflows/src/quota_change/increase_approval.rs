@@ -1,4 +1,4 @@
-//! Whether policy asks people about more GPUs, as its examples and explanations ask it.
+//! Decides if policy requires an approval for more GPUs, by the rules that its examples and explanations show.
 
 use crate::{
     policy::{
@@ -30,7 +30,7 @@ pub(super) fn amount_fails(
     decide_quota_amount(&facts, policy).fails(rule)
 }
 
-/// Returns true if `rule` asks people about `more` GPUs than `from`, where `free` are free.
+/// Returns true if `rule` requires an approval for `more` GPUs than `from`, where `free` are free.
 pub(super) fn increase_asks(
     policy: &PlatformPolicy,
     rule: RuleName,

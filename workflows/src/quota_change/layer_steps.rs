@@ -1,4 +1,4 @@
-//! What the two quota workflows do alike, from the one set of data that their plans and steps share.
+//! The common steps of both quota workflows, from data that their plans and steps share.
 
 use super::{ChangeTerms, QuotaRequest, layer_names};
 use crate::{
@@ -11,25 +11,25 @@ use crate::{
 use engine::{DAY, HOUR, Procedure, Rule, Seat};
 use std::time::Duration;
 
-/// How long people and capacity, or less use, are waited for.
+/// The time limits of approvals, of capacity, and of excess usage.
 pub(crate) struct ChangeWaits {
     pub(crate) approve: Duration,
     pub(crate) wait: Duration,
     pub(crate) patience: Duration,
-    /// How long a signal is waited for before one looks without it, so that none can be missed for good.
+    /// The longest wait for a signal before a check without it, so that a lost signal does not block the change.
     pub(crate) recheck: Duration,
 }
 
-/// The data of a change. Before there are terms, what it does is nothing.
+/// The data of a change. Without terms, its steps are empty.
 pub(crate) struct LayerSteps<'a> {
     pub(crate) request: &'a QuotaRequest,
     pub(crate) terms: Option<&'a ChangeTerms>,
-    /// What the layers said before.
+    /// The previous values of the layers.
     pub(crate) read: &'a LayerLimits,
 }
 
 impl LayerSteps<'_> {
-    /// The rule that stands for people.
+    /// The rule that replaces an approval.
     pub(crate) fn rule(&self) -> Rule {
         let none = || Rule { name: String::new(), version: String::new() };
         self.terms.map_or_else(none, |terms| Rule {
@@ -64,7 +64,7 @@ impl LayerSteps<'_> {
         })
     }
 
-    /// What was in force, and what will be.
+    /// The allowance before and after.
     pub(crate) fn allowances(&self) -> (Allowance, Allowance) {
         self.terms.map_or_else(Default::default, |terms| (terms.before, terms.after))
     }
@@ -76,7 +76,7 @@ impl LayerSteps<'_> {
         })
     }
 
-    /// What the layers are to say.
+    /// The required values of the layers.
     pub(crate) fn target_limits(&self) -> LayerLimits {
         let limits = |terms: &ChangeTerms| terms.limits(&self.request.resource, &terms.after);
         self.terms.map(limits).unwrap_or_default()
@@ -100,7 +100,7 @@ impl LayerSteps<'_> {
         change.into_iter().collect()
     }
 
-    /// On Slurm, where the association is the only layer.
+    /// The change of the association on Slurm, where it is the only layer.
     pub(crate) fn association(&self) -> Option<ChangeAssociationLimit> {
         let (of, from, to) = (self.names(), self.read.association, self.target_limits().association);
         of.association.is_some().then_some(ChangeAssociationLimit { of, from, to })

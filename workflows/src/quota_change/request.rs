@@ -1,4 +1,4 @@
-//! The request for another quota, as people write it: a YAML document, or a JSON value.
+//! The request for a quota change, as a YAML document or a JSON value.
 
 use crate::{
     policy::{Invalid, Item, Reader, Value, from_json, from_yaml},
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{CompositeKey, Timestamp};
 
-/// Which way a quota is to change.
+/// The direction of a quota change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Direction {
-    /// To more.
+    /// Increase.
     Increase,
-    /// To less.
+    /// Decrease.
     Decrease,
 }
 
 impl Direction {
-    /// Whether a change goes this way, or changes limits alone: these go up and down in either.
+    /// Returns true if a change has this direction. A change of only the limits fits both.
     #[must_use]
     pub fn allows(self, before: &Allowance, after: &Allowance) -> bool {
         if after.nominal == before.nominal {
@@ -34,42 +34,41 @@ impl Direction {
     }
 }
 
-/// How far.
+/// The size of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// By so much more, or less.
+    /// By this amount.
     By(u64),
-    /// To this.
+    /// The new total amount.
     To(u64),
 }
 
-/// A request for another quota of one resource of one workspace.
+/// A request for a quota change of one resource of one workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaRequest {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// How far the nominal quota changes, in the resource's unit.
+    /// The change of the nominal quota, in the resource's unit.
     pub change: Change,
-    /// Another borrowing limit; as it is when absent.
+    /// The new borrowing limit; unchanged if absent.
     pub borrowing_limit: Option<u64>,
-    /// Another lending limit; as it is when absent, and never above the nominal quota.
+    /// The new lending limit, at most the nominal quota; unchanged if absent.
     pub lending_limit: Option<u64>,
-    /// When it ends by itself; never when absent.
+    /// The end of a temporary change; permanent if absent.
     pub until: Option<Timestamp>,
-    /// Whether more than was bought is asked for on purpose. Needs an end, and finance.
+    /// True if the request intentionally exceeds the bought amount. Needs an end, and approval by finance.
     pub exception: bool,
-    /// Why, in the requester's words.
+    /// The requester's reason.
     pub reason: String,
-    /// Set by the sweep that ends temporary quotas, never by a document: people agreed to the end when they agreed to
-    /// the increase.
+    /// Set by the sweep that ends temporary quotas, never by a document: the end was approved with the increase.
     #[serde(default)]
     pub ended: bool,
-    /// Line of each field in the document, where it had lines, so that a decision can point at them.
+    /// The line of each field, if the document has lines, for the reasons of a decision.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<String, u64>,
 }
@@ -86,20 +85,20 @@ const FIELDS: [&str; 10] = [
     "exception",
     "reason",
 ];
-/// The largest amount of anything.
+/// The largest amount.
 const MOST: u64 = 1 << 50;
 
-/// What a change of a quota is about, and its guard: `quota/acme/research/gpu/H100`.
+/// Returns the subject and guard of a quota change: `quota/acme/research/gpu/H100`.
 #[must_use]
 pub fn subject(tenant: &TenantId, workspace: &WorkspaceName, resource: &Resource) -> String {
     CompositeKey::of(&[&"quota", &tenant, &workspace]).tail(resource).into()
 }
 
 impl QuotaRequest {
-    /// The request in a YAML document.
+    /// Reads the request in a YAML document.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by line and column.
+    /// Every problem of the document, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = from_yaml(text)?;
         let mut request = Self::read(&root)?;
@@ -110,10 +109,10 @@ impl QuotaRequest {
         Ok(request)
     }
 
-    /// The request in a JSON value.
+    /// Reads the request in a JSON value.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by the path of the field.
+    /// Every problem of the value, by the path of the field.
     pub fn from_json(data: &serde_json::Value) -> Result<Self, Invalid> {
         Self::read(&from_json(data, String::new()))
     }
@@ -124,13 +123,13 @@ impl QuotaRequest {
         reader.finish(read)
     }
 
-    /// What a change of it is about: `quota/acme/research/gpu/H100`.
+    /// Returns the subject of the change: `quota/acme/research/gpu/H100`.
     #[must_use]
     pub fn subject(&self) -> String {
         subject(&self.tenant, &self.workspace, &self.resource)
     }
 
-    /// What the allowance `before` becomes; `None` when that is less than nothing.
+    /// Returns the allowance after the change of `before`; `None` if it would be negative.
     #[must_use]
     pub fn apply_to(&self, before: &Allowance, direction: Direction) -> Option<Allowance> {
         let nominal = match (self.change, direction) {
@@ -139,7 +138,7 @@ impl QuotaRequest {
             (Change::By(by), Direction::Decrease) => before.nominal.checked_sub(by)?,
         };
         if self.ended {
-            // It goes back to exactly what was agreed, and having no limit is a limit too.
+            // It returns to exactly the agreed limits, and no limit is also a value.
             let (borrowing_limit, lending_limit) = (self.borrowing_limit, self.lending_limit);
             return Some(Allowance { nominal, borrowing_limit, lending_limit });
         }
@@ -147,14 +146,13 @@ impl QuotaRequest {
         Some(Allowance {
             nominal,
             borrowing_limit: self.borrowing_limit.or(before.borrowing_limit),
-            // What the request names is judged; what merely stands follows the quota down.
+            // Limits in the request are checked. A lending limit that is not in the request follows the quota down.
             lending_limit: lending_limit
                 .map(|limit| if self.lending_limit.is_some() { limit } else { limit.min(nominal) }),
         })
     }
 
-    /// The way that leads from `before` to what is asked for, where that is an amount: down if the quota falls, or stays and a limit
-    /// falls.
+    /// Returns the direction from `before` to an absolute amount: a decrease if the quota falls, or stays and a limit falls.
     #[must_use]
     pub fn leads(&self, before: &Allowance) -> Direction {
         let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
@@ -166,7 +164,7 @@ impl QuotaRequest {
         if falls { Direction::Decrease } else { Direction::Increase }
     }
 
-    /// The decreases that are due now that the temporary part of `quota` has ended.
+    /// Returns the decreases that are due because the temporary part of `quota` has ended.
     #[must_use]
     pub fn due_decreases(quota: &Quota, now: Timestamp) -> Vec<Self> {
         let due = quota.ends.iter().filter(|ends| ends.at <= now).flat_map(|ends| &ends.then);
@@ -224,7 +222,7 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
     })
 }
 
-/// A field that may be absent, and must be right when it is there.
+/// Converts an optional field: it may be absent, but must be valid if present.
 fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     read.map_or(Some(None), |read| read.map(Some))
 }
@@ -240,7 +238,7 @@ fn resource(reader: &Reader, item: &Item) -> Option<Resource> {
     }
 }
 
-/// A moment as people write it.
+/// Reads a time in the format of requests.
 pub(crate) fn parse_time(reader: &Reader, item: &Item) -> Option<Timestamp> {
     let text = reader.text(item)?;
     let read = chrono::DateTime::parse_from_rfc3339(text).ok();

@@ -1,4 +1,4 @@
-//! What policy makes of a request for another quota: the conditions that the change then keeps to.
+//! The terms of a quota change: the conditions that the change then follows.
 
 use crate::{
     placement::Constraints,
@@ -14,64 +14,64 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
 
-/// The conditions of one change, fixed by the decision.
+/// The terms of one change, fixed by the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeTerms {
-    /// The policy that they come from.
+    /// The policy version of these terms.
     pub policy: PolicyRef,
-    /// The rule that stands for people, if one does.
+    /// The rule that replaces an approval, if any.
     pub waived: Option<String>,
-    /// Who must agree otherwise; never empty.
+    /// The seats that must approve otherwise; never empty.
     pub seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of the approval.
     pub approve_within: Duration,
-    /// What else policy says about asking them.
+    /// Reminders and escalation of the approval.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
-    /// How long capacity, or the end of excess use, is waited for before people are asked.
+    /// The time to wait for capacity, or for the end of excess usage, before an approval is requested.
     pub wait: Duration,
-    /// Who is asked then.
+    /// The seats of that approval.
     pub patience_seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of that approval.
     pub patience: Duration,
-    /// How many unfit nodes are replaced.
+    /// The most unfit nodes to replace.
     pub max_replacements: u32,
     /// The cluster of the tenant.
     pub cluster: ClusterId,
-    /// What schedules its work, which says which layers there are.
+    /// The scheduler of the cluster, which determines the layers.
     pub kind: ClusterKind,
-    /// Whether nothing real is behind it.
+    /// True if it has no real target.
     pub simulated: bool,
-    /// What was in force when it was decided; the change is refused when it is not any more.
+    /// The allowance at the decision. The change is refused if it is no longer in force.
     pub before: Allowance,
-    /// What will be in force.
+    /// The allowance after the change.
     pub after: Allowance,
-    /// What was bought, in the resource's unit: bounds what may be borrowed on top.
+    /// The bought amount in the resource's unit. Limits borrowing.
     pub bought: Gpus,
-    /// GPUs that the tenant did not own when it was decided, and that nodes must be claimed for.
+    /// GPUs that the tenant lacked at the decision and that nodes must be claimed for.
     pub lacking: Gpus,
-    /// What such nodes keep to.
+    /// The constraints of such nodes.
     pub constraints: Constraints,
-    /// How their GPUs are cut up.
+    /// The layout of their GPUs.
     pub layout: Layout,
-    /// The slices that they are cut into, if any.
+    /// The slices of their GPUs, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
-    /// Whether quotas may exceed what the tenant owns.
+    /// True if quotas may exceed the tenant's GPUs.
     pub overcommit: bool,
-    /// When it ends by itself.
+    /// The end of a temporary change.
     pub ends: Option<Timestamp>,
 }
 
 impl ChangeTerms {
-    /// What each layer of the platform says under `allowance`.
+    /// Returns the values of each layer of the platform under `allowance`.
     #[must_use]
     pub fn limits(&self, resource: &Resource, allowance: &Allowance) -> LayerLimits {
         layer_limits(self.kind, resource, allowance, self.bought)
     }
 }
 
-/// What each layer of a cluster of `kind` says of a resource under `allowance`.
+/// Returns the values of each layer of a cluster of `kind` for a resource under `allowance`.
 pub(crate) fn layer_limits(
     kind: ClusterKind,
     resource: &Resource,
@@ -102,7 +102,7 @@ pub(crate) fn layer_limits(
     }
 }
 
-/// What the layers of a cluster of `kind` call one resource of a workspace.
+/// Returns the names of a workspace's resource in the layers of a cluster of `kind`.
 #[must_use]
 pub fn layer_names(
     cluster: &ClusterId,
@@ -130,7 +130,7 @@ pub fn layer_names(
     }
 }
 
-/// Terms such as a decision makes, for the examples that the static check and the diagram look at.
+/// Returns terms of a typical decision, for the examples of the static check and the diagram.
 pub(crate) fn example_terms(kind: ClusterKind) -> Option<ChangeTerms> {
     let policy = PlatformPolicy::built_in().ok()?;
     let gate = &policy.approvals.quota_increase.gate;

@@ -1,5 +1,5 @@
-//! Owners who come back together: whom one reclaim frees for besides its demand, so that they are not served one after the other,
-//! each with its own grace. At most one reclaim of a kind executes in a tenant (I-15), so the one that does serves them all.
+//! Serves lenders together: one reclaim frees GPUs for other owners as well as its demand, so that they need not wait for one grace
+//! after the other. At most one reclaim of a kind runs in a tenant (I-15), so it serves all of them.
 
 use crate::{
     reclaim::{planner_input, question::PlanningQuery},
@@ -15,17 +15,17 @@ use crate::{
 use engine::{ActionError, Undecided, View};
 use store::Timestamp;
 
-/// The most GPUs or slices that one reclaim frees for others of one line.
+/// The most GPUs or slices that one reclaim frees for other workloads of one queue.
 const MOST_OF_A_LINE: u64 = 32;
 /// The most other workspaces that one reclaim frees for.
 const MOST_WORKSPACES: usize = 16;
-/// The most of their workloads: so many can be admitted in one commit.
+/// The most workloads of other workspaces; one commit can admit this number.
 const MOST_OTHERS: usize = crate::scheduling::admission::MAX_ADMITTED_PER_COMMIT;
-/// The most victims of a reclaim that frees for other workspaces: as many are evicted at the same time, so that one grace is enough.
+/// The most victims of a reclaim that frees for other workspaces. They are evicted at the same time, so that one grace is enough.
 const MOST_VICTIMS: usize = super::record::AT_ONCE;
 
-/// What the others of the demand's line ask for, inside what the workspace owns: at most [`MOST_OF_A_LINE`], and none that asks
-/// for several GPUs on one node or for more than this kind.
+/// Returns the amount that other workloads of the demand's queue request within the workspace's own quota: at most [`MOST_OF_A_LINE`]. Excludes workloads that
+/// need several GPUs on one node or other kinds.
 pub(super) fn extra_for_queue(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -36,7 +36,7 @@ pub(super) fn extra_for_queue(
     let Some(account) = cohort.accounts.get(workspace).filter(|_| demand.together <= 1) else { return Ok(0) };
     let wanted = demand.requests.get(resource).copied().unwrap_or(0);
     let balance = account.balance(resource);
-    // What is in transit is the demand's already, when it is planned for again.
+    // When it is planned again, GPUs in transit already belong to the demand.
     let used = balance.in_use().saturating_sub(balance.in_transit);
     let room = balance.allowance.nominal.saturating_sub(used.saturating_add(wanted));
     let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, workspace))?;
@@ -44,7 +44,7 @@ pub(super) fn extra_for_queue(
     Ok(those_within(room, resource, waiting).iter().map(|(_, amount)| amount).sum())
 }
 
-/// Those who together ask for no more than there is room.
+/// Returns the first workloads that together request no more than the room.
 fn those_within<'a>(
     room: u64,
     resource: &Resource,
@@ -62,18 +62,18 @@ fn those_within<'a>(
     within
 }
 
-/// What a demand was planned in.
+/// The input of a planned demand.
 pub(super) struct PlannedDemand<'a> {
-    /// The books before anybody gives way.
+    /// The account before any eviction.
     pub(super) snapshot: Snapshot,
-    /// How plans are made.
+    /// The settings of the planner.
     pub(super) settings: &'a Settings,
-    /// What was planned for.
+    /// The demand.
     pub(super) asked: &'a Demand,
 }
 
-/// Adds to a plan who has to give way to owners of other workspaces, one after the other as if each came after those before it, as
-/// long as no approval is needed for that. Not once anybody was fenced: what was begun is not widened.
+/// Adds victims for owners in other workspaces to a plan, one owner after the other, as long as no approval is required. Does nothing once victims are fenced:
+/// a running reclaim is not widened.
 pub(super) fn add_other_owners(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -98,7 +98,7 @@ pub(super) fn add_other_owners(
         let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, &workspace))?;
         let mut within = those_within(room, question.resource, line.iter().flat_map(|line| &line.waiting));
         within.truncate(MOST_OTHERS.saturating_sub(served.len()));
-        // All of a line, or else the first of it.
+        // All workloads of a queue, otherwise only the first.
         for some in [within.len(), 1] {
             let Some((some, (first, _))) = within.get(..some).zip(within.first()) else { continue };
             let wanted = some.iter().map(|(_, amount)| amount).sum();
@@ -123,8 +123,8 @@ pub(super) fn add_other_owners(
     Ok(served)
 }
 
-/// Workspaces of which somebody waits for what is theirs and lent, and how much more of it they own than they use; who has waited
-/// longest comes first. Where one waits that has others of its line wait, it is served alone, as its own demand.
+/// Returns workspaces with queued workloads whose quota is on loan, and the unused part of their quota; longest wait first. A workspace whose queue is blocked
+/// by an overdue workload gets a reclaim of its own.
 fn owners(
     view: &View,
     question: &PlanningQuery<'_>,
@@ -148,10 +148,10 @@ fn owners(
     owners.into_iter().map(|(_, name, room)| (name, room)).collect()
 }
 
-/// The plan for one more, if nobody needs to approve what it makes of the whole.
+/// Returns the plan with one more demand, if the extended plan needs no approval.
 fn extend_plan(snapshot: &Snapshot, settings: &Settings, plan: &Plan, demand: &Demand) -> Option<Plan> {
     let wider = match planner::plan(snapshot, demand, settings).ok()? {
-        // What has to be freed for those before it is more than they ask for, and enough.
+        // The GPUs to free for earlier demands exceed their requests and are enough.
         PlanAnswer::Fits { .. } => Plan {
             victims: Vec::new(),
             borrowing: false,
@@ -169,7 +169,7 @@ fn extend_plan(snapshot: &Snapshot, settings: &Settings, plan: &Plan, demand: &D
     (free && all.len() <= MOST_VICTIMS).then_some(wider)
 }
 
-/// The books as they are once a plan was carried out: its victims gone, its demand at work.
+/// Applies a plan to the snapshot: removes its victims and admits its demand.
 fn apply_plan(snapshot: &mut Snapshot, plan: &Plan, demand: &Demand) -> Result<(), Undecided> {
     for victim in &plan.victims {
         snapshot.remove(&victim.workload);

@@ -1,11 +1,12 @@
-//! Eviction of one workload, so that its GPUs go to another: observed, told, saved, evicted, seen gone, seen free, cleaned.
+//! Eviction of one workload, so that its GPUs go to another: observe, notify, wait for its checkpoint, evict, confirm that it is gone and its GPUs are free,
+//! scrub.
 //!
-//! Where the books planned the workload says nothing about where it runs. Its cluster is asked, and only GPUs that were observed are
-//! looked at and cleaned; a workload whose GPUs are unknown is not evicted.
+//! The planned placement of the workload does not prove where it runs. Its cluster is queried, and only observed GPUs are checked and scrubbed. A workload with
+//! unknown GPUs is not evicted.
 //!
-//! Only a [`reclaim`](crate::reclaim) starts it, and answers for it: what the borrower did since it last saved is lost.
-//! Its GPUs are another's only after they were observed free, several times in a row; a workload that does not end, or a
-//! memory that was not cleaned, leaves them with the ledger as they are and says so. The page is `docs/workflows/eviction.md`.
+//! Only a [`reclaim`](crate::reclaim) starts it. Work since the borrower's last checkpoint is lost. Its GPUs go to another workload only after several
+//! consecutive observations found them free. If a workload does not end, or its memory was not scrubbed, its GPUs keep their state in the ledger, and the
+//! execution reports this. The page is `docs/workflows/eviction.md`.
 
 mod examples;
 pub mod ledger;
@@ -27,10 +28,10 @@ use engine::{
 use ledger::{BarGpus, BeginEviction, FreeVictim};
 use serde_json::{Value, json};
 
-/// The signal by which a scheduler says that the workload has ended by itself.
+/// The signal of a scheduler that the workload has ended.
 pub const EXITED: &str = "workload.exited";
 
-/// Where an eviction stands. Persisted by name.
+/// The state of an eviction. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -76,14 +77,14 @@ impl Workflow for Eviction {
         use State::*;
         let (workload, care) = (|| self.workload.clone(), &self.care);
         match state {
-            // A first look, while it runs: one that leaves by itself is looked for where it was.
+            // The first observation, while it runs. If the workload ends on its own, its GPUs are still known.
             Observing => act(self.observe())
                 .nothing_to_undo()
                 .record(|me: &mut Self, seen| me.observed = Some(seen))
                 .within(care.notify)
                 .or_else(Notifying)
                 .then(Notifying),
-            // The borrower is told, and may save its work or end by itself. All of this can be taken back.
+            // The borrower is notified, and may save its work or end. All of this can be undone.
             Notifying => act(NotifyBorrower { workload: workload(), at: self.at })
                 .undo(WithdrawNotice { workload: workload() })
                 .within(care.notify)
@@ -102,7 +103,7 @@ impl Workflow for Eviction {
                 .within(care.grace)
                 .or_else(Draining)
                 .then(Draining),
-            // That it has ended is somebody's word: it is asked to end all the same, which one that has ended does not feel.
+            // The exit is only reported, so the eviction is requested anyway. It has no effect on an ended workload.
             AwaitingExit => await_signal(EXITED).within(care.grace).then(Leaving).expired(Draining),
             Leaving => act(self.begins(true)).nothing_to_undo().or_else(Locating).then(Locating),
             Draining => act(self.begins(false))
@@ -110,10 +111,10 @@ impl Workflow for Eviction {
                 .record(|me: &mut Self, spared| me.spared = spared)
                 .or_else(Locating)
                 .then(Weighing),
-            // Whoever it was called back for may be gone, or have been given others by now.
+            // The beneficiary may be gone, or may have other GPUs by now.
             Weighing => when(self.spared.is_some(), "nobody needs it any more", Spared)
                 .otherwise("it has to go", Locating),
-            // It may have moved since. If nobody can say where it runs, it is not evicted: its GPUs could not be cleaned.
+            // It may have moved since. If its placement is unknown, it is not evicted, because its GPUs could not be scrubbed.
             Locating => act(self.observe())
                 .nothing_to_undo()
                 .record(|me: &mut Self, seen| me.observed = Some(seen))
@@ -121,7 +122,7 @@ impl Workflow for Eviction {
                 .or_else(Unobserved)
                 .then(Evicting),
 
-            // The point of no return. What is asked is not what has happened: it is looked at until nothing is left.
+            // The pivot. A requested eviction is not an observed one, so the workload is checked until nothing of it is left.
             Evicting => act(EvictWorkload { workload: workload() })
                 .forward_only()
                 .within(care.evict)
@@ -139,7 +140,7 @@ impl Workflow for Eviction {
                 .or_else(Stuck)
                 .then(Looking),
 
-            // Free is what was seen free, several times in a row, of the GPUs on which it was observed.
+            // Free means that several consecutive observations of its GPUs found no process.
             Looking => act(ListGpuClients {
                 cluster: self.workload.cluster.clone(),
                 gpus: self.observed.clone(),
@@ -202,7 +203,7 @@ impl Workflow for Eviction {
 }
 
 impl Eviction {
-    /// What people, or the policy that stands for them, agree to: the plan of a reclaim holds these very words.
+    /// Returns the part of the plan that is approved. The plan of a reclaim contains exactly this value.
     #[must_use]
     pub fn decides(&self) -> Value {
         json!({
@@ -234,7 +235,7 @@ impl Eviction {
         self.open = open;
     }
 
-    /// As many looks as fit in their time, and never fewer than it takes to be sure.
+    /// Returns the most checks within the time limit, and at least the required number.
     fn most_looks(&self) -> u32 {
         let apart = self.care.apart.as_millis().max(1);
         let fit = u32::try_from(self.care.confirm.as_millis() / apart).unwrap_or(u32::MAX);
@@ -254,8 +255,8 @@ impl Eviction {
         }
     }
 
-    /// The GPUs that the plan names, for an eviction that an earlier version took past its point of no return without observing: it
-    /// ends as it was agreed to. Empty for every other.
+    /// Returns the GPUs of the plan for an eviction that an earlier version took past the pivot without an observation; it ends as approved. Empty for all
+    /// others.
     fn named_earlier(&self) -> GpuSet {
         if self.observed.is_none() { self.gpus.as_set().clone() } else { GpuSet::new() }
     }

@@ -1,4 +1,4 @@
-//! Reclaims that between them show every action: for a demand, and for loans that are overdue.
+//! Examples of reclaims that together contain every action: for a demand, and for overdue loans.
 
 use crate::{
     platform::{StartWorkload, WorkloadRef},

@@ -1,4 +1,4 @@
-//! Whether policy stops a plan that is wider than its guard, whoever would agree to it.
+//! Decides if policy stops a plan beyond its guard even with an approval.
 
 use crate::{
     policy::{
@@ -10,20 +10,20 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The guard that stops a plan with these breaches; `None` when people may let it through.
+/// Returns the guard that stops a plan with these breaches; `None` if an approval can allow it.
 pub(super) fn stopped(breaches: &[Breach], policy: &PlatformPolicy) -> Option<Blocked> {
     let mut stops =
         breaches.iter().filter_map(|breach| blocked(&GuardedAction::Reclaim(breadth(breach)), policy));
     stops.find(|stop| stop.mode == GuardMode::Block)
 }
 
-/// Why there is no plan, for people.
+/// Returns the reason why there is no plan.
 pub(super) fn describe(stop: &Blocked) -> String {
     let by = stop.reason.by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
     format!("policy blocks it ({}): {}{by}", stop.reason.rule, stop.reason.detail)
 }
 
-/// How wide a plan is in the one respect that it breaks.
+/// Returns the size of a plan in the dimension of the breach.
 fn breadth(breach: &Breach) -> ReclaimBreadth {
     let gpus = |amount: u64| Gpus(u32::try_from(amount).unwrap_or(u32::MAX));
     let narrow = ReclaimBreadth::NARROW;

@@ -1,4 +1,4 @@
-//! What a reclaim decides on the books: its plan, its fence, what was freed, and the grant. Each is one commit.
+//! Ledger actions of a reclaim: plan, fence, progress and grant. Each is one commit.
 
 use super::{
     Reclaim, ReclaimCause,
@@ -18,30 +18,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{CompositeKey, ExecutionId, Timestamp};
 
-/// The books have moved on since the plan was made.
+/// The account has changed since the plan.
 pub const STALE: &str = "reclaim.stale";
-/// Another execution calls the kind back.
+/// Another execution reclaims the kind.
 pub const BUSY: &str = "reclaim.busy";
 /// The demand cannot be granted yet.
 pub const NOT_YET: &str = "reclaim.not_yet";
 
-/// Who starts reclaims that nobody asked for in person.
+/// The actor of automatic reclaims.
 pub const SYSTEM_ACTOR: &str = "tenure";
 
-/// Chooses who must give way, as the books stand. Changes nothing, so it is safe to decide again.
+/// Plans the victims by the current account. Changes nothing, so it is safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanReclaim {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// Why.
+    /// The cause.
     pub cause: ReclaimCause,
-    /// Whether no plan beyond the guard is made.
+    /// True if plans beyond the guard are rejected.
     pub hard: bool,
-    /// Workloads that were evicted and do not end.
+    /// Evicted workloads that do not end.
     pub stuck: BTreeSet<String>,
-    /// The terms of an earlier plan, which hold on.
+    /// The terms of an earlier plan, which stay in force.
     pub terms: Option<ReclaimTerms>,
 }
 
@@ -62,27 +62,26 @@ impl LedgerAction for PlanReclaim {
     }
 }
 
-/// Marks the victims and sets aside for the demand what is free, so that nobody gets between (I-10, I-15).
+/// Marks the victims and earmarks free GPUs for the demand, so that no other workload gets them (I-10, I-15).
 ///
-/// Safe to decide again. `reclaim.stale` when the plan no longer holds, and nothing is changed. Its undo, [`Unfence`],
-/// tolerates that nothing was fenced.
+/// Safe to repeat. Fails with `reclaim.stale` without changes if the plan is outdated. Its undo, [`Unfence`], tolerates that nothing was fenced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FenceVictims {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// Why.
+    /// The cause.
     pub cause: ReclaimCause,
-    /// What is freed for others of the demand's line besides.
+    /// The amount to free for other workloads of the demand's queue.
     #[serde(default)]
     pub more: u64,
-    /// Workloads of other workspaces that it frees for.
+    /// Beneficiaries in other workspaces.
     #[serde(default)]
     pub others: Vec<Beneficiary>,
-    /// Who has to give way, by name.
+    /// The victims by name.
     pub victims: BTreeSet<String>,
-    /// When the promise is broken.
+    /// The deadline of the promise.
     pub deadline: Timestamp,
 }
 
@@ -120,7 +119,7 @@ impl LedgerAction for FenceVictims {
 }
 
 impl FenceVictims {
-    /// Loans are called back for whoever waits: the account that the note is kept under does not matter.
+    /// Returns any account: overdue loans are reclaimed for all queued workloads, so the account of the record does not matter.
     fn any_account(&self, view: &mut View) -> Result<WorkspaceName, Undecided> {
         let cohort = view.require::<Cohort>(self.tenant.as_str())?;
         let first = cohort.accounts.keys().next().cloned();
@@ -132,13 +131,12 @@ fn stale(why: String) -> Undecided {
     ActionError::permanent(STALE, why).into()
 }
 
-/// Ends a reclaim without a grant: victims that still run are theirs again, and what was set aside is free. Safe to run
-/// twice, and tolerates that nothing was fenced.
+/// Ends a reclaim without a grant: spares victims that still run and frees the earmarks. Safe to repeat, and tolerates that nothing was fenced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unfence {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
 }
 
@@ -154,8 +152,7 @@ impl LedgerAction for Unfence {
 }
 
 impl Unfence {
-    /// Whoever gave this reclaim up does not want another one for the same demand in the same breath: the sweep asks again,
-    /// after a while.
+    /// Records an undone reclaim, so that its demand does not start another at once. The sweep starts it again after a while.
     fn remember(&self, view: &mut View, execution: ExecutionId) -> Result<(), Undecided> {
         let Some(cohort) = view.get::<Cohort>(self.tenant.as_str())? else { return Ok(()) };
         let ours = cohort.reclaims.get(&self.resource).filter(|reclaim| reclaim.execution == execution);
@@ -173,12 +170,12 @@ impl Unfence {
     }
 }
 
-/// Looks how far a reclaim has come. Changes nothing.
+/// Measures the progress of a reclaim. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AssessReclaim {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
 }
 
@@ -200,14 +197,14 @@ impl LedgerAction for AssessReclaim {
     }
 }
 
-/// Admits the demand to what was set aside for it: decision, GPUs, and the end of the loans in one commit.
+/// Admits the demand to its earmarked GPUs: decision, GPUs, and the end of the loans in one commit.
 ///
-/// Safe to decide again. `reclaim.not_yet`, as pending, while anything stands in the way.
+/// Safe to repeat. Pending with `reclaim.not_yet` while it cannot be admitted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrantDemand {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
 }
 
@@ -239,12 +236,12 @@ impl LedgerAction for GrantDemand {
     }
 }
 
-/// Ends a reclaim that served nobody in particular. Safe to decide again.
+/// Ends a reclaim without a demand. Safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CloseReclaim {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
 }
 
@@ -258,25 +255,25 @@ impl LedgerAction for CloseReclaim {
     }
 }
 
-/// For whom the last reclaim of a kind was started, so that one demand starts one.
+/// The last reclaim of a kind, so that one demand starts only one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastReclaim {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// The workload that demanded.
+    /// The workload of the demand.
     pub workload: String,
-    /// Since when it waited.
+    /// The start of its wait.
     pub since: Timestamp,
-    /// Counts the reclaims that were started for this tenant and kind.
+    /// The number of reclaims so far for this tenant and kind.
     pub number: u64,
-    /// When this one was.
+    /// The time of this start.
     pub at: Timestamp,
 }
 
 impl LastReclaim {
-    /// The id of the record of `tenant` and `resource`.
+    /// Returns the id of the record of `tenant` and `resource`.
     pub(crate) fn key(tenant: &TenantId, resource: &Resource) -> String {
         CompositeKey::of(&[&tenant]).tail(resource).into()
     }
@@ -291,11 +288,11 @@ impl Entity for LastReclaim {
     }
 }
 
-/// Starts a reclaim for every demand that `news` tells of, in the same commit. One that was started for stays started for:
-/// what became of it is looked at by the sweep, which calls [`start_reclaim`].
+/// Starts a reclaim for each demand in `news`, in the same commit, unless one was started for it before. The sweep checks the outcome and calls
+/// [`start_reclaim`].
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn start_reclaims(view: &mut View, news: &AdmissionEffects) -> Result<(), Undecided> {
     for demand in &news.demands {
         let id = LastReclaim::key(&demand.tenant, &demand.resource);
@@ -308,10 +305,10 @@ pub fn start_reclaims(view: &mut View, news: &AdmissionEffects) -> Result<(), Un
     Ok(())
 }
 
-/// Starts a reclaim for a demand, whether one was started for it before or not.
+/// Starts a reclaim for a demand, even if one was started for it before.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn start_reclaim(view: &mut View, demand: &admission::ReclaimDemand) -> Result<(), Undecided> {
     let before = view.get::<LastReclaim>(&LastReclaim::key(&demand.tenant, &demand.resource))?;
     let asked = LastReclaim {

@@ -1,4 +1,4 @@
-//! What planning came to, and the terms that it was made under.
+//! The result of planning, and its terms.
 
 use crate::{
     policy::PolicyRef,
@@ -11,61 +11,61 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// What holds for one reclaim, whatever policy says later.
+/// The terms of one reclaim. Later policies do not change them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReclaimTerms {
-    /// The policy that it comes from.
+    /// The policy version of these terms.
     pub policy: PolicyRef,
-    /// When the promise is broken.
+    /// The deadline of the promise.
     pub deadline: Timestamp,
-    /// Who is asked beyond the guard.
+    /// The seats that approve plans beyond the guard.
     pub seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of the approval.
     pub patience: Duration,
-    /// What else policy says about asking them.
+    /// Reminders and escalation of the approval.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
-    /// How often it is planned at most.
+    /// The most plans.
     pub plans: u32,
-    /// How long all steps may take together, beside the victims' grace. `None` in terms of earlier versions.
+    /// The time limit of all steps together, without the victims' grace. `None` in terms of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps_within: Option<Duration>,
 }
 
-/// What planning came to.
+/// The verdict of planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanVerdict {
-    /// Nothing has to be freed, or nothing more than is being freed.
+    /// No GPUs must be freed, or enough are already being freed.
     Satisfied,
-    /// These have to give way.
+    /// The victims must be evicted.
     Evict,
-    /// Nobody can.
+    /// No set of victims is enough.
     Infeasible,
 }
 
-/// A plan, with all that evicting its victims takes.
+/// A plan, with the terms of its evictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedReclaim {
-    /// What it came to.
+    /// The verdict.
     pub verdict: PlanVerdict,
-    /// The terms it was made under.
+    /// The terms.
     pub terms: ReclaimTerms,
-    /// What is freed besides for others who wait in the demand's line, inside its workspace's own quota.
+    /// The amount to free for other workloads of the demand's queue, within the workspace's own quota.
     #[serde(default)]
     pub more: u64,
-    /// Workloads of other workspaces for which is freed besides, as they wait inside their own quota too.
+    /// Beneficiaries in other workspaces, which also wait within their own quota.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Beneficiary>,
-    /// Who has to give way, in order.
+    /// The evictions, in order.
     pub victims: Vec<Eviction>,
-    /// What it breaks of the guard; not empty: people are asked.
+    /// The exceeded guard limits. If not empty, an approval is required.
     pub breaches: Vec<Breach>,
-    /// Why there is no plan, if there is none.
+    /// The reason if there is no plan.
     pub why: Option<String>,
-    /// How every candidate was judged.
+    /// The verdict on every candidate.
     pub explanation: Explanation,
-    /// Whether the cluster of all this is a simulated one.
+    /// True if the cluster is simulated.
     #[serde(default)]
     pub simulated: bool,
 }

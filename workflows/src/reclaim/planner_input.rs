@@ -1,7 +1,7 @@
-//! The books as the planner sees them: a tenant is the root cohort, its workspaces are the leaves.
+//! Converts the account into the planner's snapshot: a tenant is the root cohort, its workspaces are the leaves.
 //!
-//! Only workspaces that use more than their nominal can lose anything to others (I-12), and the demand's own if policy
-//! lets it; of the rest the sum is enough. So a plan reads the lists of borrowers, not of everybody.
+//! Only workspaces above their nominal quota can lose GPUs to others (I-12), and the demand's own workspace if policy allows it. For all others the sum is
+//! enough. So a plan reads only the lists of borrowers.
 
 use crate::{
     policy::PlatformPolicy,
@@ -19,14 +19,14 @@ use engine::{ActionError, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// The code of books that contradict themselves.
+/// The code of documents that contradict each other.
 pub(super) const BOOKS: &str = "ledger.books_differ";
 
 fn differ(error: &Unknown) -> Undecided {
     ActionError::permanent(BOOKS, error.to_string()).into()
 }
 
-/// The planner's name for a resource.
+/// Returns the planner's name for a resource.
 pub(super) fn kind(resource: &Resource) -> Option<ResourceKind> {
     match resource {
         Resource::Gpu(kind) => Some(match &kind.profile {
@@ -35,7 +35,7 @@ pub(super) fn kind(resource: &Resource) -> Option<ResourceKind> {
         }),
         Resource::CpuMilli => Some(ResourceKind::cpu()),
         Resource::MemoryMib => Some(ResourceKind::memory()),
-        // Neither is lent, so neither can be called back.
+        // These are never lent, so they cannot be reclaimed.
         Resource::StorageGib | Resource::Pods => None,
     }
 }
@@ -44,7 +44,7 @@ fn amounts(resources: &crate::tenancy::Amounts) -> Amounts {
     resources.iter().filter_map(|(resource, amount)| Some((kind(resource)?, *amount))).collect()
 }
 
-/// Everybody who runs in a workspace.
+/// Returns all running workloads of a workspace.
 pub(super) fn running(
     view: &mut View,
     tenant: &TenantId,
@@ -58,7 +58,7 @@ pub(super) fn running(
     Ok(all)
 }
 
-/// The tenant's account, and who might give way to `demand`.
+/// Returns the snapshot of the tenant's account, with the possible victims for `demand`.
 pub(super) fn snapshot(
     view: &mut View,
     cohort: &Cohort,
@@ -117,7 +117,7 @@ pub(super) fn snapshot(
     Ok(snapshot)
 }
 
-/// Adds everybody who runs in a workspace.
+/// Adds all running workloads of a workspace.
 fn list(
     view: &mut View,
     snapshot: &mut Snapshot,
@@ -152,7 +152,7 @@ fn list(
     Ok(())
 }
 
-/// The reclaim of a kind that serves a demand, when it is planned for again: what is set aside is the demand's own then.
+/// Returns the running reclaim of the demand if it is planned again. Its earmarked GPUs then belong to this demand.
 fn active_reclaim<'a>(
     cohort: &'a Cohort,
     resource: &Resource,
@@ -161,8 +161,7 @@ fn active_reclaim<'a>(
     cohort.reclaims.get(resource).filter(|reclaim| reclaim.workload.as_ref() == Some(&demand.name))
 }
 
-/// What is free of the demand's own quota beyond what Kueue's arithmetic leaves it, with what is set aside for it: no victim has to
-/// free that.
+/// Returns the free part of the demand's own quota beyond Kueue's arithmetic, with its earmarks. No victim has to free this amount.
 fn beyond_quota(cohort: &Cohort, demand: &Workload, resource: &Resource) -> u64 {
     if active_reclaim(cohort, resource, demand).is_none() {
         let asked = demand.requests.contains_key(resource);
@@ -178,8 +177,8 @@ fn beyond_quota(cohort: &Cohort, demand: &Workload, resource: &Resource) -> u64 
     cohort.available_beyond_quota(&demand.workspace, resource)
 }
 
-/// What a workspace uses beside those listed, as one that never gives way: the sum is all that quota needs to know. What is set aside for
-/// the demand is not used: it is asked for.
+/// Adds the rest of a workspace's usage as one workload that is never preempted, because quota needs only the sum. Earmarks of the demand count as requested,
+/// not as used.
 fn remainder(
     snapshot: &mut Snapshot,
     cohort: &Cohort,
@@ -202,8 +201,7 @@ fn remainder(
     snapshot.admit(rest).map_err(|e| differ(&e))
 }
 
-/// What quotas promise and no GPU is there for, as GPUs are barred or their nodes rest: nobody can use it, and whoever borrows gives way for
-/// it first.
+/// Adds the quota without usable GPUs, because GPUs are barred or their nodes are out of service. Borrowers are reclaimed for it first.
 fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -> Result<(), Undecided> {
     const NOBODY: &str = "what is out of service";
     let mut usage = Amounts::new();
@@ -229,7 +227,7 @@ fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -
     snapshot.admit(rest).map_err(|e| differ(&e))
 }
 
-/// Until when loans are safe, by the workload that runs on them.
+/// Returns the end of loan protection, by the workload that uses the loan.
 fn loans_safe_until(
     view: &mut View,
     cohort: &Cohort,
@@ -247,7 +245,7 @@ fn loans_safe_until(
     Ok(until)
 }
 
-/// Where everybody listed runs.
+/// Returns the placement of all listed workloads.
 fn parts(
     view: &mut View,
     cohort: &Cohort,
@@ -278,7 +276,7 @@ fn parts(
     Ok(all)
 }
 
-/// The room on the tenant's nodes, with what is set aside there for the demand.
+/// Adds the room on the tenant's nodes, with the earmarks of the demand.
 fn nodes(
     view: &mut View,
     snapshot: &mut Snapshot,
@@ -331,7 +329,7 @@ fn nodes(
     Ok(())
 }
 
-/// The demand as the planner is asked about it.
+/// Returns the demand in the planner's terms.
 pub(super) fn demand(view: &View, workload: &Workload, stuck: &BTreeSet<String>) -> Demand {
     let requests = amounts(&workload.requests);
     let device =
@@ -355,7 +353,7 @@ pub(super) fn demand(view: &View, workload: &Workload, stuck: &BTreeSet<String>)
     }
 }
 
-/// A moment as the planner counts it.
+/// Returns a time in the planner's unit.
 fn instant(at: Timestamp) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX)
 }

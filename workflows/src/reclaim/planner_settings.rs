@@ -8,7 +8,7 @@ use crate::{
 use engine::{Undecided, View};
 use std::{collections::BTreeSet, time::Duration};
 
-/// How policy wants plans to be made.
+/// Returns the settings that policy requires.
 pub(super) fn settings(
     view: &mut View,
     cohort: &Cohort,
@@ -34,7 +34,7 @@ pub(super) fn settings(
     Ok(Settings { forbidden, ..of_policy(policy, hard) })
 }
 
-/// What policy alone says of them.
+/// Returns the settings that depend only on policy.
 pub(crate) fn of_policy(policy: &PlatformPolicy, hard: bool) -> Settings {
     let guard = &policy.reclaim.guard;
     let percent = |ratio: policy::Ratio| u64::from(ratio.thousandths / 10);
@@ -77,7 +77,7 @@ pub(crate) fn preemption(policy: &PlatformPolicy) -> Preemption {
     }
 }
 
-/// Returns a span in milliseconds, as the planner counts.
+/// Returns a duration in milliseconds, the planner's unit.
 pub(super) fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

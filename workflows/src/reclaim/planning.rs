@@ -1,4 +1,4 @@
-//! From the books to the planner and back: who might give way as they stand, and what evicting them takes.
+//! Plans a reclaim: reads the account, calls the planner, and adds the terms of each eviction.
 
 use crate::{
     platform::{GpuSet, ObservedGpus, ScrubLevel, WorkloadRef},
@@ -29,10 +29,10 @@ use engine::{Undecided, View};
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
 
-/// Plans as the books stand, changing nothing.
+/// Plans on the current account. Changes nothing.
 ///
 /// # Errors
-/// What the view lacks; permanent `ledger.missing` for a tenant, account or workload that there is not.
+/// Undecided until the view has loaded every needed document; permanent `ledger.missing` for an unknown tenant, account or workload.
 pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<PlannedReclaim, Undecided> {
     let policy = in_force(view)?;
     let cohort = view.require::<Cohort>(question.tenant.as_str())?;
@@ -45,7 +45,7 @@ pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<Plan
     };
     let tenant = view.require::<Tenant>(question.tenant.as_str())?;
     let cluster = view.get::<NodeAllocation>(question.tenant.as_str())?.map(|held| held.cluster.to_string());
-    // Of a victim's GPUs that may go to several workspaces is not known to which: they are cleaned as for another.
+    // If a victim's GPUs may go to several workspaces, they are scrubbed as for another workspace.
     let begun = cohort.reclaims.get(question.resource);
     let alone = found.others.is_empty() && begun.is_none_or(|reclaim| reclaim.others.is_empty());
     let to = match question.cause {
@@ -67,7 +67,7 @@ pub(crate) fn plan(view: &mut View, question: &PlanningQuery<'_>) -> Result<Plan
     Ok(PlannedReclaim { verdict, terms, more, others, victims, breaches, why, explanation, simulated })
 }
 
-/// Who has to give way, by name, and why.
+/// The victims by name, with reasons.
 struct ChosenVictims {
     verdict: PlanVerdict,
     more: u64,
@@ -97,7 +97,7 @@ impl ChosenVictims {
     }
 }
 
-/// Kueue's choice, on the whole of the tenant's account.
+/// Chooses victims by Kueue's rules, on the tenant's whole account.
 fn for_demand(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -129,7 +129,7 @@ fn for_demand(
         let mut all = asked.clone();
         let amount = all.requests.entry(kind).or_default();
         *amount = amount.saturating_add(more);
-        // Only where that is as little trouble: else the first is served alone, and the others after it.
+        // Only if it needs no more victims. Otherwise the first demand is served first, and the others afterwards.
         let wider = planner::plan(&snapshot, &all, &settings);
         if matches!(&wider, Ok(PlanAnswer::Reclaim(plan)) if plan.breaches.is_empty()) {
             (asked, plan) = (all, Some(wider));
@@ -144,7 +144,7 @@ fn for_demand(
         Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) | Err(_) => None,
     };
     if let Some(stopped) = stopped {
-        // Nobody may let a wider plan through, so only one within the guard is looked for.
+        // No approval can allow a wider plan, so only plans within the guard are searched.
         let narrow = planner_settings::settings(view, cohort, policy, true)?;
         plan = planner::plan(&snapshot, &asked, &narrow);
         if plan.is_err() {
@@ -162,7 +162,7 @@ fn for_demand(
     Ok(ChosenVictims { more, others, ..found(plan) })
 }
 
-/// What a plan comes to.
+/// Converts the result of a plan.
 fn found(plan: Result<PlanAnswer, Box<planner::Infeasible>>) -> ChosenVictims {
     match plan {
         Ok(PlanAnswer::Fits { .. } | PlanAnswer::Wait { .. }) => {
@@ -186,7 +186,7 @@ fn found(plan: Result<PlanAnswer, Box<planner::Infeasible>>) -> ChosenVictims {
     }
 }
 
-/// Whose loans have lasted too long, if anybody waits for them.
+/// Returns the workloads of overdue loans, if any workload waits for them.
 fn overdue(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -205,7 +205,7 @@ fn overdue(
     running_of(view, question, names.into_iter().collect())
 }
 
-/// Those of `names` that run and are not being evicted.
+/// Returns the `names` that run and are not being evicted.
 fn running_of(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -222,7 +222,7 @@ fn running_of(
     Ok(ChosenVictims::these(victims))
 }
 
-/// The least important and youngest of a workspace, until they make up `amount`.
+/// Returns the least important and youngest workloads of a workspace, up to `amount`.
 fn excess(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -260,7 +260,7 @@ fn of(running: &RunningEntry, resource: &Resource) -> u64 {
     running.requests.get(resource).copied().unwrap_or_default()
 }
 
-/// When the promise is broken, and how long victims have: the reservation's word, or else policy's.
+/// Returns the deadline and the victims' grace: those of the reservation, or of policy.
 fn promise(
     view: &mut View,
     question: &PlanningQuery<'_>,
@@ -270,7 +270,7 @@ fn promise(
     let now = view.now();
     let usual = (now.after(policy.reclaim.deadline), policy.reclaim.grace);
     let ReclaimCause::Demand { workspace, workload } = question.cause else { return Ok(usual) };
-    // The promise holds from when it waited inside its own quota, however long it had waited for more before.
+    // The promise counts from the start of the wait within the own quota. Earlier waits for more do not count.
     let line = view.get::<WorkspaceQueue>(&workspace_key(question.tenant, workspace))?;
     let mut waiting = line.iter().flat_map(|line| &line.waiting);
     let since = waiting.find(|waits| waits.workload == *workload).and_then(|waits| waits.demanded_at);
@@ -298,7 +298,7 @@ pub(crate) fn terms(policy: &PlatformPolicy, deadline: Timestamp) -> ReclaimTerm
     }
 }
 
-/// How a victim is gone about: clean enough for who comes next.
+/// Returns the terms of a victim's eviction. The scrub is sufficient for the next user.
 fn eviction_terms(
     policy: &PlatformPolicy,
     grace: Duration,
@@ -309,7 +309,7 @@ fn eviction_terms(
     terms_of_eviction(policy, grace, &tenant.compliance, to == Some(&victim.workspace))
 }
 
-/// The same, for a victim of a tenant with these tags, whose GPUs go to its own workspace or to another.
+/// Same, for a victim of a tenant with these tags, whose GPUs go to its own workspace or to another.
 pub(crate) fn terms_of_eviction(
     policy: &PlatformPolicy,
     grace: Duration,

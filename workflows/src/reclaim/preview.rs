@@ -1,12 +1,12 @@
-//! What a reclaim would do, as the books stand. Nothing is changed.
+//! Dry run of a reclaim on the current account. Nothing is changed.
 
 use super::{Reclaim, planning, question::PlanningQuery};
 use engine::{Undecided, View};
 
-/// The reclaim as it would be once planned: [`Workflow::plan`](engine::Workflow::plan) shows who would have to give way.
+/// Returns the reclaim after planning: [`Workflow::plan`](engine::Workflow::plan) shows the victims.
 ///
 /// # Errors
-/// What the view lacks; permanent `ledger.missing` for a tenant, account or workload that there is not.
+/// Undecided until the view has loaded every needed document; permanent `ledger.missing` for an unknown tenant, account or workload.
 pub fn preview(view: &mut View, asked: &Reclaim) -> Result<Reclaim, Undecided> {
     let stuck = asked.stuck();
     let question = PlanningQuery {

@@ -1,4 +1,4 @@
-//! What is asked of the planner for one reclaim.
+//! The input of the planner for one reclaim.
 
 use crate::{
     reclaim::{ReclaimCause, planned::ReclaimTerms},
@@ -6,15 +6,15 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What is asked of the planner.
+/// The input of the planner.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanningQuery<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) resource: &'a Resource,
     pub(crate) cause: &'a ReclaimCause,
-    /// Whether no plan beyond the guard is made.
+    /// True if plans beyond the guard are rejected.
     pub(crate) hard: bool,
-    /// Workloads that were evicted and do not end.
+    /// Evicted workloads that do not end.
     pub(crate) stuck: &'a BTreeSet<String>,
     /// The terms of an earlier plan.
     pub(crate) terms: Option<&'a ReclaimTerms>,

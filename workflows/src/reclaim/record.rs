@@ -8,94 +8,93 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// The signal that a workload which held GPUs back has let go of them.
+/// The signal that a stuck workload has released its GPUs.
 pub const VICTIM_FREED: &str = "reclaim.victim_freed";
 
-/// Why GPUs are called back.
+/// The cause of a reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReclaimCause {
-    /// A workload waits inside what is promised to its workspace.
+    /// A workload waits within its workspace's reserved quota.
     Demand {
         /// The workspace.
         workspace: WorkspaceName,
         /// The workload.
         workload: String,
     },
-    /// Loans have lasted longer than policy allows, and somebody waits.
+    /// Loans are overdue, and another workload waits.
     Overdue,
-    /// A workspace uses more than it may since its quota was lowered.
+    /// A workspace is above its quota after the quota was lowered.
     Excess {
         /// The workspace.
         workspace: WorkspaceName,
-        /// How much of the kind it has to give up.
+        /// The amount of the kind to release.
         amount: u64,
     },
 }
 
-/// What is called back and why, and what has been learnt meanwhile. Persisted.
+/// The data of a reclaim. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reclaim {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// Why.
+    /// The cause.
     pub cause: ReclaimCause,
-    /// The plan that is carried out, or was the last to be.
+    /// The current plan, or the last one.
     pub planned: Option<PlannedReclaim>,
-    /// What the last planning said, if it found nobody.
+    /// The reason of the last planning, if it found no victims.
     pub why: Option<String>,
-    /// How often it was planned.
+    /// The number of plans so far.
     pub plans: u32,
-    /// Whether victims have been fenced, by this plan or an earlier one.
+    /// True if victims have been fenced, by this plan or an earlier one.
     pub begun: bool,
-    /// How each eviction ended, by the workload's name.
+    /// The result of each eviction, by the workload's name.
     pub ended: Vec<EvictionEnd>,
-    /// How far the demand has come.
+    /// The progress of the demand.
     pub assessed: Option<ReclaimProgress>,
-    /// How often that was looked at.
+    /// The number of checks of the progress.
     pub looks: u32,
-    /// What the demand was given.
+    /// The grant of the demand.
     pub grant: Option<DemandGrant>,
 }
 
-/// How one eviction ended.
+/// The result of one eviction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictionEnd {
     /// The workload.
     pub workload: String,
-    /// The state in which its eviction ended: `Cleared`, `Barred`, `Stuck`, `Spared`, as nobody needed it any more, or `Unobserved`, as
-    /// nobody could say where it ran.
+    /// The final state of its eviction: `Cleared`, `Barred`, `Stuck`, `Spared` if it was no longer needed, or `Unobserved` if its placement was unknown.
     pub state: String,
-    /// What was done to the memory of its GPUs.
+    /// The scrub of its GPUs.
     pub scrubbed: Vec<Scrubbed>,
 }
 
-/// How many victims are evicted at the same time.
+/// The number of victims that are evicted at the same time.
 pub(super) const AT_ONCE: usize = 64;
 
-/// How far a reclaim has come.
+/// The progress of a reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReclaimProgress {
-    /// What the demand lacks still; without a demand, how many victims hold theirs.
+    /// The amount that the demand still lacks; without a demand, the number of remaining victims.
     pub missing: u64,
-    /// Victims that hold their GPUs still.
+    /// Victims that still have their GPUs.
     pub left: u64,
-    /// Whether the demand is gone.
+    /// True if the demand was withdrawn.
     pub withdrawn: bool,
 }
 
-/// What a demand was given.
+/// The grant of a demand.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DemandGrant {
-    /// What its cluster is told; `None` if it was withdrawn at the last moment.
+    /// The start command for its cluster; `None` if it was withdrawn just before.
     pub start: Option<StartWorkload>,
     /// The decision that admitted it. `None` in grants of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Whether the promise was kept.
+    /// True if the deadline was met.
     pub in_time: bool,
 }

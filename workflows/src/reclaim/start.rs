@@ -1,4 +1,4 @@
-//! The start of the workload that a reclaim served: confirmed after the grant, then told to its cluster.
+//! The start of the demand's workload: confirmed after the grant, then sent to its cluster.
 
 use super::{Reclaim, ReclaimCause};
 use crate::{
@@ -14,7 +14,7 @@ impl Reclaim {
         }
     }
 
-    /// Asks whether the grant still holds, and for what its cluster is told now. Nothing is asked of a grant without an admission.
+    /// Returns the check that the grant still holds, which also returns the current start command. `None` for a grant without an admission.
     pub(super) fn confirmation(&self) -> Option<ConfirmAdmission> {
         let decision = self.grant.as_ref()?.decision.clone()?;
         Some(ConfirmAdmission { tenant: self.tenant.clone(), workload: self.demand().to_owned(), decision })

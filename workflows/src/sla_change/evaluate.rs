@@ -1,4 +1,4 @@
-//! The decision on another service level: a pure function of facts and policy, so that it can be decided again (I-20).
+//! The decision on an SLA change: a pure function of facts and policy, so that it can be repeated (I-20).
 
 use super::SlaRequest;
 use crate::{
@@ -24,135 +24,135 @@ use store::ExecutionId;
 /// A workspace of the tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaWorkspace {
-    /// Its name.
+    /// The name.
     pub name: WorkspaceName,
-    /// What it is for.
+    /// The class.
     pub class: WorkspaceClass,
-    /// What it may use of the tenant's GPUs, in pieces as they are cut.
+    /// The allowance of the tenant's GPUs, in pieces of the current layout.
     pub before: Allowance,
-    /// What it will, in pieces as they will be cut; the same as before in facts.
+    /// The allowance after the change, in pieces of the new layout; unchanged in facts.
     pub after: Allowance,
 }
 
-/// Everything that a decision looks at.
+/// All facts of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaFacts {
-    /// What is asked for.
+    /// The request.
     pub request: SlaRequest,
-    /// The tenant, if there is one of the name.
+    /// The tenant, if it exists.
     pub tenant: Option<Tenant>,
-    /// The kind of its cluster, and whether nothing real is behind it.
+    /// The kind of its cluster, and true if it has no real target.
     pub cluster: Option<(ClusterKind, bool)>,
-    /// What was bought.
+    /// The bought model and amount.
     pub bought: Option<(GpuModel, Gpus)>,
-    /// The slices that its GPUs are cut into, if any.
+    /// The slices of its GPUs, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
-    /// Its workspaces.
+    /// The workspaces.
     pub workspaces: Vec<SlaWorkspace>,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: Vec<NodeId>,
 }
 
-/// The conditions of one change, fixed by the decision.
+/// The terms of one change, fixed by the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaTerms {
-    /// The policy that they come from.
+    /// The policy version of these terms.
     pub policy: PolicyRef,
-    /// Who must agree; never empty.
+    /// The seats that must approve; never empty.
     pub seats: Vec<Seat>,
-    /// How long they have.
+    /// The time limit of the approval.
     pub approve_within: Duration,
-    /// What else policy says about asking them.
+    /// Reminders and escalation of the approval.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
-    /// How long what stands in the way is waited for before people are asked.
+    /// The time to wait for the new service level to become possible, before an approval is requested.
     pub wait: Duration,
-    /// How long those people have.
+    /// The time limit of that approval.
     pub patience: Duration,
-    /// The promise that was in force when it was decided; the change is refused when it is not any more.
+    /// The service level at the decision. The change is refused if it is no longer in force.
     pub before: TenantPolicy,
-    /// The promise that will be in force.
+    /// The service level after the change.
     pub after: TenantPolicy,
-    /// The rank of the tenant's work, before and after.
+    /// The priority of the tenant's workloads, before and after.
     pub priority: (u32, u32),
-    /// The class by which Kubernetes ranks it after. `None` in what was decided without one.
+    /// The PriorityClass in Kubernetes afterwards. `None` in decisions of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<PriorityClass>,
     /// The cluster of the tenant.
     pub cluster: ClusterId,
-    /// What schedules its work.
+    /// The scheduler of the cluster.
     pub kind: ClusterKind,
-    /// Whether nothing real is behind it.
+    /// True if it has no real target.
     pub simulated: bool,
     /// The model of the tenant's GPUs.
     pub model: GpuModel,
-    /// How many were bought.
+    /// The number of bought GPUs.
     pub bought: Gpus,
     /// The workspaces.
     pub workspaces: Vec<SlaWorkspace>,
-    /// The nodes whose GPUs are cut up otherwise.
+    /// The nodes whose GPUs get another layout.
     pub nodes: Vec<NodeId>,
-    /// How.
+    /// The new layout.
     pub layout: Layout,
-    /// The slices that the tenant's GPUs are cut into before and after, if any.
+    /// The slices of the tenant's GPUs before and after, if any.
     #[serde(default)]
     pub slicing: (Option<GpuSlicing>, Option<GpuSlicing>),
 }
 
 impl SlaTerms {
-    /// What each of the tenant's GPUs offers before and after.
+    /// Returns the pieces of each of the tenant's GPUs before and after.
     #[must_use]
     pub fn offers(&self) -> (GpuOffer, GpuOffer) {
         let offer = |slicing: &Option<GpuSlicing>| GpuOffer::of(&self.model, slicing.as_ref());
         (offer(&self.slicing.0), offer(&self.slicing.1))
     }
 
-    /// Returns whether quotas count another kind afterwards: whole GPUs, or slices of them.
+    /// Returns true if quotas count another kind afterwards: whole GPUs, or slices.
     #[must_use]
     pub fn recuts(&self) -> bool {
         self.slicing.0 != self.slicing.1
     }
 
-    /// The layout that the nodes get, by the name that they know.
+    /// Returns the new layout of the nodes, by its name on nodes.
     #[must_use]
     pub fn layout_name(&self) -> String {
         let plain = || self.layout.profile(&self.model).to_owned();
         self.slicing.1.as_ref().map_or_else(plain, GpuSlicing::layout)
     }
 
-    /// Whether limits get tighter: what may not be preempted may not borrow.
+    /// Returns true if limits get tighter: workloads that may not be preempted may not borrow.
     #[must_use]
     pub fn tightens(&self) -> bool {
         self.before.allow_preemption && !self.after.allow_preemption
     }
 }
 
-/// A decision, and the terms that follow from it unless it is a rejection.
+/// A decision, and its terms unless it is a rejection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaEvaluation {
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<Reason>,
-    /// The terms; `None` when rejected.
+    /// The terms; `None` if rejected.
     pub terms: Option<SlaTerms>,
 }
 
-/// A decision on another service level, kept for ever: enough to decide it again and get the same.
+/// A decision on an SLA change, with all facts, so that it can be repeated with the same result. Kept forever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaDecision {
-    /// The execution that asked.
+    /// The requesting execution.
     pub execution: ExecutionId,
-    /// The policy that was in force.
+    /// The policy in force.
     pub policy: PolicyRef,
-    /// Everything that was looked at.
+    /// All facts.
     pub facts: SlaFacts,
     /// SHA-256 of the facts.
     pub facts_digest: String,
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<Reason>,
 }
 
@@ -166,14 +166,14 @@ impl Entity for SlaDecision {
 }
 
 impl SlaFacts {
-    /// `sha256:` and the digest of the facts.
+    /// Returns `sha256:` and the digest of the facts.
     #[must_use]
     pub fn digest(&self) -> String {
         sha256(&serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
-/// The promise that a tenant has.
+/// Returns the service level of a tenant.
 pub(super) fn promise(tenant: &Tenant) -> TenantPolicy {
     TenantPolicy {
         tier: tenant.tier,
@@ -184,7 +184,7 @@ pub(super) fn promise(tenant: &Tenant) -> TenantPolicy {
     }
 }
 
-/// Decides on `facts` by `policy`. Never without people.
+/// Decides on `facts` by `policy`. An approval is always required.
 #[must_use]
 pub fn evaluate(facts: &SlaFacts, policy: &PlatformPolicy) -> SlaEvaluation {
     let mut judge = Judge { facts, policy, reasons: Vec::new() };
@@ -230,7 +230,7 @@ impl Judge<'_> {
             Isolation::SharedSlices => policy.gpu_models.slicing(&model, None).unwrap_or_default(),
             Isolation::DedicatedCluster | Isolation::DedicatedNodes => None,
         };
-        // Nodes that were cut before quotas counted slices are counted anew by any change.
+        // Any change recounts nodes that were partitioned before quotas counted slices.
         let same = after.isolation == before.isolation && (facts.slicing.is_some() || cut().is_none());
         let slicing = if same { facts.slicing.clone() } else { cut() };
         let offers = (GpuOffer::of(&model, facts.slicing.as_ref()), GpuOffer::of(&model, slicing.as_ref()));
@@ -278,7 +278,7 @@ impl Judge<'_> {
         })
     }
 
-    /// The settings that schedulers get for the tenant under the new promise, in pieces as its GPUs are cut now.
+    /// Returns the scheduler settings of the tenant under the new service level, in pieces of the current layout.
     fn settings(&self, after: &TenantPolicy, model: &GpuModel, policy: &PlatformPolicy) -> SchedulerSettings {
         let facts = self.facts;
         let named = |workspace: &SlaWorkspace| {
@@ -296,7 +296,7 @@ impl Judge<'_> {
         schedulers(&of, policy).answer
     }
 
-    /// Slices become whole GPUs only where every quota comes to whole ones.
+    /// Checks that every quota is a whole number of GPUs if slices become whole GPUs.
     fn whole(&mut self, (before, after): &(GpuOffer, GpuOffer)) {
         let whole = |amount: u64| {
             let slices = amount.saturating_mul(u64::from(after.per_gpu));
@@ -314,7 +314,7 @@ impl Judge<'_> {
         self.check("quota.whole", "isolation", false, detail);
     }
 
-    /// Whether the new promise can be made at all.
+    /// Checks that the new service level is possible.
     fn promises(
         &mut self,
         tenant: &Tenant,
@@ -366,7 +366,7 @@ fn rank(tier: Tier) -> u8 {
     }
 }
 
-/// The allowance in pieces as the GPUs will be cut.
+/// Returns the allowance in pieces of the new layout.
 pub(super) fn recut(line: Allowance, (before, after): &(GpuOffer, GpuOffer)) -> Allowance {
     let turn = |pieces: u64| {
         let slices = pieces.saturating_mul(u64::from(after.per_gpu));
@@ -379,7 +379,7 @@ pub(super) fn recut(line: Allowance, (before, after): &(GpuOffer, GpuOffer)) -> 
     }
 }
 
-/// What a namespace of the tenant is labelled with: the same that onboarding writes.
+/// Returns the labels of a tenant's namespace, the same as in onboarding.
 pub(super) fn labels(
     class: WorkspaceClass,
     promise: &TenantPolicy,

@@ -1,5 +1,4 @@
-//! Changes that between them show every action: one that tightens limits and cuts GPUs up otherwise, its opposite, and one
-//! that has not been decided on.
+//! Examples of changes that together contain every action: one with tighter limits and a new layout, its opposite, and one without a decision.
 
 use super::{SlaChange, SlaFacts, SlaRequest, SlaTerms, SlaWorkspace, evaluate};
 use crate::{
@@ -21,13 +20,13 @@ allow_gpu_sharing: false
 reason: an example
 ";
 
-/// Made once: the engine asks for examples whenever it rebuilds an undo.
+/// Created once, because the engine requests examples whenever it rebuilds an undo.
 pub(super) fn all() -> Vec<SlaChange> {
     static MADE: OnceLock<Vec<SlaChange>> = OnceLock::new();
     MADE.get_or_init(|| make().unwrap_or_default()).clone()
 }
 
-/// A tenant of eight GPUs, cut into seven slices each, for which `request` is made.
+/// Returns the facts of `request` for a tenant of eight GPUs with seven slices each.
 fn facts(request: &SlaRequest, policy: &PlatformPolicy) -> Option<SlaFacts> {
     let line = Allowance { nominal: 56, borrowing_limit: Some(56), lending_limit: Some(56) };
     let name: crate::tenancy::WorkspaceName = "research".parse().ok()?;
@@ -67,7 +66,7 @@ fn make() -> Option<Vec<SlaChange>> {
     let facts = facts(&request, &policy)?;
     let mut tightening = SlaChange::new(request.clone());
     tightening.evaluated(evaluate(&facts, &policy));
-    // The same the other way round, whose layers are changed in the other order.
+    // The reverse change, whose layers change in the other order.
     let mut loosening = SlaChange::new(request.clone());
     let terms = evaluate(&facts, &policy).terms?;
     let turn = |workspace: SlaWorkspace| SlaWorkspace {
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
     use crate::tenancy::Multitenancy;
 
-    /// The rules by which it is refused to give a tenant of this kind slices that its workspaces share.
+    /// Returns the rules that forbid shared slices to a tenant of this kind.
     fn refused(multitenancy: Option<Multitenancy>, customer_sharing: bool) -> Vec<String> {
         let mut policy = PlatformPolicy::built_in().unwrap();
         policy.lending.customer_sharing = customer_sharing;

@@ -1,4 +1,4 @@
-//! The ledger's part of an SLA change: the decision, the check of the promise, and the commit that makes it.
+//! The ledger's part of an SLA change: the decision, the check of the service level, and the commit.
 
 use super::{
     SlaDecision, SlaEvaluation, SlaFacts, SlaRequest, SlaTerms, SlaWorkspace,
@@ -22,10 +22,10 @@ use std::{
 };
 use store::Timestamp;
 
-/// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
+/// Decides on a request by the policy in force, and records the decision. Safe to repeat: it changes nothing else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EvaluateSla {
-    /// What is asked for.
+    /// The request.
     pub request: SlaRequest,
 }
 
@@ -45,16 +45,16 @@ impl LedgerAction for EvaluateSla {
             verdict: evaluation.verdict,
             reasons: evaluation.reasons.clone(),
         })?;
-        // The decision keeps every reason; the history repeats those alone that decided.
+        // The decision keeps every reason; the history repeats only reasons that affected the verdict.
         evaluation.reasons.retain(Reason::counts);
         Ok(evaluation)
     }
 }
 
-/// Everything that a decision on `request` looks at.
+/// Returns all facts of a decision on `request`.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Undecided> {
     let mut facts = SlaFacts {
         request: request.clone(),
@@ -87,10 +87,10 @@ pub fn sla_facts(view: &mut View, request: &SlaRequest) -> Result<SlaFacts, Unde
     Ok(facts)
 }
 
-/// Says how long a window is away. It changes nothing.
+/// Returns the time until a maintenance window. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeepWindow {
-    /// When it opens; at once when absent.
+    /// The start of the window; now if absent.
     pub opens: Option<Timestamp>,
 }
 
@@ -103,16 +103,15 @@ impl LedgerAction for KeepWindow {
     }
 }
 
-/// Makes sure that the new promise holds, and that nothing is admitted from here on that would break it: borrowing ends
-/// where work may not be preempted any more, and nothing at all is admitted while GPUs are to be cut up otherwise.
+/// Checks that the new service level is possible, and stops admissions that would break it. Borrowing ends if workloads may no longer be preempted, and no
+/// workload is admitted while GPUs get another layout.
 ///
-/// Fails with `sla.promise_open` while something stands in the way. Safe to decide again. Its undo, [`LoosenSla`],
-/// tolerates that it never did.
+/// Fails with `sla.promise_open` while it is not possible. Safe to repeat. Its undo, [`LoosenSla`], tolerates that nothing was tightened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TightenSla {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// What was agreed to; none only in an example.
+    /// The approved terms; `None` only in an example.
     pub terms: Option<SlaTerms>,
 }
 
@@ -137,12 +136,12 @@ impl LedgerAction for TightenSla {
     }
 }
 
-/// Takes back what [`TightenSla`] did. Safe to run twice, and tolerates that it never ran.
+/// Undoes [`TightenSla`]. Safe to repeat, and tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoosenSla {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// What was agreed to.
+    /// The approved terms.
     pub terms: Option<SlaTerms>,
 }
 
@@ -166,12 +165,12 @@ impl LedgerAction for LoosenSla {
     }
 }
 
-/// Says since when something stands in the way, and whether that is too long. It changes nothing.
+/// Returns since when the service level is not possible, and true if that is too long. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureSla {
-    /// Since when it was already known to.
+    /// The known start.
     pub since: Option<Timestamp>,
-    /// How long that may take before people are asked.
+    /// The longest wait before an approval is requested.
     pub limit: Duration,
 }
 
@@ -185,14 +184,14 @@ impl LedgerAction for MeasureSla {
     }
 }
 
-/// Makes the promise: the tenant, its quotas and its account, in the commit that looks once more whether it holds.
+/// Puts the service level into force: tenant, quotas and account, in one commit that checks it again.
 ///
-/// Past the point of no return, so it is not undone. Safe to decide again: a promise that was made is left.
+/// Past the pivot, so it has no undo. Safe to repeat: it does not change a service level already in force.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommitSla {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// What was agreed to.
+    /// The approved terms.
     pub terms: Option<SlaTerms>,
 }
 
@@ -228,14 +227,14 @@ impl LedgerAction for CommitSla {
     }
 }
 
-/// The workspaces whose limits change one by one. Where quotas count another kind afterwards, all change in the commit of the
-/// promise: until then nothing is admitted.
+/// Returns the workspaces whose limits change one by one. If quotas count another kind afterwards, all change in the final commit, and no workload is admitted
+/// until then.
 fn limited(terms: &SlaTerms) -> impl Iterator<Item = &SlaWorkspace> {
     let changed = |workspace: &&SlaWorkspace| workspace.before != workspace.after;
     terms.workspaces.iter().filter(move |_| !terms.recuts()).filter(changed)
 }
 
-/// Cuts the tenant's GPUs in the books as the nodes are cut by now, and turns every quota into the new kind. Nothing runs.
+/// Applies the new layout of the nodes to the ledger, and converts every quota to the new kind. No workload runs at that time.
 fn recut(view: &mut View, tenant: &TenantId, terms: &SlaTerms, call: &Call) -> Result<(), Undecided> {
     let (before, after) = terms.offers();
     let bought = view.require::<Entitlement>(tenant.as_str())?;
@@ -275,7 +274,7 @@ fn agreed(terms: Option<&SlaTerms>) -> Result<&SlaTerms, Undecided> {
     Ok(terms.ok_or_else(missing)?)
 }
 
-/// The tenant, if it is in use and has the promise that the change began with.
+/// Returns the tenant if it is in use and still has the service level of the change's start.
 fn standing(view: &mut View, id: &TenantId, before: &TenantPolicy) -> Result<Tenant, Undecided> {
     let tenant = view.require::<Tenant>(id.as_str())?;
     if tenant.state != TenantState::Active {
@@ -289,7 +288,7 @@ fn standing(view: &mut View, id: &TenantId, before: &TenantPolicy) -> Result<Ten
     Ok(tenant)
 }
 
-/// Sets what a workspace may borrow, if that is one of the `known`; what else its quota says is another change's matter.
+/// Sets the borrowing limit of a workspace. Fails if the limit in force is not one of `known`. Does not change the rest of its quota.
 fn set_borrowing(
     view: &mut View,
     tenant: &TenantId,
@@ -307,7 +306,7 @@ fn set_borrowing(
     write_line(view, quota, resource, Allowance { borrowing_limit: to, ..line }, call)
 }
 
-/// The tighter of two limits; none is the loosest.
+/// Returns the tighter of two limits; `None` is no limit.
 fn tighter(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     match (before, after) {
         (Some(before), Some(after)) => Some(before.min(after)),
@@ -315,7 +314,7 @@ fn tighter(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Whether the new promise can be made as things stand; `sla.promise_open` names what is in the way.
+/// Checks that the new service level is possible now; `sla.promise_open` names the obstacle.
 fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undecided> {
     let resource = terms.offers().0.resource();
     let cohort = view.get::<Cohort>(tenant.id.as_str())?;
@@ -348,7 +347,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
             ));
         }
     }
-    // A change that is given up puts back what it found, which must not be from before the promise.
+    // The undo of a quota change restores earlier values, which must not come from before the SLA change.
     let changes = view.get::<Earmarks>(tenant.id.as_str())?.map_or(0, |marks| marks.open.len());
     if changes > 0 {
         open.push(format!("{changes} changes of quotas are under way"));
@@ -362,7 +361,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
     Err(ActionError::permanent(codes::PROMISE_OPEN, open.join("; ")).into())
 }
 
-/// GPUs that two workspaces use at once.
+/// Returns GPUs that two workspaces use at once.
 fn shared(view: &mut View, tenant: &Tenant) -> Result<Vec<String>, Undecided> {
     let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
     let nodes: Vec<_> = holding.map(|holding| holding.nodes.into_keys().collect()).unwrap_or_default();

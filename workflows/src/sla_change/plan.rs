@@ -1,4 +1,4 @@
-//! What people decide on: the promise before and after, and what it changes for each workspace.
+//! The plan for approvers: the service level before and after, and the changes for each workspace.
 
 use super::{SlaChange, SlaRequest};
 use crate::quota_change::format_time;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(super) fn of(me: &SlaChange) -> Plan {
     let request = &me.request;
     let title = format!("change the service level of {}", request.tenant);
-    // The line numbers are of the document, and not of the matter.
+    // Line numbers belong to the document, not to the decision.
     let asked = SlaRequest { lines: BTreeMap::new(), ..request.clone() };
     let Some(terms) = &me.terms else {
         return Plan { title, decides: json!({ "request": asked }), placement: Value::Null };
@@ -33,7 +33,7 @@ pub(super) fn of(me: &SlaChange) -> Plan {
         "policy": terms.policy,
         "approvals": terms.seats,
     });
-    // What was decided without a class keeps the plan that was agreed to.
+    // A decision without a class keeps the approved plan.
     if let (Some(class), Value::Object(decides)) = (&terms.priority_class, &mut decides) {
         decides.insert("priority_class".into(), json!(class));
     }

@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// The request, and what has been learnt while serving it. Persisted.
+/// The request and the progress of the change. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlaChange {
-    /// What is asked for.
+    /// The request.
     pub request: SlaRequest,
-    /// What policy said. Filled by `Evaluating`, with the two that follow.
+    /// The verdict of policy. Set by `Evaluating`, with the next two.
     pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
+    /// Rules that failed or require an approval.
     pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
+    /// The terms.
     pub terms: Option<SlaTerms>,
-    /// How long the window is away. Filled by `ReadingClock`.
+    /// The time until the window. Set by `ReadingClock`.
     pub opens_in: Duration,
-    /// Since when the promise could not be made. Filled by `MeasuringConformance`, with the next.
+    /// The time since which the service level was not possible. Set by `MeasuringConformance`, with the next.
     pub waiting_since: Option<Timestamp>,
-    /// Whether that has been so for longer than policy allows without asking people.
+    /// True if that has lasted longer than policy allows without an approval.
     pub overdue: bool,
-    /// How the GPUs of each node were cut up before, in the order of the terms.
+    /// The previous layout of each node, in the order of the terms.
     pub layouts: Vec<String>,
-    /// What the layers said before, in the order of the terms' workspaces.
+    /// The previous values of the layers, in the order of the terms' workspaces.
     pub limits: Vec<LayerLimits>,
 }

@@ -1,4 +1,4 @@
-//! The request for another service level, as people write it: a YAML document, or a JSON value.
+//! The request for an SLA change, as a YAML document or a JSON value.
 
 use crate::{
     policy::{Invalid, Item, Reader, TenantPolicy, Value, from_json, from_yaml},
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Timestamp;
 
-/// A request for another service level. What is absent stays as it is.
+/// A request for an SLA change. A missing field stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlaRequest {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Another tier.
+    /// The new tier.
     pub tier: Option<Tier>,
-    /// Another isolation.
+    /// The new isolation level.
     pub isolation: Option<Isolation>,
-    /// Whether its work may be preempted, and so may borrow.
+    /// True if its workloads may be preempted, and so may borrow.
     pub allow_preemption: Option<bool>,
-    /// Whether its workspaces may share one GPU.
+    /// True if its workspaces may share one GPU.
     pub allow_gpu_sharing: Option<bool>,
-    /// When the maintenance window begins that the tenant chose; at once when absent.
+    /// The start of the tenant's maintenance window; now if absent.
     pub not_before: Option<Timestamp>,
-    /// Why, in the requester's words.
+    /// The requester's reason.
     pub reason: String,
-    /// Line of each field in the document, where it had lines, so that a decision can point at them.
+    /// The line of each field, if the document has lines, for the reasons of a decision.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<String, u64>,
 }
@@ -35,10 +35,10 @@ const FIELDS: [&str; 7] =
     ["tenant", "tier", "isolation", "allow_preemption", "allow_gpu_sharing", "not_before", "reason"];
 
 impl SlaRequest {
-    /// The request in a YAML document.
+    /// Reads the request in a YAML document.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by line and column.
+    /// Every problem of the document, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = from_yaml(text)?;
         let mut request = Self::read(&root)?;
@@ -49,10 +49,10 @@ impl SlaRequest {
         Ok(request)
     }
 
-    /// The request in a JSON value.
+    /// Reads the request in a JSON value.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by the path of the field.
+    /// Every problem of the value, by the path of the field.
     pub fn from_json(data: &serde_json::Value) -> Result<Self, Invalid> {
         Self::read(&from_json(data, String::new()))
     }
@@ -63,7 +63,7 @@ impl SlaRequest {
         reader.finish(read)
     }
 
-    /// What the promise `before` becomes.
+    /// Returns the service level after the change of `before`.
     #[must_use]
     pub fn apply_to(&self, before: &TenantPolicy) -> TenantPolicy {
         TenantPolicy {
@@ -100,7 +100,7 @@ fn request(reader: &Reader, root: &Item) -> Option<SlaRequest> {
     })
 }
 
-/// A field that may be absent, and must be right when it is there.
+/// Converts an optional field: it may be absent, but must be valid if present.
 fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     read.map_or(Some(None), |read| read.map(Some))
 }

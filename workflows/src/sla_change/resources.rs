@@ -1,4 +1,4 @@
-//! What an SLA change changes, from the one set of data that plan and steps share.
+//! The changes of an SLA change, from data that plan and steps share.
 
 use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
 use crate::{
@@ -63,7 +63,7 @@ impl SlaChange {
         self.nodes().into_iter().map(setting).collect()
     }
 
-    /// The layout that was read before; a node that was not read has been left as it was.
+    /// Returns the undo with the previous layout. A node that was not read was not changed.
     pub(super) fn layout_before(&self, setting: &SetGpuLayout) -> RestoreGpuLayout {
         let place = self.nodes().iter().position(|node| *node == setting.node);
         let previous = place.and_then(|place| self.layouts.get(place)).cloned();
@@ -79,26 +79,26 @@ impl SlaChange {
         self.nodes().into_iter().map(diagnosis).collect()
     }
 
-    /// One `T` for each workspace in a Kubernetes cluster; elsewhere nothing of a promise is written down.
+    /// Returns one `T` for each workspace in a Kubernetes cluster. Other clusters store nothing of a service level.
     fn each<T>(&self, make: impl Fn(&SlaWorkspace, usize) -> T) -> Vec<T> {
         let terms = self.terms.iter().filter(|terms| terms.kind == ClusterKind::Kubernetes);
         let workspaces = terms.flat_map(|terms| &terms.workspaces).enumerate();
         workspaces.map(|(place, workspace)| make(workspace, place)).collect()
     }
 
-    /// The same for each workspace whose limits change.
+    /// Same, for each workspace whose limits change.
     fn each_limited<T>(&self, make: impl Fn(&SlaWorkspace, usize) -> T) -> Vec<T> {
         let limited = self
             .each(|workspace, place| (workspace.before != workspace.after).then(|| make(workspace, place)));
         limited.into_iter().flatten().collect()
     }
 
-    /// What the layers call the tenant's GPUs, as they are cut before.
+    /// Returns the names of the tenant's GPUs in the layers, by the current layout.
     fn names(&self, workspace: &SlaWorkspace) -> LimitNames {
         self.names_of(workspace, |(before, _)| before)
     }
 
-    /// What the layers call them as they are cut afterwards.
+    /// Returns their names by the new layout.
     fn target_names(&self, workspace: &SlaWorkspace) -> LimitNames {
         self.names_of(workspace, |(_, after)| after)
     }
@@ -114,7 +114,7 @@ impl SlaChange {
         })
     }
 
-    /// What the layers are to say.
+    /// Returns the required values of the layers.
     pub(super) fn target_limits(&self, workspace: &SlaWorkspace) -> LayerLimits {
         self.terms.as_ref().map_or_else(LayerLimits::default, |terms| {
             let offer = terms.offers().1;
@@ -123,7 +123,7 @@ impl SlaChange {
         })
     }
 
-    /// What the layers of the workspace said before.
+    /// Returns the previous values of the workspace's layers.
     fn read(&self, place: usize) -> LayerLimits {
         self.limits.get(place).cloned().unwrap_or_default()
     }
@@ -148,7 +148,7 @@ impl SlaChange {
         changes.into_iter().flatten().collect()
     }
 
-    /// The record of the cohort, which names the kind that quotas count.
+    /// Returns the changes of the cohort's record, which names the kind that quotas count.
     pub(super) fn cohort_changes(&self) -> Vec<ChangeCohortQuota> {
         if !self.terms.as_ref().is_some_and(super::SlaTerms::recuts) {
             return Vec::new();
@@ -160,7 +160,7 @@ impl SlaChange {
         changes.into_iter().flatten().collect()
     }
 
-    /// A limit in a layer that names the kind: one line that is changed, or an old one that goes and a new one that comes.
+    /// Returns the entries of a limit in a layer that names the kind: one that changes, or an old one to remove and a new one to add.
     fn lines(
         &self,
         workspace: &SlaWorkspace,
@@ -209,7 +209,7 @@ impl SlaChange {
             to: labels(workspace.class, &terms.after, after),
             priority_class: terms.priority_class.clone(),
         });
-        // Two levels of one rank have the same labels, and a class each.
+        // Two tiers of equal priority have the same labels, but a class each.
         let other = terms.before.tier != terms.after.tier;
         relabelled.into_iter().filter(|change| other || change.from != change.to).collect()
     }

@@ -1,44 +1,44 @@
-//! What a tenant bought.
+//! The entitlement of a tenant: the GPUs that it bought.
 
 use super::{GpuModel, GpuOffer, GpuSlicing, Gpus, RegionId, TenantId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 
-/// A line of a contract: quotas are made from it and never exceed it.
+/// The bought GPUs of a contract. The sum of quotas never exceeds them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entitlement {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The model that was bought; no other is given.
+    /// The bought model; no other is assigned.
     pub gpu_model: GpuModel,
-    /// How many.
+    /// The number of GPUs.
     pub gpus: Gpus,
-    /// How the GPUs are cut into slices; `None` for whole GPUs.
+    /// The slices of the GPUs; `None` for whole GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
-    /// Where; `None` wherever residency allows.
+    /// The region; `None` for any region that the residency allows.
     pub region: Option<RegionId>,
-    /// The first day, as `2026-01-31`.
+    /// The first day, such as `2026-01-31`.
     pub from: Option<String>,
     /// The day after the last.
     pub to: Option<String>,
 }
 
 impl Entitlement {
-    /// Returns what each of the tenant's GPUs offers.
+    /// Returns the pieces that each of the tenant's GPUs offers.
     #[must_use]
     pub fn offer(&self) -> GpuOffer {
         GpuOffer::of(&self.gpu_model, self.slicing.as_ref())
     }
 
-    /// Returns what each GPU of `model` offers on the nodes of a tenant that bought this, if it bought anything.
+    /// Returns the pieces that each GPU of `model` offers on the nodes of a tenant with this entitlement.
     #[must_use]
     pub fn offer_of(bought: Option<&Self>, model: &GpuModel) -> GpuOffer {
         let slicing = bought.filter(|bought| bought.gpu_model == *model);
         GpuOffer::of(model, slicing.and_then(|bought| bought.slicing.as_ref()))
     }
 
-    /// Returns what was bought, in pieces of [`Self::offer`]: GPUs or slices.
+    /// Returns the bought amount, in pieces of [`Self::offer`]: GPUs or slices.
     #[must_use]
     pub fn pieces(&self) -> u64 {
         self.offer().pieces(self.gpus)

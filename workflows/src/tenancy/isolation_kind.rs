@@ -1,8 +1,8 @@
-//! The ways in which the isolation of a tenant is tried.
+//! The kinds of isolation probes.
 
 use serde::{Deserialize, Serialize};
 
-/// The six ways in which isolation is tried.
+/// The six kinds of isolation probes.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -19,6 +19,6 @@ pub enum IsolationKind {
     OverQuota,
     /// An image from another registry is refused.
     ForeignImage,
-    /// The tenant's key decrypts for the tenant and for nobody else.
+    /// The tenant's key decrypts only for the tenant.
     ForeignKey,
 }

@@ -1,7 +1,6 @@
-//! The tenancy model: plain data and checked, pure transitions. `docs/glossary.md` has the words.
+//! The tenancy model: plain data and checked, pure transitions. `docs/glossary.md` defines the terms.
 //!
-//! Each entity is one kind of document in the ledger. Documents are changed by the actions of [`crate::ledger`] and by
-//! [`crate::fleet`] alone.
+//! Each entity is one kind of document in the ledger. Only the actions of [`crate::ledger`] and [`crate::fleet`] change documents.
 
 mod entitlement;
 pub(crate) mod hardware;

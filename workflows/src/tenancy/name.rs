@@ -1,22 +1,21 @@
 //! Names: tenants, workspaces, regions, clusters, nodes and GPU models, each a type of its own.
 //!
-//! People choose these names, and they become part of namespaces, queues and labels; so a name that is held has been
-//! checked, whether it came from a document or from the store.
+//! Users choose these names, and they become part of namespaces, queues and labels. So every name is checked, from a document or from the store.
 
 use crate::tenancy::canonical_gpu_name;
 use serde::{Deserialize, Serialize};
 use std::{fmt, hash::Hash, marker::PhantomData, str::FromStr};
 
-/// What a name is the name of.
+/// The kind of thing that a name names.
 pub trait NameKind: Clone + Copy + fmt::Debug + Ord + Hash + 'static {
-    /// The thing, for messages: `tenant`.
+    /// The word for messages: `tenant`.
     const WORD: &'static str;
     /// The longest name, in characters.
     const LONGEST: usize;
-    /// True when capitals, `_` and `.` are allowed too, as makers of hardware use them.
+    /// True if capitals, `_` and `.` are also allowed, as hardware vendors use them.
     const LOOSE: bool;
 
-    /// Returns the one spelling of a name that a person or a file writes.
+    /// Returns the canonical spelling of a name from a user or a file.
     #[must_use]
     fn canonical(text: &str) -> String {
         text.to_owned()
@@ -31,26 +30,26 @@ pub struct Name<K: NameKind> {
     kind: PhantomData<K>,
 }
 
-/// A text that cannot be a name.
+/// A text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot name a {word}: {rule}")]
 pub struct NameError {
     /// The text, cut to 64 characters.
     pub text: String,
-    /// What it should have named.
+    /// The kind of name.
     pub word: &'static str,
     /// The rule for such names.
     pub rule: String,
 }
 
 impl<K: NameKind> Name<K> {
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The rule for such names, for messages.
+    /// Returns the rule for such names, for messages.
     #[must_use]
     pub fn rule() -> String {
         let set =
@@ -74,7 +73,7 @@ impl<K: NameKind> Name<K> {
 impl<K: NameKind> FromStr for Name<K> {
     type Err = NameError;
 
-    /// Parses what a person or a file writes. What is stored is not respelled.
+    /// Parses a name from a user or a file. Stored names keep their spelling.
     fn from_str(text: &str) -> Result<Self, NameError> {
         Self::try_from(K::canonical(text))
     }
@@ -171,12 +170,12 @@ impl NameKind for OfModel {
     }
 }
 impl GpuModel {
-    /// Returns whether `name` is one of the names of this model.
+    /// Returns true if `name` is one of the names of this model.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.as_str() == name || canonical_gpu_name(self.as_str()).0 == canonical_gpu_name(name).0
     }
 }
 
-/// A GPU model by its canonical name, such as `H100`; one that is not known is spelled as the inventory does, such as `V100M32`.
+/// A GPU model by its canonical name, such as `H100`. An unknown model has the spelling of the inventory, such as `V100M32`.
 pub type GpuModel = Name<OfModel>;

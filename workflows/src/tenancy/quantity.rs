@@ -9,22 +9,22 @@ use std::{fmt, iter::Sum};
 pub struct Gpus(pub u32);
 
 impl Gpus {
-    /// None.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// This many and `more`; more GPUs than can be counted stay at the largest count.
+    /// Returns the sum, at most the largest count.
     #[must_use]
     pub fn saturating_add(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
 
-    /// This many without `fewer`, or `None` if there are not so many.
+    /// Returns the difference, or `None` if it is negative.
     #[must_use]
     pub fn checked_sub(self, fewer: Self) -> Option<Self> {
         self.0.checked_sub(fewer.0).map(Self)
     }
 
-    /// This many without `fewer`, at least none.
+    /// Returns the difference, at least zero.
     #[must_use]
     pub fn saturating_sub(self, fewer: Self) -> Self {
         Self(self.0.saturating_sub(fewer.0))
@@ -43,14 +43,13 @@ impl Sum for Gpus {
     }
 }
 
-/// Counts a node's changes of owner. Every call about a node carries it, and a target refuses one smaller than it has
-/// seen (I-1).
+/// Counts the owners of a node. Every call about a node carries it, and a target rejects an older one (I-1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OwnerEpoch(pub u64);
 
 impl OwnerEpoch {
-    /// The epoch of the next owner.
+    /// Returns the epoch of the next owner.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -1,4 +1,4 @@
-//! Regions, and where data may be.
+//! Regions, and the allowed locations of data.
 
 use super::{ClusterId, GpuModel, Gpus, Name, NameKind, RegionId};
 use engine::Entity;
@@ -13,16 +13,16 @@ impl NameKind for OfJurisdiction {
     const LONGEST: usize = 20;
     const LOOSE: bool = false;
 }
-/// Whose law holds: `eu`, or a country's code such as `de` or `us`.
+/// A jurisdiction: `eu`, or a country's code such as `de` or `us`.
 pub type Jurisdiction = Name<OfJurisdiction>;
 
-/// Countries whose law is also the law of `eu`: the 27 member states, by ISO 3166 code.
+/// Countries that are also part of `eu`: the 27 member states, by ISO 3166 code.
 const EU_MEMBERS: [&str; 27] = [
     "at", "be", "bg", "hr", "cy", "cz", "dk", "ee", "fi", "fr", "de", "gr", "hu", "ie", "it", "lv", "lt",
     "lu", "mt", "nl", "pl", "pt", "ro", "sk", "si", "es", "se",
 ];
 
-/// Where a tenant's work and data may be.
+/// The allowed locations of a tenant's workloads and data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Residency {
@@ -33,7 +33,7 @@ pub enum Residency {
 }
 
 impl Residency {
-    /// Whether work and data may be under `jurisdiction` (I-22).
+    /// Returns true if workloads and data may be in `jurisdiction` (I-22).
     #[must_use]
     pub fn allows(&self, jurisdiction: &Jurisdiction) -> bool {
         match self {
@@ -46,7 +46,7 @@ impl Residency {
         }
     }
 
-    /// For people and plans: `any`, or `eu,us`.
+    /// Returns the text for plans: `any`, or `eu,us`.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -56,33 +56,33 @@ impl Residency {
     }
 }
 
-/// GPUs kept back for maintenance and incidents.
+/// GPUs reserved for maintenance and incidents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffer {
-    /// Of every model that is not named.
+    /// The number for each model without its own entry.
     pub each: Gpus,
-    /// Of models by name.
+    /// The number by model.
     pub by_model: BTreeMap<GpuModel, Gpus>,
 }
 
 impl Buffer {
-    /// How many GPUs of `model` are kept back.
+    /// Returns the number of reserved GPUs of `model`.
     #[must_use]
     pub fn for_model(&self, model: &GpuModel) -> Gpus {
         self.by_model.get(model).copied().unwrap_or(self.each)
     }
 }
 
-/// A region: clusters that are reasoned about together, under one law. Rewritten whenever one of them comes or goes.
+/// A region: clusters under one jurisdiction that are planned together. Rewritten whenever a cluster is added or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
-    /// Its name.
+    /// The name.
     pub id: RegionId,
-    /// Whose law holds.
+    /// The jurisdiction.
     pub jurisdiction: Jurisdiction,
-    /// What is kept back.
+    /// The reserved GPUs.
     pub buffer: Buffer,
-    /// Its clusters.
+    /// The clusters.
     pub clusters: BTreeSet<ClusterId>,
 }
 
@@ -95,7 +95,7 @@ impl Entity for Region {
     }
 }
 
-/// All regions, so that a decision can ask which there are. Rewritten whenever one comes.
+/// All regions, so that a decision can list them. Rewritten whenever a region is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionIndex {
     /// Their names.
@@ -103,7 +103,7 @@ pub struct RegionIndex {
 }
 
 impl RegionIndex {
-    /// The id of the only one.
+    /// The id of the only index.
     pub const ID: &'static str = "regions";
 }
 

@@ -1,4 +1,4 @@
-//! What is counted: GPUs by model, whole or in slices, and what goes with them.
+//! The counted resources: GPUs by model, whole or in slices, and CPU, memory, storage and pods.
 
 use super::{GpuModel, Name, NameKind, canonical_gpu_name};
 use serde::{Deserialize, Serialize};
@@ -12,26 +12,26 @@ impl NameKind for OfProfile {
     const LONGEST: usize = 27;
     const LOOSE: bool = true;
 }
-/// A slice profile as its maker spells it, such as `1g.10gb` (NVIDIA's MIG user guide).
+/// A slice profile in its vendor's spelling, such as `1g.10gb` (NVIDIA's MIG user guide).
 pub type Profile = Name<OfProfile>;
 
-/// GPUs of one model: whole cards, or slices of one profile. Two kinds are never counted together.
+/// GPUs of one model: whole GPUs, or slices of one profile. Kinds are always counted separately.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuKind {
     /// The model.
     pub model: GpuModel,
-    /// The profile of its slices; `None` for whole cards.
+    /// The profile of its slices; `None` for whole GPUs.
     pub profile: Option<Profile>,
 }
 
 impl GpuKind {
-    /// Whole cards of `model`.
+    /// Creates the kind of whole GPUs of `model`.
     #[must_use]
     pub fn whole(model: GpuModel) -> Self {
         Self { model, profile: None }
     }
 
-    /// Returns the kind as the books name it on a node of `model`, if it is of another name of that model.
+    /// Returns the kind under the ledger's name of a node's `model`, if it is another name of that model.
     #[must_use]
     pub fn on(self, model: &GpuModel) -> Self {
         let (name, profile) = canonical_gpu_name(self.model.as_str());
@@ -52,7 +52,7 @@ impl fmt::Display for GpuKind {
     }
 }
 
-/// Something that a quota limits. Written `gpu/H100`, `gpu/H100/1g.10gb`, `cpu_milli`, `memory_mib`, `storage_gib`, `pods`.
+/// A resource that a quota limits. Written `gpu/H100`, `gpu/H100/1g.10gb`, `cpu_milli`, `memory_mib`, `storage_gib`, `pods`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Resource {
@@ -68,7 +68,7 @@ pub enum Resource {
     Pods,
 }
 
-/// So much of each resource; what is not named is none of it.
+/// Amounts by resource. A missing resource has the amount 0.
 pub type Amounts = BTreeMap<Resource, u64>;
 
 /// A text that names no resource.
@@ -79,18 +79,18 @@ pub type Amounts = BTreeMap<Resource, u64>;
 pub struct ResourceError {
     /// The text, cut to 64 characters.
     pub text: String,
-    /// What is wrong with a part of it, after a space; empty if none of it is understood.
+    /// The problem of a part of it, after a space; empty if no part is valid.
     pub why: String,
 }
 
 impl Resource {
-    /// Whole GPUs of `model`.
+    /// Creates the resource of whole GPUs of `model`.
     #[must_use]
     pub fn gpus(model: GpuModel) -> Self {
         Self::Gpu(GpuKind::whole(model))
     }
 
-    /// The kind of GPU, if it is one.
+    /// Returns the kind of GPU, if it is one.
     #[must_use]
     pub fn gpu(&self) -> Option<&GpuKind> {
         match self {
@@ -112,7 +112,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Reads what a person or a file writes: a model by any of its names, and a MIG product as slices of its profile.
+/// Parses text from a user or a file: a model by any of its names, and a MIG product as slices of its profile.
 impl FromStr for Resource {
     type Err = ResourceError;
 
@@ -128,7 +128,7 @@ impl FromStr for Resource {
 }
 
 impl Resource {
-    /// Reads what is stored, as it was written.
+    /// Parses stored text without changing names.
     fn stored(text: &str) -> Result<Self, ResourceError> {
         let wrong = |why: String| ResourceError { text: text.chars().take(64).collect(), why };
         match text {
@@ -164,7 +164,7 @@ impl From<Resource> for String {
     }
 }
 
-/// Reads what a person or a file writes, as for [`Resource`].
+/// Parses text from a user or a file, as for [`Resource`].
 impl FromStr for GpuKind {
     type Err = ResourceError;
 
@@ -179,10 +179,10 @@ impl FromStr for GpuKind {
     }
 }
 
-/// Deserialises a field that a person writes, such as a model or a resource in a request: any of its names will do.
+/// Deserialises a field from a user, such as a model or a resource in a request. Accepts any of its names.
 ///
 /// # Errors
-/// What cannot be parsed.
+/// Text that cannot be parsed.
 pub fn as_written<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -191,10 +191,10 @@ where
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The same for a field that may be absent.
+/// Same as [`as_written`], for an optional field.
 ///
 /// # Errors
-/// What cannot be parsed.
+/// Text that cannot be parsed.
 pub fn as_written_if_any<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{ExecutionId, Timestamp};
 
-/// What service was sold.
+/// The service tier.
 #[derive(
     Clone,
     Copy,
@@ -30,11 +30,11 @@ pub enum Tier {
     Enterprise,
     /// The usual.
     Standard,
-    /// Small and cheap; served without people inside the policy's limits.
+    /// Small and cheap; needs no approval within the policy's limits.
     Research,
 }
 
-/// How far the tenant is kept apart from others. Nodes are never shared, on any level.
+/// The isolation level. Tenants never share nodes, on any level.
 #[derive(
     Clone,
     Copy,
@@ -61,7 +61,7 @@ pub enum Isolation {
     SharedSlices,
 }
 
-/// Rules of law or contract that select further rules.
+/// Compliance tags: laws and contracts that select more rules.
 #[derive(
     Clone,
     Copy,
@@ -94,7 +94,7 @@ pub enum Compliance {
     Cfr11,
 }
 
-/// Who shares what a tenant has.
+/// The groups that share a tenant.
 #[derive(
     Clone,
     Copy,
@@ -118,66 +118,66 @@ pub enum Multitenancy {
     Customer,
 }
 
-/// Where a tenant stands.
+/// The state of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum TenantState {
-    /// The name is reserved; nothing can run yet.
+    /// The name is reserved; no workload can run yet.
     Onboarding,
     /// In use.
     Active,
-    /// On its way out; everything can still be taken back.
+    /// The offboarding has begun and can still be undone.
     Leaving,
-    /// Its data is being destroyed; nothing leads back.
+    /// The data is being destroyed; this cannot be undone.
     Destroying,
-    /// Gone for good. The name is a tombstone, and never used again.
+    /// Closed for good. The name is a tombstone and can never be reused.
     Closed,
 }
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
-    /// Its name.
+    /// The name.
     pub id: TenantId,
-    /// What service was sold.
+    /// The service tier.
     pub tier: Tier,
-    /// How far it is kept apart.
+    /// The isolation level.
     pub isolation: Isolation,
-    /// Where its work and data may be.
+    /// The allowed locations of its workloads and data.
     pub data_residency: Residency,
-    /// Whether its work may be preempted, and so may borrow.
+    /// True if its workloads may be preempted, and so may borrow.
     pub allow_preemption: bool,
-    /// Whether its workspaces may share one GPU.
+    /// True if its workspaces may share one GPU.
     pub allow_gpu_sharing: bool,
-    /// What further rules hold.
+    /// The compliance tags.
     pub compliance: BTreeSet<Compliance>,
-    /// The policy that it was admitted under.
+    /// The policy version of its onboarding.
     pub policy: PolicyRef,
-    /// Where it stands.
+    /// The state.
     pub state: TenantState,
-    /// Its workspaces; never empty.
+    /// The workspaces; never empty.
     pub workspaces: Vec<WorkspaceName>,
-    /// The cluster that its nodes lie in, once claimed.
+    /// The cluster of its nodes, once claimed.
     pub cluster: Option<ClusterId>,
-    /// The execution that made it, and alone may unmake it.
+    /// The execution that created it. Only this execution may undo that.
     pub onboarded_by: ExecutionId,
     /// When its name was reserved.
     pub created_at: Timestamp,
     /// When it became active.
     pub activated_at: Option<Timestamp>,
-    /// When it was closed. `None` also for a tenant that an earlier version closed.
+    /// When it was closed. Also `None` for a tenant that an earlier version closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// Who shares what it has. `None` where its request said nothing, and of tenants that an earlier version onboarded: as among teams.
+    /// The groups that share it. `None` if its request did not say, and for tenants of earlier versions; counts as teams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multitenancy: Option<Multitenancy>,
 }
 
-/// Names that no new tenant may have: Kubernetes, the platform itself and the audit use them.
+/// Names that no new tenant may have, because Kubernetes, the platform or the audit use them.
 const RESERVED: [&str; 5] = ["default", "platform", "system", "tenure", "unknown"];
 
-/// Returns true if no new tenant may have `name`. Tenants that have such a name already keep it.
+/// Returns true if no new tenant may have `name`. Existing tenants keep such a name.
 #[must_use]
 pub fn is_reserved(name: &TenantId) -> bool {
     RESERVED.contains(&name.as_str()) || name.as_str().starts_with("kube-")
@@ -193,13 +193,13 @@ impl Entity for Tenant {
 }
 
 impl Tenant {
-    /// Returns true if it sells to customers of its own, who do not trust each other.
+    /// Returns true if it has customers of its own, who do not trust each other.
     #[must_use]
     pub fn has_customers(&self) -> bool {
         self.multitenancy == Some(Multitenancy::Customer)
     }
 
-    /// True while nobody else may have the name: for ever, since the name of a closed tenant is a tombstone (I-14).
+    /// Returns true if no other tenant may have the name. Always true, because the name of a closed tenant is a tombstone (I-14).
     #[must_use]
     pub fn in_use(&self) -> bool {
         match self.state {
@@ -211,7 +211,7 @@ impl Tenant {
         }
     }
 
-    /// The tenant in use from `at` on; an active one stays as it is, a closed one has no way back.
+    /// Returns the tenant active from `at` on; an active one unchanged. `None` for a closed tenant.
     #[must_use]
     pub fn activate(&self, at: Timestamp) -> Option<Self> {
         match self.state {

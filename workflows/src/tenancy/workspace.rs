@@ -5,7 +5,7 @@ use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::CompositeKey;
 
-/// What a workspace is for.
+/// The class of a workspace.
 #[derive(
     Clone,
     Copy,
@@ -26,27 +26,27 @@ use store::CompositeKey;
 pub enum WorkspaceClass {
     /// Serves users.
     Production,
-    /// Explores.
+    /// For experiments.
     Research,
-    /// Works through queues.
+    /// Runs queued batch work.
     Batch,
-    /// Is developed in.
+    /// For development.
     Dev,
 }
 
 /// A workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Its name within the tenant.
+    /// The name, unique within the tenant.
     pub name: WorkspaceName,
-    /// What it is for.
+    /// The class.
     pub class: WorkspaceClass,
 }
 
 impl Workspace {
-    /// The name of the workspace that a tenant gets who asked for none.
+    /// The name of the only workspace of a tenant that requested none.
     pub const DEFAULT: &'static str = "default";
 }
 
@@ -59,7 +59,7 @@ impl Entity for Workspace {
     }
 }
 
-/// The id of documents kept per workspace: `acme/research`.
+/// Returns the id of a workspace's documents: `acme/research`.
 #[must_use]
 pub fn workspace_key(tenant: &TenantId, workspace: &WorkspaceName) -> String {
     CompositeKey::of(&[&tenant, &workspace]).into()

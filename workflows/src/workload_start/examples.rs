@@ -1,4 +1,4 @@
-//! A start that was confirmed.
+//! An example of a confirmed start.
 
 use super::WorkloadStart;
 use crate::platform::{StartWorkload, WorkloadRef};

@@ -1,4 +1,4 @@
-//! What a start reads of the books.
+//! Ledger actions of a start.
 
 use crate::{
     platform::{GpuSet, StartWorkload, WorkloadRef},
@@ -8,13 +8,12 @@ use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Answers what the cluster of a workload is told, if the workload is still admitted by this decision. Changes nothing, so it is safe to
-/// decide again.
+/// Returns the start command for a workload's cluster, if the workload is still admitted by this decision. Changes nothing, so it is safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ConfirmAdmission {
-    /// Its tenant.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Its name.
+    /// The name.
     pub workload: String,
     /// The decision that admitted it.
     pub decision: String,
@@ -33,10 +32,10 @@ impl LedgerAction for ConfirmAdmission {
     }
 }
 
-/// Returns what the cluster of an admitted workload is told.
+/// Returns the start command for the cluster of an admitted workload.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn start_command(
     view: &mut View,
     tenant: &TenantId,

@@ -1,6 +1,6 @@
-//! What becomes of a start that failed: it is recorded in a commit of its own, and the sweep tries again.
+//! Failed starts: each failure is recorded in its own commit, and the sweep retries it.
 //!
-//! Invariant: while a workload is admitted and its start has failed, there is either a [`FailedStart`] or an execution that tries again.
+//! Invariant: while a workload is admitted and its start has failed, there is either a [`FailedStart`] or an execution that retries it.
 
 use super::{SYSTEM_ACTOR, WorkloadStart};
 use crate::tenancy::{FailedStart, TenantId, Workload, WorkloadState};
@@ -8,32 +8,31 @@ use engine::{Call, LedgerAction, Notification, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
-/// Why a workload was not started.
+/// The reason why a workload was not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartProblem {
-    /// Its cluster does not know it. It runs when its owner submits it there.
+    /// The cluster has no such workload. It runs when its owner submits it there.
     NotInCluster,
-    /// Its cluster could not be asked, or refused.
+    /// The cluster was unreachable or refused.
     Failed {
-        /// How many starts by the same decision have failed, this one included.
+        /// The number of failed starts by the same decision, including this one.
         tries: u32,
     },
 }
 
-/// Records that an admitted workload was not started: with the time of the next try, and with a notice where people have to act. A
-/// workload that is not admitted any more, or by another decision, is left alone, so it is safe to decide again.
+/// Records that an admitted workload was not started: with the time of the next attempt, and with a notice if an operator must act. Ignores a workload that is
+/// no longer admitted, or is admitted by another decision, so it is safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordFailedStart {
-    /// Its tenant.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Its name.
+    /// The name.
     pub workload: String,
-    /// The decision by which it was to be started: a failure under another one says nothing of the admission that stands. `None` in
-    /// calls of earlier versions.
+    /// The decision of the start. A failure under another decision does not concern the admission in force. `None` in calls of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// Why.
+    /// The reason.
     pub problem: StartProblem,
 }
 
@@ -106,11 +105,11 @@ impl RecordFailedStart {
     }
 }
 
-/// Tries a failed start again if it is due and the workload is still admitted by the same decision and was not seen to run; forgets it if
-/// not. Answers whether it tries again.
+/// Retries a failed start if it is due and the workload is still admitted by the same decision and was not observed running. Keeps it until it is due, and
+/// removes it if the workload changed. Returns true if it retries.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn try_again(view: &mut View, tenant: &TenantId, workload: &str) -> Result<bool, Undecided> {
     let key = Workload::key(tenant, workload);
     let Some(failed) = view.get::<FailedStart>(&key)? else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! Whether people are asked, who, and how long they have.
+//! Decides on approvals: if one is required, by which seats, within which time.
 
 use super::{
     ReasonCollector, Ruling,
@@ -12,24 +12,24 @@ use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What people may be asked about.
+/// The subjects of approvals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ApprovalFor {
     /// A larger quota.
     QuotaIncrease {
-        /// What the workspace has.
+        /// The workspace's quota.
         from: Gpus,
-        /// What it asks for.
+        /// The requested quota.
         to: Gpus,
-        /// GPUs of region and model that are free.
+        /// Free GPUs of the region and model.
         free: Gpus,
     },
     /// A smaller quota.
     QuotaDecrease {
-        /// What the workspace asks for.
+        /// The requested quota.
         to: Gpus,
-        /// What it uses.
+        /// The usage.
         used: Gpus,
     },
     /// A reclaim.
@@ -38,54 +38,54 @@ pub enum ApprovalFor {
     Offboard {},
     /// Destruction of an inventory.
     Destroy {
-        /// How many assets it has.
+        /// The number of its assets.
         assets: u32,
     },
     /// Another tier or isolation.
     SlaChange {
-        /// Whether it promises less than before.
+        /// True if it promises less than before.
         lower: bool,
     },
     /// A remedy of an incident.
     Incident {
-        /// Whether it disturbs tenants' work.
+        /// True if it disturbs tenants' workloads.
         disturbs: bool,
     },
     /// A rung of the capacity ladder.
     Rung {
-        /// Which.
+        /// The rung.
         rung: Rung,
-        /// For a tenant of this tier.
+        /// The tier of the tenant.
         tier: Tier,
-        /// What it costs in a month, by list.
+        /// The list price of a month.
         #[serde(default)]
         monthly: Cents,
     },
 }
 
-/// Whether people are asked.
+/// The required approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
-    /// Nobody is.
+    /// No approval.
     Nobody,
-    /// These are.
+    /// Approval by these seats.
     People {
-        /// Who must agree.
+        /// The seats that must approve.
         seats: Vec<Seat>,
-        /// How long they have.
+        /// The time limit.
         #[serde(with = "duration::text")]
         within: Duration,
-        /// What happens while they do not answer, and who may agree alone.
+        /// Reminders and escalation, and the emergency override.
         #[serde(default, skip_serializing_if = "Procedure::is_plain")]
         procedure: Procedure,
     },
-    /// It may not be, whoever agrees.
+    /// Not allowed, even with an approval.
     Refused,
 }
 
 impl Approval {
-    /// Who is asked, as a question; `None` when nobody is asked, or it may not be.
+    /// Returns the approval gate; `None` if no approval is required or the request is not allowed.
     #[must_use]
     pub fn gate(self) -> Option<ApprovalGate> {
         match self {
@@ -95,7 +95,7 @@ impl Approval {
     }
 }
 
-/// Decides whether people are asked.
+/// Decides if an approval is required.
 #[must_use]
 pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> {
     let mut scales = ReasonCollector::new(policy);

@@ -1,4 +1,4 @@
-//! Where: the clusters that may be used, and what each constraint left of them.
+//! Selects the eligible clusters, and records the effect of each constraint.
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -9,34 +9,34 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a choice of clusters looks at.
+/// The facts of a cluster choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterChoiceFacts {
-    /// What must be kept to. Pins of policy are added.
+    /// The constraints. Pins of policy are added.
     pub constraints: Constraints,
-    /// Labels of the work, and compliance tags of its tenant.
+    /// Labels of the workload, and compliance tags of its tenant.
     pub labels: BTreeSet<String>,
-    /// The class of its workspace; `None` for the nodes of a tenant, which all its workspaces share.
+    /// The class of its workspace; `None` for a tenant's nodes, which all its workspaces share.
     #[serde(default)]
     pub class: Option<WorkspaceClass>,
-    /// The clusters there are.
+    /// All clusters.
     pub candidates: Vec<Candidate>,
-    /// Classes that already run in a cluster.
+    /// The classes that already run in each cluster.
     #[serde(default)]
     pub neighbours: BTreeMap<ClusterId, BTreeSet<WorkspaceClass>>,
 }
 
-/// The clusters that may be used; none means that no waiting helps.
+/// The eligible clusters. If empty, waiting does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EligibleClusters {
-    /// By name.
+    /// The clusters by name.
     pub clusters: Vec<ClusterId>,
-    /// The set before and after each constraint, and why each cluster was left out (S-86, S-87).
+    /// The clusters before and after each constraint, and the reason for each exclusion (S-86, S-87).
     pub considered: Vec<ConstraintEffect>,
 }
 
 impl EligibleClusters {
-    /// Returns the eligible ones among `candidates`, by name.
+    /// Returns the eligible clusters among `candidates`, by name.
     #[must_use]
     pub fn among<'a>(&self, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
         let find = |id: &ClusterId| candidates.iter().find(|candidate| candidate.cluster == *id);
@@ -58,9 +58,9 @@ impl ClusterChoiceFacts {
     }
 }
 
-/// Selects the clusters that may be used.
+/// Selects the eligible clusters.
 ///
-/// What is full now is not left out: who finds clusters here waits for capacity, who finds none is rejected.
+/// A full cluster stays eligible: the request waits for capacity. Without any eligible cluster it is rejected.
 #[must_use]
 pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) -> Ruling<EligibleClusters> {
     let mut scales = ReasonCollector::new(policy);
@@ -98,7 +98,7 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
     scales.finish(EligibleClusters { clusters, considered })
 }
 
-/// The rule of a constraint of placement.
+/// Returns the rule of a placement constraint.
 fn placement_rule(constraint: &str) -> RuleName {
     match constraint {
         "gpu model" => const { RuleName::known("placement.gpu_model") },
@@ -112,7 +112,7 @@ fn placement_rule(constraint: &str) -> RuleName {
     }
 }
 
-/// Clusters in which a class runs that may not meet this one.
+/// Excludes clusters with a class that may not meet this one.
 fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &PlatformPolicy) -> ConstraintEffect {
     let whole = |scope| match scope {
         ColocationScope::Cluster => true,
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::tenancy::{ClusterKind, Gpus, Isolation, Residency, Tenancy};
 
-    /// S-86: a constraint of placement that had no rule of its own would be taken for another.
+    /// S-86: a placement constraint without its own rule would be recorded under another rule.
     #[test]
     fn every_constraint_of_placement_has_a_rule_of_its_own() {
         let constraints = Constraints {

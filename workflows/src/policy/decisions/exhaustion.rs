@@ -1,4 +1,4 @@
-//! Whether the capacity of a model in a region counts as exhausted.
+//! Decides if the capacity of a model in a region is exhausted.
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -8,29 +8,29 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a region has of a model, and for how long it has been too little.
+/// The capacity of a model in a region, and the duration of its shortage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityFacts {
     /// GPUs of the model in the region.
     pub total: Gpus,
-    /// GPUs that are free beside the buffer.
+    /// GPUs that are free above the reserve.
     pub free: Gpus,
-    /// For how long less than the threshold has been free; 0 where enough is.
+    /// The time for which less than the threshold has been free; 0 if enough is free.
     #[serde(default, with = "duration::text")]
     pub scarce_for: Duration,
-    /// How long the oldest request on the waitlist has waited; 0 where none waits.
+    /// The wait of the oldest request on the waitlist; 0 if it is empty.
     #[serde(default, with = "duration::text")]
     pub oldest_waits: Duration,
 }
 
-/// Returns true if less is free than the threshold. Less than a share of nothing is never free.
+/// Returns true if less is free than the threshold. A region without GPUs of the model is not scarce.
 #[must_use]
 pub fn is_scarce(total: Gpus, free: Gpus, policy: &PlatformPolicy) -> bool {
     total > Gpus::ZERO && !at_least(free, policy.capacity.threshold, total)
 }
 
-/// Returns true if there is enough again.
+/// Returns true if enough is free again.
 #[must_use]
 pub fn has_recovered(total: Gpus, free: Gpus, policy: &PlatformPolicy) -> bool {
     free >= policy.capacity.recovered.apply_to(total)
@@ -40,7 +40,7 @@ fn at_least(free: Gpus, share: crate::policy::Ratio, total: Gpus) -> bool {
     u64::from(free.0).saturating_mul(1_000) >= u64::from(total.0).saturating_mul(u64::from(share.thousandths))
 }
 
-/// Decides whether something is done about it: too little has been free for long enough, or a request has waited for too long.
+/// Decides if the shortage needs a remedy: too little has been free for long enough, or a request has waited too long.
 #[must_use]
 pub fn is_exhausted(facts: &CapacityFacts, policy: &PlatformPolicy) -> Ruling<bool> {
     let mut scales = ReasonCollector::new(policy);

@@ -1,4 +1,4 @@
-//! What happens when something fails.
+//! Decides on the remedy of a failure.
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -9,82 +9,82 @@ use engine::Seat;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
-/// What failed, and what was already tried.
+/// A failure, and the remedies tried before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Failure {
     /// A node does not qualify.
     NodeUnfit {
-        /// Nodes that were replaced already.
+        /// The number of nodes replaced so far.
         replaced: u32,
     },
-    /// Not enough is free.
+    /// Too few GPUs are free.
     NoCapacity {
-        /// How long it was waited for.
+        /// The time waited so far.
         #[serde(with = "duration::text")]
         waited: Duration,
     },
-    /// A plan to reclaim became stale before it could be carried out.
+    /// The plan of a reclaim became outdated before its execution.
     ReclaimStale {
-        /// Plans made since the first.
+        /// The number of new plans so far.
         replans: u32,
     },
-    /// A lender waits longer than its deadline.
+    /// A lender waits past its deadline.
     DeadlineMissed {
-        /// How long it has waited.
+        /// The time waited so far.
         #[serde(with = "duration::text")]
         waited: Duration,
     },
     /// A medium could not be sanitised.
     NotSanitised {
-        /// Attempts made.
+        /// The number of attempts so far.
         attempts: u32,
     },
     /// Capacity is exhausted.
     Exhausted {
-        /// For tenants of this tier.
+        /// The tier of the waiting tenants.
         tier: Tier,
-        /// Rungs of the ladder that were tried.
+        /// The rungs tried so far.
         #[serde(default)]
         tried: BTreeSet<Rung>,
     },
 }
 
-/// What is done about it.
+/// The remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remedy {
-    /// It is tried again.
+    /// Retry.
     TryAgain,
-    /// Another node takes its place.
+    /// Replace the node.
     Replace,
-    /// It waits on, at most so long.
+    /// Wait at most this long.
     Wait {
-        /// What is left of the limit.
+        /// The rest of the time limit.
         #[serde(with = "duration::text")]
         left: Duration,
     },
-    /// People are asked.
+    /// Request an approval.
     AskPeople {
-        /// Who.
+        /// The seats.
         seats: Vec<Seat>,
-        /// How long they have.
+        /// The time limit.
         #[serde(with = "duration::text")]
         within: Duration,
     },
-    /// What was done is taken back.
+    /// Compensate the execution.
     TakeBack,
-    /// The medium and its node are kept out of use until people have looked.
+    /// Keep the medium and its node out of use until an operator has checked them.
     Quarantine,
-    /// People are told; the work goes on.
+    /// Notify operators and continue.
     Escalate,
-    /// The next rung of the tier's ladder is climbed.
+    /// Climb the next rung of the tier's ladder.
     Climb(Rung),
-    /// Nothing is left to try: those who wait go on waiting, and their owner is told.
+    /// No rung is left: requests keep waiting, and their owner is notified.
     Accept,
 }
 
-/// Decides what is done about a failure.
+/// Decides on the remedy of a failure.
 #[must_use]
 pub fn on_failure(failure: &Failure, policy: &PlatformPolicy) -> Ruling<Remedy> {
     let mut scales = ReasonCollector::new(policy);
@@ -148,7 +148,7 @@ fn no_capacity(waited: Duration, policy: &PlatformPolicy, scales: &mut ReasonCol
     left.map_or_else(ask, |left| Remedy::Wait { left })
 }
 
-/// S-140: only rungs that the tier allows, in its order.
+/// S-140: uses only rungs that the tier allows, in its order.
 fn exhausted(
     tier: Tier,
     tried: &BTreeSet<Rung>,

@@ -1,4 +1,4 @@
-//! What is stopped because it is unsafe, whoever asks for it (S-90).
+//! Stops unsafe actions, independent of the requester (S-90).
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -8,41 +8,41 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Something about to be done, and the facts that make it safe or not.
+/// An action, with the facts that decide if it is safe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum GuardedAction {
     /// A tenant ends.
     EndTenant {
-        /// Workloads of it that run under a service level.
+        /// The number of its running workloads with a service level.
         running: u32,
     },
-    /// A node's GPUs are sliced anew.
+    /// The GPUs of a node are partitioned again.
     ChangeMig {
-        /// Allocations on them, and processes seen on them.
+        /// Allocations on them, and processes observed on them.
         busy: u32,
     },
-    /// A node goes back to the pool.
+    /// A node returns to the pool.
     ReleaseNode {
-        /// Assets that the node has.
+        /// The number of the node's assets.
         assets: u32,
-        /// Assets with a record that says passed, newer than the node's last use. Missing, skipped and unknown do not count.
+        /// Assets with a passed record newer than the node's last use. Missing, skipped and unknown records do not count.
         passed: u32,
     },
     /// Data of a tenant are destroyed.
     Destroy {
-        /// Holds that stand on them.
+        /// The legal holds on the data.
         holds: Vec<String>,
     },
-    /// Loans are called back.
+    /// Loans are reclaimed.
     Reclaim(ReclaimBreadth),
 }
 
-/// How wide a reclaim is.
+/// The size of a reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReclaimBreadth {
-    /// GPUs that are asked for.
+    /// The requested GPUs.
     pub asked: Gpus,
     /// GPUs of all victims.
     pub victims: Gpus,
@@ -50,13 +50,13 @@ pub struct ReclaimBreadth {
     pub tenant: Gpus,
     /// GPUs of the largest victim.
     pub largest: Gpus,
-    /// Age of the oldest victim that cannot save its work.
+    /// The age of the oldest victim that cannot save its work.
     #[serde(default, with = "duration::text")]
     pub oldest_unsaved: Duration,
 }
 
 impl ReclaimBreadth {
-    /// The widest reclaim there could be: whom it would ask is who is asked beyond the guard.
+    /// The widest possible reclaim. Its approvers are the approvers beyond the guard.
     pub const WIDEST: Self = Self {
         asked: Gpus::ZERO,
         victims: Gpus(u32::MAX),
@@ -65,7 +65,7 @@ impl ReclaimBreadth {
         oldest_unsaved: Duration::MAX,
     };
 
-    /// A reclaim that breaks nothing, to be widened in what is known of it.
+    /// A reclaim within every limit. Callers set the known sizes.
     pub const NARROW: Self = Self {
         asked: Gpus(u32::MAX),
         victims: Gpus::ZERO,
@@ -75,18 +75,18 @@ impl ReclaimBreadth {
     };
 }
 
-/// A deed that was stopped.
+/// A stopped action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocked {
-    /// By which guard.
+    /// The guard.
     pub guard: GuardName,
-    /// Whether people may let it through.
+    /// The mode of the guard: stop, or require an approval.
     pub mode: GuardMode,
-    /// Why, with the place in the policy.
+    /// The reason, with its place in the policy.
     pub reason: Reason,
 }
 
-/// Stops a deed that is unsafe; `None` when it is safe. Asked again in the commit that does it, since facts change.
+/// Returns why an action is unsafe; `None` if it is safe. Checked again in the commit of the action, because facts change.
 #[must_use]
 pub fn blocked(deed: &GuardedAction, policy: &PlatformPolicy) -> Option<Blocked> {
     let (guard, unsafe_because) = match deed {
@@ -137,7 +137,7 @@ fn too_wide(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Option<String>
     (!broken.is_empty()).then(|| broken.join("; "))
 }
 
-/// Weighs how wide a reclaim is (P-4); the answer is whether it is within the guard. A limit is kept when it is met exactly.
+/// Checks the size of a reclaim (P-4). The answer is true if it is within the guard. A value equal to a limit is allowed.
 fn breadth(breadth: &ReclaimBreadth, policy: &PlatformPolicy) -> Ruling<bool> {
     let mut scales = ReasonCollector::new(policy);
     judge_breadth(breadth, &mut scales);

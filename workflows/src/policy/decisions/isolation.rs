@@ -1,4 +1,4 @@
-//! What keeps a tenant apart: the parts that must stand, and the probes that try them (S-22, S-89).
+//! Decides on the isolation of a tenant: the required parts, and the probes that test them (S-22, S-89).
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use strum::VariantArray as _;
 
-/// For whom isolation is decided.
+/// The facts of an isolation decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IsolationFacts {
-    /// The level that was asked for.
+    /// The requested level.
     pub isolation: Isolation,
-    /// Whether workspaces may share one GPU.
+    /// True if workspaces may share one GPU.
     pub allow_gpu_sharing: bool,
-    /// Who shares what the tenant has.
+    /// The groups that share the tenant.
     #[serde(default)]
     pub multitenancy: Option<Multitenancy>,
-    /// What further rules hold.
+    /// The compliance tags.
     #[serde(default)]
     pub compliance: BTreeSet<Compliance>,
     /// The model of its GPUs.
     pub model: GpuModel,
-    /// The slices that were asked for; `None` for the smallest, where GPUs are cut.
+    /// The requested slice profile; `None` for the smallest, if GPUs are partitioned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice_profile: Option<Profile>,
-    /// What schedules its work.
+    /// The kind of cluster.
     pub kind: ClusterKind,
 }
 
-/// A part of what keeps a tenant apart.
+/// A part of a tenant's isolation.
 #[derive(
     Clone,
     Copy,
@@ -53,7 +53,7 @@ pub struct IsolationFacts {
 pub enum IsolationPart {
     /// A cluster of its own.
     OwnCluster,
-    /// The credential of that cluster, good for nothing else.
+    /// The credential of that cluster, valid only there.
     ClusterKey,
     /// Label and taint of each node, with the owner's epoch.
     NodeOwnership,
@@ -63,48 +63,48 @@ pub enum IsolationPart {
     Namespace,
     /// Traffic denied by default.
     NetworkPolicy,
-    /// Its own people only.
+    /// Access for the tenant's own users only.
     RoleBinding,
-    /// Its own images and nodes only.
+    /// The tenant's own images and nodes only.
     ValidatingAdmissionPolicy,
     /// Hard limits.
     ResourceQuota,
-    /// What each container may have.
+    /// The limits of each container.
     LimitRange,
     /// The cohort in which its workspaces lend to each other.
     Cohort,
-    /// The flavor that stands for its nodes.
+    /// The flavor of its nodes.
     ResourceFlavor,
     /// A queue for each workspace.
     ClusterQueue,
-    /// The entrance to it.
+    /// The local queue of each workspace.
     LocalQueue,
-    /// Its account in the batch scheduler.
+    /// The account in the batch scheduler.
     Account,
-    /// GPUs cut into slices.
+    /// GPUs partitioned into slices.
     Slices,
 }
 
-/// What keeps a tenant apart.
+/// The isolation of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationRules {
-    /// This does.
+    /// The required isolation.
     Apart {
-        /// What must stand.
+        /// The parts that must exist.
         parts: BTreeSet<IsolationPart>,
-        /// What is tried when it does, and every night.
+        /// The probes that test it at the end and every night.
         probes: Vec<IsolationKind>,
-        /// The least that is done to GPU memory when GPUs go from one workspace to another.
+        /// The minimum scrub of GPU memory when GPUs move between workspaces.
         scrub: ScrubMethod,
-        /// How GPUs are cut up, by the layout's name.
+        /// The partition layout of the GPUs, by name.
         layout: String,
     },
-    /// The level that was asked for does not do.
+    /// The requested level is not sufficient.
     Insufficient,
 }
 
-/// Decides what keeps a tenant apart.
+/// Decides on the isolation of a tenant.
 #[must_use]
 pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<IsolationRules> {
     let mut scales = ReasonCollector::new(policy);
@@ -158,7 +158,7 @@ pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<Isol
     scales.finish(IsolationRules::Apart { parts, probes, scrub, layout })
 }
 
-/// Returns how GPUs of `model` are cut at this level: only a tenant that shares its GPUs among its workspaces has them cut.
+/// Returns the layout of GPUs of `model` at this level. Only a tenant that shares GPUs among its workspaces has partitioned GPUs.
 #[must_use]
 pub fn gpu_layout(isolation: Isolation, model: &GpuModel) -> Layout {
     match isolation {
@@ -167,8 +167,7 @@ pub fn gpu_layout(isolation: Isolation, model: &GpuModel) -> Layout {
     }
 }
 
-/// Returns the least that is done to GPU memory before GPUs of a tenant with these tags go to the same or another workspace, and
-/// the key that says so.
+/// Returns the minimum scrub of GPU memory for a tenant with these tags, before GPUs move within or between workspaces, and the policy key that requires it.
 #[must_use]
 pub fn scrub_method(
     tags: &BTreeSet<Compliance>,
@@ -211,7 +210,7 @@ fn parts(facts: &IsolationFacts) -> BTreeSet<IsolationPart> {
     parts
 }
 
-/// Returns the probes that try the isolation of a tenant. Elsewhere than on Kubernetes there are no namespaces to probe from.
+/// Returns the probes that test the isolation of a tenant. Only Kubernetes has namespaces to probe from.
 #[must_use]
 pub fn isolation_probes(kind: ClusterKind) -> Vec<IsolationKind> {
     match kind {

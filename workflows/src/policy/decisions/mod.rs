@@ -1,9 +1,8 @@
-//! The decision points (S-66): who, where, how much, whether people are asked, how far apart, what on failure, how long.
+//! The decision points (S-66): permission, clusters, amount, approval, isolation, failure and retention.
 //!
-//! Each is a pure function of facts and policy, so that a decision can be decided again from what was kept of it, and each
-//! rule it looked at is a [`Reason`] with the place in the policy that says so. Onboarding asks several of them at once, in
-//! [`crate::policy::evaluate`]. [`crate::policy::PolicyQuestion`] is any of them as data,
-//! [`crate::policy::RecordedRuling`] one that was decided and kept.
+//! Each is a pure function of facts and policy, so that a recorded decision can be repeated. Each checked rule becomes a [`Reason`] with its place in the
+//! policy. Onboarding combines several of them in [`crate::policy::evaluate`]. [`crate::policy::PolicyQuestion`] is any of them as data, and
+//! [`crate::policy::RecordedRuling`] is a recorded one.
 
 mod approval;
 mod clusters;
@@ -38,16 +37,16 @@ pub use schedulers::{
 
 use super::{Judgement, PlatformPolicy, Reason, RuleName};
 
-/// What was decided, and by which rules.
+/// A decision with its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling<T> {
-    /// What.
+    /// The answer.
     pub answer: T,
-    /// Every rule that was looked at, in order.
+    /// Every checked rule, in order.
     pub reasons: Vec<Reason>,
 }
 
-/// Gathers reasons, each with its place in the policy.
+/// Collects reasons, each with its place in the policy.
 struct ReasonCollector<'a> {
     policy: &'a PlatformPolicy,
     reasons: Vec<Reason>,
@@ -58,7 +57,7 @@ impl<'a> ReasonCollector<'a> {
         Self { policy, reasons: Vec::new() }
     }
 
-    /// Notes a rule that stands at `key` in the policy.
+    /// Records the judgement of a rule at `key` in the policy.
     fn note(&mut self, rule: RuleName, key: &str, verdict: Judgement, detail: impl Into<String>) {
         let by = self.policy.provenance.origin(key);
         self.reasons.push(Reason {
@@ -70,12 +69,12 @@ impl<'a> ReasonCollector<'a> {
         });
     }
 
-    /// Notes whether a rule holds.
+    /// Records a rule as passed or failed.
     fn check(&mut self, rule: RuleName, key: &str, holds: bool, detail: impl Into<String>) {
         self.note(rule, key, if holds { Judgement::Passed } else { Judgement::Failed }, detail);
     }
 
-    /// Notes whether a rule asks people.
+    /// Records if a rule requires an approval.
     fn ask(&mut self, rule: RuleName, key: &str, asks: bool, detail: impl Into<String>) {
         self.note(rule, key, if asks { Judgement::AsksPeople } else { Judgement::Passed }, detail);
     }

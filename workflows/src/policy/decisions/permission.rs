@@ -1,4 +1,4 @@
-//! Who may run what.
+//! Decides which workloads may run.
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -8,43 +8,43 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A workload that asks for GPUs, and for whom.
+/// A workload that requests GPUs, with its workspace and tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PermissionFacts {
-    /// How far the tenant is kept apart.
+    /// The isolation level of the tenant.
     pub isolation: Isolation,
-    /// Whether the tenant's work may be preempted.
+    /// True if the tenant's workloads may be preempted.
     pub allow_preemption: bool,
-    /// Whether the tenant's workspaces may share one GPU.
+    /// True if the tenant's workspaces may share one GPU.
     pub allow_gpu_sharing: bool,
-    /// Who shares what the tenant has.
+    /// The groups that share the tenant.
     #[serde(default)]
     pub multitenancy: Option<Multitenancy>,
     /// The workspace's class.
     pub class: WorkspaceClass,
-    /// The kind of work.
+    /// The class of the workload.
     pub workload: WorkloadClass,
-    /// Whether this workload may be preempted.
+    /// True if this workload may be preempted.
     #[serde(default = "yes")]
     pub preemptible: bool,
-    /// On which model.
+    /// The GPU model.
     pub model: GpuModel,
-    /// How many GPUs or slices; a fraction of a whole GPU is refused with what to ask for instead.
+    /// The number of GPUs or slices. A fraction of a whole GPU is rejected with an alternative.
     pub count: Ratio,
-    /// How it shares them.
+    /// The sharing of the GPUs.
     #[serde(default)]
     pub sharing: Sharing,
-    /// Whether GPUs of the tenant are cut into these slices by now: then they exist, whatever the catalogue lists.
+    /// True if GPUs of the tenant are already partitioned into these slices. Then they exist, even if the catalogue does not list them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub already_cut: bool,
-    /// Whether it runs on GPUs that another workspace lends.
+    /// True if it runs on borrowed GPUs.
     #[serde(default)]
     pub borrows: bool,
-    /// The class of the workspace that lends; `None` where nobody does.
+    /// The class of the lending workspace; `None` without a lender.
     #[serde(default)]
     pub lender: Option<WorkspaceClass>,
-    /// In which region.
+    /// The region.
     pub region: RegionId,
 }
 
@@ -52,36 +52,36 @@ fn yes() -> bool {
     true
 }
 
-/// How a workload shares GPUs.
+/// The sharing of GPUs by a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Whole GPUs, shared with nobody (S-52).
+    /// Whole GPUs, not shared (S-52).
     #[default]
     Full,
-    /// Slices of this profile, kept apart by hardware.
+    /// Slices of this profile, isolated by hardware.
     Mig(String),
-    /// Turns on one GPU, kept apart by nothing (S-51).
+    /// Time slices of one GPU, without isolation (S-51).
     TimeSliced {
-        /// Whether another workspace takes turns on it too.
+        /// True if another workspace shares it too.
         others: bool,
     },
 }
 
-/// Whether it may run.
+/// The permission to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
-    /// It may.
+    /// Allowed.
     Allowed,
-    /// It may not.
+    /// Refused.
     Refused {
-        /// What could be asked for instead, where there is something.
+        /// An alternative request, if there is one.
         instead: Option<String>,
     },
 }
 
-/// Decides who may run what. A workload that may borrow here still needs somebody who lends.
+/// Decides if a workload may run. A permitted borrower still needs a lender.
 #[must_use]
 pub fn decide_permission(facts: &PermissionFacts, policy: &PlatformPolicy) -> Ruling<Permission> {
     let mut scales = ReasonCollector::new(policy);
@@ -95,7 +95,7 @@ pub fn decide_permission(facts: &PermissionFacts, policy: &PlatformPolicy) -> Ru
     scales.finish(answer)
 }
 
-/// S-49, S-50: GPUs are whole, and slices are of profiles that the model has.
+/// S-49, S-50: GPUs are whole, and slices have a profile of the model.
 fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<String> {
     let key = format!("gpu_models.{}.mig", facts.model);
     let catalogue = &scales.policy.gpu_models;
@@ -127,7 +127,7 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
     instead
 }
 
-/// S-45, S-51, S-52: one GPU is shared between workspaces only where the tenant allows it.
+/// S-45, S-51, S-52: workspaces share one GPU only if the tenant allows it.
 fn sharing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let consent = facts.allow_gpu_sharing && facts.isolation == Isolation::SharedSlices;
     let (holds, detail) = match &facts.sharing {
@@ -144,7 +144,7 @@ fn sharing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     scales.note(const { RuleName::known("sharing.consent") }, "lending.customer_sharing", verdict, detail);
 }
 
-/// S-46, S-107: customers share nothing, and get memory that corrects errors.
+/// S-46, S-107: customers of a tenant share nothing, and get memory with error correction.
 fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     if facts.multitenancy != Some(Multitenancy::Customer) {
         return;
@@ -168,34 +168,34 @@ fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     );
 }
 
-/// Who asks to borrow.
+/// A borrowing workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrower {
-    /// Whether the workload may be preempted.
+    /// True if the workload may be preempted.
     pub preemptible: bool,
-    /// Whether the tenant's work may be preempted.
+    /// True if the tenant's workloads may be preempted.
     pub allow_preemption: bool,
     /// The class of the workspace.
     pub class: WorkspaceClass,
-    /// The kind of work.
+    /// The class of the workload.
     pub workload: WorkloadClass,
 }
 
-/// Why a workload may not run on what another workspace lends.
+/// The reason why a workload may not borrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BorrowRefusal {
     /// It may not be preempted.
     NotPreemptible,
-    /// Nothing of its tenant may be.
+    /// No workload of its tenant may be preempted.
     NoPreemption,
-    /// Its workspace's class may not borrow.
+    /// The class of its workspace may not borrow.
     Class,
-    /// Its kind of work may not.
+    /// The class of the workload may not borrow.
     Workload,
 }
 
-/// Everything that keeps a workload from borrowing, where these classes and kinds of work may. Admission asks it with the rules
-/// that it has resolved; [`decide_permission`] with those of a policy.
+/// Returns every reason why a workload may not borrow, given the permitted classes. Admission passes the rules that it has resolved; [`decide_permission`]
+/// passes those of a policy.
 #[must_use]
 pub fn borrow_refusals(
     borrower: &Borrower,
@@ -211,7 +211,7 @@ pub fn borrow_refusals(
     all.into_iter().filter_map(|(refused, why)| refused.then_some(why)).collect()
 }
 
-/// S-14, S-59, S-62: who may run on what another workspace lends.
+/// S-14, S-59, S-62: decides which workloads may run on borrowed GPUs.
 fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let lending = &scales.policy.lending;
     let (class, workload) = (<&str>::from(facts.class), <&str>::from(facts.workload));

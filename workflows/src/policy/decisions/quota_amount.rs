@@ -1,4 +1,4 @@
-//! How much a workspace may have.
+//! Decides on the quota of a workspace.
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -7,47 +7,47 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A quota that is asked for, and what it is weighed against. All of one model.
+/// A requested quota and the amounts that limit it, all of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaAmountFacts {
-    /// The nominal quota that is asked for.
+    /// The requested nominal quota.
     pub wanted: Gpus,
-    /// Nominal quotas of the tenant's other workspaces, together.
+    /// The sum of the nominal quotas of the tenant's other workspaces.
     #[serde(default)]
     pub others: Gpus,
-    /// What the tenant bought.
+    /// The bought amount.
     pub entitled: Gpus,
-    /// Beyond what it bought, by an exception that was approved and has not ended.
+    /// An approved temporary amount beyond the bought one.
     #[serde(default)]
     pub exception: Gpus,
-    /// What it owns.
+    /// The amount on the tenant's nodes.
     pub owned: Gpus,
-    /// What is kept back of that.
+    /// The reserved part of that.
     #[serde(default)]
     pub kept_back: Gpus,
-    /// What the workspace uses.
+    /// The usage of the workspace.
     #[serde(default)]
     pub used: Gpus,
 }
 
-/// How much is granted.
+/// The granted amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantedAmount {
-    /// What was asked for.
+    /// The requested amount.
     All {
-        /// Whether more is in use: then nothing more is let in until it has drained.
+        /// True if usage exceeds it. Then no workload is admitted until enough have ended.
         over_limit: bool,
     },
-    /// Nothing: it could not be kept.
+    /// Nothing, because the quota could not be met.
     Nothing {
-        /// What could be.
+        /// The most that could be granted.
         most: Gpus,
     },
 }
 
-/// Decides how much a workspace may have: never more than was bought, nor than there is (I-5).
+/// Decides on the quota of a workspace: at most the bought amount and the available amount (I-5).
 #[must_use]
 pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) -> Ruling<GrantedAmount> {
     let mut scales = ReasonCollector::new(policy);

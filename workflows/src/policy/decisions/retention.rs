@@ -1,4 +1,4 @@
-//! How long data are kept, and what becomes of them then.
+//! Decides how long data are kept, and what happens afterwards.
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
-/// Data whose tenant has ended.
+/// Data of a closed tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionFacts {
@@ -17,51 +17,51 @@ pub struct RetentionFacts {
     /// The tenant's tags.
     #[serde(default)]
     pub compliance: BTreeSet<Compliance>,
-    /// How long ago the tenant ended.
+    /// The time since the tenant was closed.
     #[serde(default, with = "duration::text")]
     pub since: Duration,
-    /// Holds that stand on the data.
+    /// The legal holds on the data.
     #[serde(default)]
     pub holds: Vec<String>,
 }
 
-/// What holds for data.
+/// The ruling on data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionRuling {
     /// They must be kept.
     MustKeep {
-        /// For how long still; `None` until the holds are released.
+        /// The remaining time; `None` until the holds are released.
         #[serde(with = "duration::maybe")]
         left: Option<Duration>,
     },
-    /// They may go, and need not yet.
+    /// They may be removed, but need not be yet.
     May(Then),
-    /// They are due.
+    /// They must be removed now.
     Due(Then),
-    /// No rule knows this class, so a person must say.
+    /// No rule covers this class, so an operator must decide.
     Unclassified,
 }
 
-/// What all rules that hold for a class of data come to: the longest `min`, the shortest `max`, and the archive before destruction.
+/// The combination of all rules for a class of data: the longest `min`, the shortest `max`, and archiving before destruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionPeriod {
-    /// Kept at least so long after the tenant's end.
+    /// The shortest time after the tenant's end.
     pub min: Duration,
-    /// Kept at most so long; `None` without limit.
+    /// The longest time; `None` without limit.
     pub max: Option<Duration>,
-    /// What becomes of it then.
+    /// The action afterwards.
     pub then: Then,
 }
 
 impl RetentionPeriod {
-    /// Returns true if one rule wants the data gone before another lets it go: keeping wins.
+    /// Returns true if one rule requires removal before another allows it. Keeping wins.
     #[must_use]
     pub fn is_contradictory(&self) -> bool {
         self.max.is_some_and(|max| max < self.min)
     }
 
-    /// Returns what holds so long after the tenant's end.
+    /// Returns the ruling at this time after the tenant's end.
     #[must_use]
     pub fn after(&self, since: Duration) -> RetentionRuling {
         match self.min.checked_sub(since).filter(|left| !left.is_zero()) {
@@ -73,7 +73,7 @@ impl RetentionPeriod {
 }
 
 impl RetentionRuling {
-    /// Returns true if the data outlive their tenant: they must be kept, or go to the archive.
+    /// Returns true if the data outlive their tenant: they must be kept or archived.
     #[must_use]
     pub fn keeps(&self) -> bool {
         match self {
@@ -83,7 +83,7 @@ impl RetentionRuling {
     }
 }
 
-/// Combines the rules that hold for a class of data, each as `min`, `max` and `then`; `None` without a rule.
+/// Combines the rules for a class of data, each as `min`, `max` and `then`; `None` without a rule.
 #[must_use]
 pub fn retention_period(
     rules: impl IntoIterator<Item = (Duration, Option<Duration>, Then)>,
@@ -96,16 +96,16 @@ pub fn retention_period(
     rules.into_iter().map(|(min, max, then)| RetentionPeriod { min, max, then }).reduce(combine)
 }
 
-/// What policy calls the tenant's own data: whatever its work read and wrote, and its models.
+/// The policy name of the tenant's own data, and its classes: data and models of its workloads.
 const TENANT_DATA: (&str, [&str; 2]) = ("tenant_data", ["workload", "model"]);
 
-/// Returns true if a rule about `of` holds for data of `class`.
+/// Returns true if a rule for `of` covers data of `class`.
 #[must_use]
 pub fn retention_covers(of: &str, class: &str) -> bool {
     of == class || (of == TENANT_DATA.0 && TENANT_DATA.1.contains(&class))
 }
 
-/// Decides what holds for data. A hold goes before every rule, and a longest time never before a shortest one.
+/// Decides on data. A legal hold overrides every rule, and a shortest time overrides a longest one.
 #[must_use]
 pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruling<RetentionRuling> {
     let mut scales = ReasonCollector::new(policy);

@@ -1,4 +1,4 @@
-//! What policy makes of the schedulers: the settings they should have, and how what they have differs (S-54, S-88).
+//! The scheduler settings that policy requires, and their differences from the observed settings (S-54, S-88).
 
 use super::{ReasonCollector, Ruling};
 use crate::{
@@ -10,52 +10,52 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A tenant, as far as schedulers need it.
+/// The facts of a tenant for its schedulers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulerFacts {
-    /// What service was sold.
+    /// The service tier.
     pub tier: Tier,
-    /// Whether its work may be preempted.
+    /// True if its workloads may be preempted.
     pub allow_preemption: bool,
-    /// Who shares what it has: customers of a tenant borrow nothing from each other, unless policy lets them.
+    /// The groups that share the tenant. Its customers may not borrow from each other, unless policy allows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multitenancy: Option<Multitenancy>,
     /// The model of its GPUs.
     pub model: GpuModel,
-    /// The slices that they are cut into, if any. Quotas count these.
+    /// The slices of its GPUs, if any. Quotas count these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
-    /// Its workspaces' quotas; a limit that is absent is what policy says of workspaces that name none.
+    /// The quotas of its workspaces. Policy fills in missing limits.
     pub workspaces: BTreeMap<WorkspaceName, QuotaLimits>,
 }
 
-/// The settings that schedulers should have for one tenant.
+/// The required settings for one tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulerSettings {
     /// Each workspace's queue.
     pub queues: BTreeMap<WorkspaceName, QueueSettings>,
     /// The value of each tier's PriorityClass (S-54); the same for all tenants.
     pub priority_classes: BTreeMap<Tier, u32>,
-    /// GPUs of the tenant's Slurm account, as `GrpTRES=gres/gpu`: what all its workspaces have together.
+    /// GPUs of the tenant's Slurm account, as `GrpTRES=gres/gpu`: the sum of all its workspaces.
     pub slurm_gpus: Gpus,
 }
 
-/// A queue's settings, in Kueue's words.
+/// The settings of a queue, in Kueue's terms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSettings {
-    /// What it may use.
+    /// The quota.
     pub quota: FlavorQuota,
-    /// What it may preempt in its own line.
+    /// The preemption within its own queue.
     pub within_cluster_queue: WithinQueue,
-    /// What it may call back from borrowers.
+    /// The reclaim from borrowers.
     pub reclaim_within_cohort: ReclaimWithin,
-    /// What it may preempt while it borrows.
+    /// The preemption while it borrows.
     pub borrow_within_cohort: ReclaimWithin,
 }
 
-/// Returns the limits of a workspace with those that it leaves out filled in, in pieces of `offer`: `named` where it names them,
-/// policy's otherwise. Work that may not be called back borrows nothing (I-11), and no workspace lends more than its own.
+/// Returns the limits of a workspace in pieces of `offer`: those in `named`, else those of policy. Workloads that may not be preempted may not borrow (I-11),
+/// and no workspace lends more than its own quota.
 #[must_use]
 pub(in crate::policy) fn sharing_limits(
     named: &QuotaLimits,
@@ -78,8 +78,7 @@ pub(in crate::policy) fn sharing_limits(
     }
 }
 
-/// What policy makes of the schedulers for one tenant. Work that may not be preempted borrows nothing (I-11), and does not
-/// preempt its own.
+/// Returns the scheduler settings for one tenant. If its workloads may not be preempted, they may not borrow (I-11) and do not preempt each other.
 #[must_use]
 pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<SchedulerSettings> {
     let mut scales = ReasonCollector::new(policy);
@@ -131,31 +130,31 @@ pub fn schedulers(facts: &SchedulerFacts, policy: &PlatformPolicy) -> Ruling<Sch
     scales.finish(SchedulerSettings { queues, priority_classes: policy.priorities.clone(), slurm_gpus })
 }
 
-/// What schedulers were seen to have.
+/// The observed settings of schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
     /// Each workspace's queue.
     pub queues: BTreeMap<WorkspaceName, QueueSettings>,
     /// PriorityClasses by tier.
     pub priority_classes: BTreeMap<Tier, u32>,
-    /// GPUs of the Slurm account; `None` where there is none.
+    /// GPUs of the Slurm account; `None` without an account.
     pub slurm_gpus: Option<Gpus>,
 }
 
-/// One setting that differs.
+/// One differing setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The object, as `ClusterQueue/research`.
+    /// The object, such as `ClusterQueue/research`.
     pub object: String,
-    /// The setting; empty when the whole object is missing, or should not be.
+    /// The setting; empty if the whole object is missing or superfluous.
     pub field: String,
-    /// What it is; null for what is missing.
+    /// The observed value; null if missing.
     pub is: Value,
-    /// What it should be; null for what should not be.
+    /// The required value; null if superfluous.
     pub should_be: Value,
 }
 
-/// What must change for `observed` to be as policy wants it: by object and setting, in order; nothing when it is.
+/// Returns the changes from `observed` to the required settings, by object and setting, in order.
 #[must_use]
 pub fn changes(wanted: &SchedulerSettings, observed: &Observed) -> Vec<Change> {
     let mut all = Vec::new();
@@ -176,7 +175,7 @@ pub fn changes(wanted: &SchedulerSettings, observed: &Observed) -> Vec<Change> {
     all
 }
 
-/// Notes the settings of one object that differ; an object that is there on one side only, as a whole.
+/// Adds the differing settings of one object, or the whole object if only one side has it.
 fn differ(object: &str, is: Value, mut should_be: Value, all: &mut Vec<Change>) {
     let mut note = |field: &str, is: Value, should_be: Value| {
         all.push(Change { object: object.into(), field: field.into(), is, should_be });

@@ -1,4 +1,4 @@
-//! Any decision as data: asked, ruled on, kept, and decided again.
+//! A decision as data: a question that can be answered, recorded and repeated.
 
 use crate::policy::{
     Judgement, OnboardingEvaluation, OnboardingFacts, PlatformPolicy, PolicyRef, RuleName,
@@ -15,31 +15,31 @@ use engine::{Entity, Seat};
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// A question to policy, with everything that its answer depends on.
+/// A question to policy, with all facts that its answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyQuestion {
-    /// Whether a tenant may come: several of the others at once.
+    /// May a tenant be onboarded? Combines several other questions.
     Onboarding(OnboardingFacts),
-    /// Who may run what.
+    /// May a workload run?
     Who(PermissionFacts),
-    /// Where.
+    /// Which clusters are eligible?
     Where(ClusterChoiceFacts),
-    /// How much.
+    /// How large may a quota be?
     HowMuch(QuotaAmountFacts),
-    /// Whether people are asked.
+    /// Is an approval required?
     Approval(ApprovalFor),
-    /// How far apart.
+    /// How is a tenant isolated?
     Isolation(IsolationFacts),
-    /// What on failure.
+    /// What is the remedy of a failure?
     Failure(Failure),
-    /// How long data are kept.
+    /// How long are data kept?
     Retention(RetentionFacts),
-    /// Whether a deed is safe.
+    /// Is an action safe?
     Guard(GuardedAction),
-    /// How schedulers are set.
+    /// What are the scheduler settings?
     Schedulers(SchedulerFacts),
-    /// Whether capacity is exhausted.
+    /// Is capacity exhausted?
     Capacity(CapacityFacts),
 }
 
@@ -47,31 +47,31 @@ pub enum PolicyQuestion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyAnswer {
-    /// Whether a tenant may come.
+    /// The decision on an onboarding.
     Onboarding(Box<OnboardingEvaluation>),
-    /// Who may run what.
+    /// The permission of a workload.
     Who(Permission),
-    /// Where.
+    /// The eligible clusters.
     Where(EligibleClusters),
-    /// How much.
+    /// The granted quota.
     HowMuch(GrantedAmount),
-    /// Whether people are asked.
+    /// The required approval.
     Approval(Approval),
-    /// How far apart.
+    /// The isolation.
     Isolation(IsolationRules),
-    /// What on failure.
+    /// The remedy of a failure.
     Failure(Remedy),
-    /// How long data are kept.
+    /// The retention of data.
     Retention(RetentionRuling),
-    /// Why a deed is stopped; `None` when it is safe.
+    /// The reason why an action is stopped; `None` if it is safe.
     Guard(Option<Blocked>),
-    /// How schedulers are set.
+    /// The scheduler settings.
     Schedulers(SchedulerSettings),
-    /// Whether something is done about capacity.
+    /// True if exhausted capacity needs a remedy.
     Capacity(bool),
 }
 
-/// Answers `question` by `policy`. The same input gives the same answer, now and in ten years (I-20).
+/// Answers `question` by `policy`. Equal input always gives an equal answer (I-20).
 #[must_use]
 pub fn rule(question: &PolicyQuestion, policy: &PlatformPolicy) -> Ruling<PolicyAnswer> {
     match question {
@@ -102,20 +102,20 @@ impl<T> Ruling<T> {
         Ruling { answer: wrap(self.answer), reasons: self.reasons }
     }
 
-    /// Returns true if `rule` stands in the way.
+    /// Returns true if `rule` failed.
     #[must_use]
     pub fn fails(&self, rule: RuleName) -> bool {
         self.failed_rules().any(|reason| reason.rule == rule.as_str())
     }
 
-    /// The rules that stand in the way.
+    /// Returns the failed rules.
     pub fn failed_rules(&self) -> impl Iterator<Item = &crate::policy::Reason> {
         self.reasons.iter().filter(|reason| reason.verdict == Judgement::Failed)
     }
 }
 
 impl PolicyAnswer {
-    /// The answer in one word, as examples of a policy expect it.
+    /// Returns the answer in one word, as examples of a policy expect it.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl PolicyAnswer {
         }
     }
 
-    /// Who is asked; empty when nobody is.
+    /// Returns the seats that must approve; empty if no approval is required.
     #[must_use]
     pub fn seats(&self) -> &[Seat] {
         match self {
@@ -183,27 +183,27 @@ fn remedy_word(remedy: &Remedy) -> &'static str {
     }
 }
 
-/// A decision that was made, with all it takes to make it again. Never rewritten.
+/// A recorded decision, with all facts to repeat it. Never rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRuling {
-    /// Its name, unique; the execution and step that asked, for instance.
+    /// The unique name, for example the requesting execution and step.
     pub name: String,
-    /// The policy that was in force.
+    /// The policy in force.
     pub policy: PolicyRef,
-    /// What was asked, and all that was looked at.
+    /// The question with its facts.
     pub question: PolicyQuestion,
     /// SHA-256 of the question.
     pub facts_digest: String,
-    /// What was answered.
+    /// The answer.
     pub answer: PolicyAnswer,
-    /// By which rules.
+    /// The rules that led to it.
     pub reasons: Vec<crate::policy::Reason>,
-    /// When.
+    /// The time of the decision.
     pub at: Timestamp,
 }
 
 impl RecordedRuling {
-    /// Decides `question` by `policy`, to be kept under `name`.
+    /// Decides `question` by `policy` and returns the record under `name`.
     #[must_use]
     pub fn decide(name: String, question: PolicyQuestion, policy: &PlatformPolicy, at: Timestamp) -> Self {
         let Ruling { answer, reasons } = rule(&question, policy);
@@ -211,7 +211,7 @@ impl RecordedRuling {
         Self { name, policy: policy.reference.clone(), question, facts_digest, answer, reasons, at }
     }
 
-    /// Whether `policy` answers as it did then. Give it the version that was in force: [`super::super::version`].
+    /// Returns true if `policy` still gives the recorded answer. Pass the version that was in force: [`super::super::version`].
     #[must_use]
     pub fn holds_under(&self, policy: &PlatformPolicy) -> bool {
         rule(&self.question, policy).answer == self.answer

@@ -1,7 +1,7 @@
 //! The checks of an onboarding that need no fleet: one list for `policy check`, plan, dry run and request.
 //!
-//! Called by the [decision](crate::policy::evaluate) on a request, and by [`check_on`] for a document alone. Invariant: what is refused here for a
-//! document is refused for the request too, by the same rule.
+//! Called by the [decision](crate::policy::evaluate) on a request, and by [`check_on`] for a document. Invariant: a document that is refused here is also
+//! refused as a request, by the same rule.
 
 use super::document_reasons;
 use crate::policy::{
@@ -10,7 +10,7 @@ use crate::policy::{
     versions::check,
 };
 
-/// What is wrong with a document on `today`: its form, and for a request also the rules that need no fleet.
+/// Returns the problems of a document on `today`: its form and, for a request, the rules that need no fleet.
 #[must_use]
 pub fn check_on(text: &str, today: &str) -> Vec<Finding> {
     let findings = check(text);

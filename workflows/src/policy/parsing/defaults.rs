@@ -1,8 +1,8 @@
-//! A policy's document with its gaps filled, as it is read: for comparing what two of them come to.
+//! A policy document with its defaults filled in, for comparisons of two policies.
 
 use super::document::{Item, Value};
 
-/// Groups whose names are free, which a document gives as a whole or not at all.
+/// Sections with free names. A document replaces such a section as a whole.
 const WHOLE: [&str; 9] = [
     "approvals.capacity",
     "capacity.buffer_gpus.by_region",
@@ -15,7 +15,7 @@ const WHOLE: [&str; 9] = [
     "sanitisation.minimum",
 ];
 
-/// `own`, and where it says nothing, `under`.
+/// Returns `own` with missing keys from `under`.
 pub(in crate::policy) fn filled(own: &Item, under: &Item) -> Item {
     let (Value::Map(fields), Value::Map(below)) = (&own.value, &under.value) else { return own.clone() };
     if WHOLE.contains(&own.path.as_str()) {
@@ -39,7 +39,7 @@ pub(in crate::policy) fn filled(own: &Item, under: &Item) -> Item {
 mod tests {
     use crate::policy::{PlatformPolicy, diff};
 
-    /// What is compared is what is read: for each group, saying one key more changes that key alone, unless it is whole.
+    /// The comparison matches the reader: in each section, one more key changes only that key, unless the section is replaced as a whole.
     #[test]
     fn a_gap_is_compared_as_it_is_read() {
         let cases = [

@@ -1,6 +1,6 @@
-//! Documents as people write them: every value with the place it stands at, from YAML or JSON alike.
+//! A parsed YAML or JSON document: every value with its position.
 //!
-//! Decoding collects all findings instead of stopping at the first, so that a document is mended in one go.
+//! Decoding collects all findings instead of stopping at the first, so that an author can fix a document in one round.
 
 use super::finding::{Finding, Spot};
 use crate::yaml;
@@ -11,28 +11,28 @@ use std::{
     fmt,
 };
 
-/// The longest path that is kept of a value, in bytes: a long name must not be kept once more with everything below it.
+/// The longest stored path of a value, in bytes. Prevents a long name from being copied into every value below it.
 const LONGEST_PATH: usize = 256;
-/// What stands for the rest of a path.
+/// The replacement for the rest of a path.
 const REST: &str = "…";
 
-/// A value, and where it stands.
+/// A value with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// The place, if the document has lines.
+    /// The position, if the document has lines.
     pub at: Option<Spot>,
-    /// The way to it: `workspaces[0].name`.
+    /// The path: `workspaces[0].name`.
     pub path: String,
     /// The value.
     pub value: Value,
 }
 
-/// What a document can hold.
+/// A value of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Nothing.
     Null,
-    /// Yes or no.
+    /// True or false.
     Bool(bool),
     /// A whole number.
     Whole(i128),
@@ -42,12 +42,12 @@ pub enum Value {
     Text(String),
     /// Items in order.
     List(Vec<Item>),
-    /// Fields in order, each name with its own place.
+    /// Fields in order, each name with its own position.
     Map(Vec<(String, Option<Spot>, Item)>),
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Returns the kind of the value, for messages.
     pub fn kind(&self) -> String {
         match self {
             Self::Null => "nothing".into(),
@@ -62,7 +62,7 @@ impl Value {
 }
 
 impl Item {
-    /// The value as JSON, without its places.
+    /// Returns the value as JSON, without positions.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
@@ -79,7 +79,7 @@ impl Item {
     }
 }
 
-/// The value of a YAML document.
+/// Parses a YAML document.
 pub fn from_yaml(text: &str) -> Result<Item, Finding> {
     match yaml::read_plain::<Spanned<Tree>>(text) {
         Ok(root) => Ok(placed(root, String::new())),
@@ -91,7 +91,7 @@ pub fn from_yaml(text: &str) -> Result<Item, Finding> {
     }
 }
 
-/// The value of a JSON document; its findings name the path instead of a line.
+/// Converts a JSON document. Findings in it have a path instead of a line.
 pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
     use serde_json::Value as Json;
     let value = match value {
@@ -118,12 +118,12 @@ pub(crate) fn from_json(value: &serde_json::Value, path: String) -> Item {
     Item { at: None, path, value }
 }
 
-/// `path.name`, or `name` at the top.
+/// Returns `path.name`, or `name` at the top.
 pub(crate) fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { grown(path, name) } else { grown(path, &format!(".{name}")) }
 }
 
-/// The path with one more part, if it is not too long already.
+/// Returns the path with one more part, unless it is too long already.
 fn grown(path: &str, part: &str) -> String {
     if path.ends_with(REST) {
         return path.to_owned();
@@ -135,7 +135,7 @@ fn grown(path: &str, part: &str) -> String {
     format!("{path}{part}")
 }
 
-/// The parser's words without the place, which the finding names itself.
+/// Returns the parser's message without the position, because the finding has it.
 fn reworded(message: &str) -> String {
     let end = message.find(" at line ").unwrap_or(message.len());
     message.get(..end).unwrap_or(message).trim_end_matches(['.', ':', ' ']).to_owned()

@@ -1,9 +1,9 @@
-//! What is wrong with a document: where, in which field, and how to mend it.
+//! A problem of a document: position, field and remedy.
 
 use serde::Serialize;
 use std::fmt;
 
-/// A place in a text, both counted from 1.
+/// A position in a text, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Spot {
     /// The line.
@@ -12,23 +12,23 @@ pub struct Spot {
     pub column: u64,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Where; `None` for documents without lines (JSON).
+    /// The position; `None` for documents without lines (JSON).
     pub at: Option<Spot>,
-    /// Which field, as `tenant.tier`; empty for the document itself.
+    /// The field, such as `tenant.tier`; empty for the document itself.
     pub field: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
 impl Finding {
-    /// Returns a finding at a place of the document, if it has lines.
+    /// Creates a finding at a position of the document, if it has lines.
     ///
-    /// What the document says is repeated only in part, so that what is answered is not longer than what was sent.
+    /// Shortens quotes of the document, so that the answer is not longer than the request.
     pub fn new(at: Option<Spot>, field: &str, mut problem: String, remedy: String) -> Self {
         if problem.len() > LONGEST_PROBLEM {
             problem.truncate(problem.floor_char_boundary(LONGEST_PROBLEM));
@@ -38,7 +38,7 @@ impl Finding {
     }
 }
 
-/// The longest problem that is told whole, in bytes.
+/// The longest problem text that is not shortened, in bytes.
 const LONGEST_PROBLEM: usize = 512;
 
 impl fmt::Display for Finding {
@@ -53,18 +53,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A document that cannot be used, with all that is wrong with it.
+/// A document that cannot be used, with its findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, thiserror::Error)]
 pub struct Invalid {
-    /// At least one, by place.
+    /// At least one, by position.
     pub findings: Vec<Finding>,
 }
 
 impl Invalid {
-    /// How many findings are told.
+    /// The most findings in one answer.
     pub const MOST: usize = 100;
 
-    /// The first of these findings, and how many more there are.
+    /// Keeps the first of these findings and counts the rest.
     pub fn of(mut findings: Vec<Finding>, untold: usize) -> Self {
         let untold = untold + findings.len().saturating_sub(Self::MOST);
         findings.truncate(Self::MOST);

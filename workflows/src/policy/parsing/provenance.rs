@@ -1,4 +1,4 @@
-//! Where each value of a policy was written: in the document itself, or in the built-in one that fills its gaps.
+//! The origin of each value of a policy: its own document, or the built-in one with its defaults.
 
 use super::{
     document::{Item, Value},
@@ -7,7 +7,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// The lines of one document by the path of each key, as `approvals.onboarding.within` or `pins[0].label`.
+/// The lines of one document by the path of each key, such as `approvals.onboarding.within` or `pins[0].label`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lines {
     name: String,
@@ -15,7 +15,7 @@ struct Lines {
     lines: BTreeMap<String, Spot>,
 }
 
-/// Where every value of a policy stands. Follows from the text, and is no part of the policy's digest.
+/// The place of every value of a policy. Derived from the text, and not part of the policy's digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     own: Arc<Lines>,
@@ -27,7 +27,7 @@ pub struct Provenance {
 pub struct Origin {
     /// The document's name: `platform`.
     pub document: String,
-    /// Its version.
+    /// The version.
     pub version: u32,
     /// The line, from 1.
     pub line: u64,
@@ -53,7 +53,7 @@ impl Lines {
 }
 
 impl Provenance {
-    /// The places of a document `name`@`version`, and of the one that fills its gaps.
+    /// Returns the places of the document `name`@`version`, and of the document with its defaults.
     pub(in crate::policy) fn from_document(
         name: &str,
         version: u32,
@@ -64,7 +64,7 @@ impl Provenance {
         Self { own, under: under.map(|under| under.own.clone()) }
     }
 
-    /// Where the value at `path` stands, or the nearest group around it; `None` for what no document says.
+    /// Returns the place of the value at `path`, or of the nearest section around it; `None` if no document has it.
     #[must_use]
     pub fn origin(&self, path: &str) -> Option<Origin> {
         let mut path = path;
@@ -78,13 +78,13 @@ impl Provenance {
         }
     }
 
-    /// The line of `path` in the document itself; `None` where it stands in the one below it, or nowhere.
+    /// Returns the line of `path` in the document itself; `None` if it has the default.
     #[must_use]
     pub fn line(&self, path: &str) -> Option<u64> {
         self.own.lines.get(path).map(|spot| spot.line)
     }
 
-    /// The place of `path` in the document itself, or of the nearest group around it.
+    /// Returns the position of `path` in the document itself, or of the nearest section around it.
     pub(in crate::policy) fn spot(&self, path: &str) -> Option<Spot> {
         let mut path = path;
         loop {

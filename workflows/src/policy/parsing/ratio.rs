@@ -4,42 +4,42 @@ use crate::tenancy::Gpus;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
 
-/// A share (0 to 1) or a factor (2 is twice), in thousandths. Written `0.25` or `2` in documents and in JSON.
+/// A share (0 to 1) or a factor (2 is twice), in thousandths. Written as `0.25` or `2` in documents and in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio {
-    /// Thousandths: 250 is a quarter.
+    /// The thousandths: 250 is a quarter.
     pub thousandths: u32,
 }
 
 impl Ratio {
-    /// All of it.
+    /// The whole.
     pub const ONE: Self = Self { thousandths: 1_000 };
 
-    /// `thousandths` of the whole.
+    /// Creates a ratio of `thousandths`.
     #[must_use]
     pub const fn thousandths(thousandths: u32) -> Self {
         Self { thousandths }
     }
 
-    /// `value`, if it is a whole number of thousandths that is not negative.
+    /// Creates a ratio of `value`, if it is a non-negative whole number of thousandths.
     #[must_use]
     pub fn exactly(value: f64) -> Option<Self> {
         let thousandths = value * 1_000.0;
         let rounded = thousandths.round();
         let fits = (0.0..=4e9).contains(&rounded) && (thousandths - rounded).abs() < 1e-6;
-        // The range was checked, so nothing is cut off.
+        // The range was checked, so the cast does not truncate.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         fits.then_some(Self { thousandths: rounded as u32 })
     }
 
-    /// So much of `whole`, rounded down to whole GPUs.
+    /// Returns this share of `whole`, rounded down to whole GPUs.
     #[must_use]
     pub fn apply_to(self, whole: Gpus) -> Gpus {
         let product = u64::from(whole.0).saturating_mul(u64::from(self.thousandths));
         Gpus(u32::try_from(product / 1_000).unwrap_or(u32::MAX))
     }
 
-    /// Whether `part` is more than so much of `whole`. Exact: nothing is rounded.
+    /// Returns true if `part` is more than this share of `whole`. Exact, without rounding.
     #[must_use]
     pub fn is_exceeded(self, part: Gpus, whole: Gpus) -> bool {
         let allowed = u64::from(whole.0).saturating_mul(u64::from(self.thousandths));

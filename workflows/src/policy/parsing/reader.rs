@@ -1,4 +1,4 @@
-//! Takes values out of a document, noting everything that is wrong on the way.
+//! Reads values from a document and records every problem.
 
 use crate::{
     policy::{
@@ -19,23 +19,23 @@ use std::{
 };
 use strum::VariantArray;
 
-/// How many items a list may have, where nothing else is said.
+/// The default limit of items in a list.
 const MOST_ITEMS: usize = 1_000;
-/// How many fields a group may have whose names are free.
+/// The limit of fields in a section with free names.
 const MOST_NAMED: usize = 10_000;
 
-/// Notes what is wrong.
+/// Records problems.
 #[derive(Debug, Default)]
 pub struct Reader {
     findings: RefCell<Vec<Finding>>,
-    /// How many more there are.
+    /// The number of problems above the limit.
     untold: Cell<usize>,
 }
 
-/// Fields in order, each name with its own place.
+/// Fields in order, each name with its own position.
 type Entries = [(String, Option<Spot>, Item)];
 
-/// The fields of one group, and below them those of another document that fill its gaps.
+/// The fields of one section, and those of the document with its defaults.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     reader: &'a Reader,
@@ -45,7 +45,7 @@ pub struct Fields<'a> {
 }
 
 impl Reader {
-    /// What was read, or all that was wrong, by place.
+    /// Returns the read value, or all problems by position.
     pub fn finish<T>(self, read: Option<T>) -> Result<T, Invalid> {
         let (mut findings, untold) = (self.findings.into_inner(), self.untold.get());
         findings.sort_by(|a, b| (a.at, &a.field).cmp(&(b.at, &b.field)));
@@ -64,17 +64,17 @@ impl Reader {
         }
     }
 
-    /// Notes a problem of an item and what to write instead.
+    /// Records a problem of an item and its remedy.
     pub fn note(&self, item: &Item, problem: String, remedy: impl Into<String>) {
         self.push(Finding::new(item.at, &item.path, problem, remedy.into()));
     }
 
-    /// Notes what was found otherwise.
+    /// Records findings from elsewhere.
     pub(in crate::policy) fn note_all(&self, findings: Vec<Finding>) {
         findings.into_iter().for_each(|finding| self.push(finding));
     }
 
-    /// The fields of `item`; notes those not `known`.
+    /// Returns the fields of `item`; records those not in `known`.
     pub fn fields<'a>(&'a self, item: &'a Item, known: &[&str]) -> Option<Fields<'a>> {
         let Value::Map(fields) = &item.value else {
             self.note(
@@ -94,7 +94,7 @@ impl Reader {
         Some(Fields { reader: self, item, fields, under: &[] })
     }
 
-    /// The field of `root` itself, never of what lies below; notes its absence.
+    /// Returns the field of `root` itself, without defaults; records its absence.
     pub(crate) fn own_field<'a>(&self, root: &'a Item, name: &str) -> Option<&'a Item> {
         let Value::Map(fields) = &root.value else { return None };
         let found = found(fields, name);
@@ -111,7 +111,7 @@ impl Reader {
         self.push(finding);
     }
 
-    /// Fields whose names are free, such as GPU models.
+    /// Returns fields with free names, such as GPU models.
     pub fn entries<'a>(&self, item: &'a Item) -> &'a Entries {
         if let Value::Map(fields) = &item.value {
             return if self.has_at_most(item, fields.len(), MOST_NAMED) { fields } else { &[] };
@@ -124,12 +124,12 @@ impl Reader {
         &[]
     }
 
-    /// Returns the items of a list, at most 1000; none, with a finding, if it is no list or has more.
+    /// Returns the items of a list, at most 1000; empty, with a finding, if it is not a list or has more.
     pub fn list<'a>(&self, item: &'a Item) -> &'a [Item] {
         self.list_of(item, MOST_ITEMS)
     }
 
-    /// Whether there are at most so many; notes the item if there are more.
+    /// Returns true if there are at most `most` items; records the item otherwise.
     fn has_at_most(&self, item: &Item, count: usize, most: usize) -> bool {
         if count > most {
             self.note(item, format!("{count} items stand here"), format!("give at most {most}"));
@@ -137,7 +137,7 @@ impl Reader {
         count <= most
     }
 
-    /// Returns the items of a list, at most so many; none, with a finding, if it is no list or has more.
+    /// Returns the items of a list, at most `most`; empty, with a finding, if it is not a list or has more.
     pub fn list_of<'a>(&self, item: &'a Item, most: usize) -> &'a [Item] {
         if let Value::List(items) = &item.value {
             return if self.has_at_most(item, items.len(), most) { items } else { &[] };
@@ -186,7 +186,7 @@ impl Reader {
             Value::Whole(value) if (low..=high).contains(&value) => T::try_from(value).ok(),
             _ => {
                 let remedy = match item.value {
-                    // Such as `012` and `1e1`, which the parser takes for other numbers than people mean.
+                    // For example `012` and `1e1`, which the parser reads as other numbers than the author means.
                     Value::Fraction(value) if value.fract().abs() < f64::EPSILON => {
                         format!(
                             "write plain digits, without leading zeros or an exponent: a whole number from {low} to {high}"
@@ -208,12 +208,12 @@ impl Reader {
         self.whole(item, 0..=1_u64 << 50).map(Cents)
     }
 
-    /// A share of a whole, from 0 to 1.
+    /// Reads a share of a whole, from 0 to 1.
     pub(crate) fn share(&self, item: &Item) -> Option<Ratio> {
         self.ratio(item, 1)
     }
 
-    /// A number from 0 to `most`, with up to three decimals.
+    /// Reads a number from 0 to `most`, with up to three decimals.
     pub(crate) fn ratio(&self, item: &Item, most: u32) -> Option<Ratio> {
         let thousandths = match item.value {
             Value::Whole(value) => u32::try_from(value).ok().and_then(|value| value.checked_mul(1_000)),
@@ -228,7 +228,7 @@ impl Reader {
         read.map(Ratio::thousandths)
     }
 
-    /// A span of whole days.
+    /// Reads a duration of whole days.
     pub(crate) fn days(&self, item: &Item) -> Option<Duration> {
         let span = self.duration(item)?;
         if span.as_secs().is_multiple_of(86_400) {
@@ -252,7 +252,7 @@ impl Reader {
         read.into_iter().collect()
     }
 
-    /// The fields of `item`, each named by one of ours; notes the others.
+    /// Returns the fields of `item` whose names are variants of `K`; records the others.
     pub(crate) fn keyed<'a, K>(&self, item: &'a Item) -> Vec<(K, &'a Item)>
     where
         K: FromStr + VariantArray + Copy,
@@ -272,7 +272,7 @@ impl Reader {
         all
     }
 
-    /// The fields of `item`, each with a free name, such as GPU models.
+    /// Returns the fields of `item` with free names, such as GPU models.
     pub(crate) fn by_name<K: NameKind, T>(
         &self,
         item: &Item,
@@ -288,7 +288,7 @@ impl Reader {
         all
     }
 
-    /// Returns the variant that a text names.
+    /// Reads the variant that a text names.
     pub fn one_of<T>(&self, item: &Item) -> Option<T>
     where
         T: FromStr + VariantArray + Copy,
@@ -307,7 +307,7 @@ impl Reader {
         None
     }
 
-    /// Returns the name that a text holds.
+    /// Reads a name.
     pub fn name<K: NameKind>(&self, item: &Item) -> Option<Name<K>> {
         let text = self.text(item)?;
         match text.parse() {
@@ -319,7 +319,7 @@ impl Reader {
         }
     }
 
-    /// Returns the span of time that a text holds, such as `1h30m`.
+    /// Reads a duration, such as `1h30m`.
     pub fn duration(&self, item: &Item) -> Option<Duration> {
         let text = if let Value::Text(text) = &item.value { text.as_str() } else { "" };
         let span = duration::parse(text);
@@ -332,7 +332,7 @@ impl Reader {
 }
 
 impl<'a> Fields<'a> {
-    /// These fields, with those of `under` where they are absent.
+    /// Returns these fields, with those of `under` for the missing ones.
     pub(crate) fn with_defaults(self, under: &'a Item) -> Self {
         let Value::Map(under) = &under.value else { return self };
         Self { under, ..self }
@@ -342,12 +342,12 @@ impl<'a> Fields<'a> {
         self.reader
     }
 
-    /// The field, here or below, unless it is absent or empty.
+    /// Returns the field, from this document or its defaults, unless it is absent or empty.
     pub fn optional(&self, name: &str) -> Option<&'a Item> {
         found(self.fields, name).or_else(|| found(self.under, name))
     }
 
-    /// The group `name`, its gaps filled from the same group below. Notes what is not `known`, or a missing group.
+    /// Returns the section `name` with its defaults. Records unknown fields, or a missing section.
     pub(crate) fn layer(&self, name: &str, known: &[&str]) -> Option<Fields<'a>> {
         match (found(self.fields, name), found(self.under, name)) {
             (Some(own), Some(under)) => Some(self.reader.fields(own, known)?.with_defaults(under)),
@@ -356,7 +356,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field; notes its absence at the group it belongs to.
+    /// Returns the field; records its absence at the section that it belongs to.
     pub fn required(&self, name: &str) -> Option<&'a Item> {
         let found = self.optional(name);
         if found.is_none() {

@@ -1,4 +1,4 @@
-//! The rules of the decision points, which workflows, admission and examples ask.
+//! The rules of the decision points, used by workflows, admission and examples.
 
 use super::{APPROVERS, Rule, rule};
 

@@ -1,4 +1,4 @@
-//! The rules of decisions on requests: an onboarding, another quota, another service level.
+//! The rules of decisions on requests: onboarding, quota change and SLA change.
 
 use super::{APPROVERS, Rule, rule};
 

@@ -1,4 +1,4 @@
-//! When work is let in, waits or is warned about.
+//! Rules of admission: waiting and warnings.
 
 use crate::policy::{
     Ratio,
@@ -13,31 +13,31 @@ use std::time::Duration;
 /// Rules of admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionRules {
-    /// Observations older than this admit nothing (S-41). Default 2 min.
+    /// Older observations admit nothing (S-41). Default 2 min.
     pub max_staleness: Duration,
-    /// Requests of one workspace that may wait at once; one more is rejected. Default 1,000.
+    /// The most queued requests of one workspace; one more is rejected. Default 1,000.
     pub line_limit: u32,
-    /// How waiting raises a request.
+    /// Aging of queued requests.
     pub ageing: AgingRules,
-    /// Thresholds of usage that are told, and never block (S-124); by `at`, lowest first.
+    /// Soft thresholds of usage: they raise notices and never block (S-124). By `at`, lowest first.
     pub soft: Vec<SoftThreshold>,
 }
 
-/// How waiting raises a request's priority in its line.
+/// Aging: a wait raises a request's priority in its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgingRules {
-    /// After each such span. Default 10 min.
+    /// The interval of one raise. Default 10 min.
     pub every: Duration,
-    /// By so much. Default 1.
+    /// The raise per interval. Default 1.
     pub priority: u32,
-    /// But never by more than this. Default 50, so that ageing alone never passes a higher tier.
+    /// The maximum raise. Default 50, so that aging never raises a request above a higher tier.
     pub at_most: u32,
 }
 
-/// One soft threshold: told when usage rises to `at`, and told again only after it fell below `clear`.
+/// A soft threshold. It raises a notice when usage rises to `at`, and again only after usage fell below `clear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SoftThreshold {
-    /// The share of the nominal quota at which it is told.
+    /// The share of the nominal quota that raises a notice.
     pub at: Ratio,
     /// The share below which it is armed again; less than `at`.
     pub clear: Ratio,
@@ -73,7 +73,7 @@ fn thresholds(reader: &Reader, item: &Item) -> Option<Vec<SoftThreshold>> {
 
 fn threshold(reader: &Reader, item: &Item) -> Option<SoftThreshold> {
     let fields = reader.fields(item, &["at", "clear"])?;
-    // Usage above the nominal quota is a loan, so a threshold may lie above 1.
+    // Usage above the nominal quota is a loan, so a threshold may exceed 1.
     let at = fields.required("at").and_then(|item| reader.ratio(item, 10));
     let clear = fields.required("clear").and_then(|item| reader.ratio(item, 10));
     let (at, clear) = (at?, clear?);

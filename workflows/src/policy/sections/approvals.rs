@@ -1,4 +1,4 @@
-//! Who is asked before something happens, and how long they have.
+//! The approvals before requests: seats and time limits.
 
 use super::capacity::Rung;
 use crate::{
@@ -16,48 +16,48 @@ use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// One question to people. Time never answers it: what is not agreed to within the span lapses.
+/// One approval. It never passes by time: without enough votes it expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalGate {
-    /// How long they have.
+    /// The time limit.
     pub within: Duration,
-    /// Who must agree: different people, never the requester. Never empty.
+    /// The seats that must approve: different users, never the requester. Never empty.
     pub seats: Vec<Seat>,
-    /// What happens while they do not, and who may agree alone.
+    /// Reminders and escalation, and the emergency override.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
 }
 
 impl ApprovalGate {
-    /// A question that just lapses.
+    /// Creates an approval that only expires.
     pub(crate) fn plain(within: Duration, seats: Vec<Seat>) -> Self {
         Self { within, seats, procedure: Procedure::default() }
     }
 }
 
-/// Who decides on a larger quota.
+/// The approval of a larger quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaIncreaseApproval {
-    /// Who is asked, beyond the automatic limits.
+    /// The approval above the automatic limits.
     pub gate: ApprovalGate,
-    /// Increases of up to so many GPUs need nobody.
+    /// Increases up to this number of GPUs need no approval.
     pub auto_gpus: Gpus,
-    /// Neither do increases of up to this share of what the workspace has.
+    /// Increases up to this share of the workspace's quota need no approval.
     pub auto_share: Ratio,
-    /// Above this share of the free GPUs of region and model, `capacity_seats` are asked too.
+    /// `capacity_seats` must also approve above this share of the free GPUs of region and model.
     pub capacity_share: Ratio,
-    /// Who is asked about capacity.
+    /// The seats that approve capacity.
     pub capacity_seats: Vec<Seat>,
 }
 
-/// Who is asked before what; onboarding has rules of its own, [`crate::policy::OnboardingApproval`].
+/// The approval of each kind of request. Onboarding has its own rules, [`crate::policy::OnboardingApproval`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalGates {
     /// A larger quota.
     pub quota_increase: QuotaIncreaseApproval,
-    /// A smaller quota than what is in use.
+    /// A quota below the usage.
     pub quota_decrease: ApprovalGate,
-    /// A reclaim that is wider than its guard; urgent.
+    /// A reclaim beyond its guard; urgent.
     pub reclaim: ApprovalGate,
     /// The end of a tenant.
     pub offboard: ApprovalGate,
@@ -67,11 +67,11 @@ pub struct ApprovalGates {
     pub sla_change: ApprovalGate,
     /// A remedy of an incident that disturbs tenants; urgent.
     pub incident: ApprovalGate,
-    /// Rungs of the capacity ladder that ask people; the others ask nobody.
+    /// Rungs of the capacity ladder with an approval; the others need none.
     pub capacity: BTreeMap<Rung, ApprovalGate>,
 }
 
-/// What every question may say.
+/// The fields of every approval.
 pub(in crate::policy) const GATE: [&str; 6] =
     ["within", "seats", "escalate", "extend", "remind", "break_glass"];
 

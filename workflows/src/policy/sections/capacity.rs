@@ -1,4 +1,4 @@
-//! When capacity counts as exhausted, and what is tried about it, in which order.
+//! The thresholds of exhausted capacity, and the order of its remedies.
 
 use crate::{
     policy::{
@@ -13,28 +13,28 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Rules of capacity exhaustion, for each region and model. Buffers are [`crate::policy::PlatformPolicy::buffer_in`].
+/// Rules of exhausted capacity, for each region and model. The reserve is [`crate::policy::PlatformPolicy::buffer_in`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityRules {
     /// Less than this share free or lendable is too little. Default 0.05.
     pub threshold: Ratio,
-    /// For so long before anything is done. Default 10 min.
+    /// The duration of a shortage before a remedy. Default 10 min.
     pub lasting: Duration,
-    /// A waiter as old as this is too old. Default 1 h.
+    /// The longest acceptable wait of a request. Default 1 h.
     pub oldest_waiter: Duration,
-    /// From this share on there is enough again; more than `threshold`. Default 0.1.
+    /// From this share on enough is free again; more than `threshold`. Default 0.1.
     pub recovered: Ratio,
-    /// For so long before it counts as resolved. Default 30 min.
+    /// The duration of a recovery before the shortage counts as resolved. Default 30 min.
     pub settle: Duration,
-    /// The rungs that each tier allows, in the order they are tried (S-140).
+    /// The rungs that each tier allows, in their order (S-140).
     pub ladder: BTreeMap<Tier, Vec<Rung>>,
-    /// What bursting to a cloud may cost in a month of 730 hours, by list.
+    /// The most that cloud bursting may cost in a month of 730 hours, by list price.
     pub burst_cap: Cents,
-    /// How long procurement may stay open. Default 180 days.
+    /// The longest time of an open procurement. Default 180 days.
     pub procure_within: Duration,
 }
 
-/// What can be done about exhausted capacity, mildest first.
+/// The remedies of exhausted capacity, mildest first.
 #[derive(
     Clone,
     Copy,
@@ -53,21 +53,21 @@ pub struct CapacityRules {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Rung {
-    /// R1: loans past their time are called back.
+    /// R1: overdue loans are reclaimed.
     RecallOverdue,
-    /// R2: idle virtual clusters are put to sleep; undone when resolved.
+    /// R2: idle virtual clusters are suspended; undone when resolved.
     SleepIdle,
-    /// R3: work is moved so that whole nodes become free; only work that can save itself.
+    /// R3: workloads with checkpoints are moved so that whole nodes become free.
     Consolidate,
-    /// R4: work is moved to another cluster of the region.
+    /// R4: workloads are moved to another cluster of the region.
     Rebalance,
-    /// R5: nodes come back from maintenance and the buffer; undone when resolved.
+    /// R5: nodes return from maintenance and the reserve; undone when resolved.
     ReturnBuffer,
     /// R6: nodes are rented.
     Burst,
     /// R7: hardware is bought.
     Procure,
-    /// R8: best-effort work is let in no more; undone when resolved.
+    /// R8: best-effort workloads are not admitted; undone when resolved.
     Degrade,
 }
 
@@ -85,7 +85,7 @@ const FIELDS: [&str; 10] = [
 ];
 
 impl CapacityRules {
-    /// The group `capacity`, whose older keys are read elsewhere.
+    /// Returns the section `capacity`. Older keys of the section are read elsewhere.
     pub(in crate::policy) fn fields<'a>(top: &Fields<'a>) -> Option<Fields<'a>> {
         top.layer("capacity", &FIELDS)
     }
@@ -111,7 +111,7 @@ impl CapacityRules {
         })
     }
 
-    /// The rungs that `tier` allows, in order; none for a tier that the ladder leaves out.
+    /// Returns the rungs that `tier` allows, in order; empty for a tier without a ladder.
     #[must_use]
     pub fn rungs(&self, tier: Tier) -> &[Rung] {
         self.ladder.get(&tier).map_or(&[], Vec::as_slice)

@@ -1,4 +1,4 @@
-//! What is known of GPU models (S-50, S-107): memory, error correction, and how they can be sliced.
+//! The catalogue of GPU models (S-50, S-107): memory, error correction and slice profiles.
 
 use crate::{
     policy::parsing::{
@@ -13,55 +13,55 @@ use std::collections::BTreeMap;
 /// The catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuModels {
-    /// By name, as the inventory spells it.
+    /// The models by name, in the spelling of the inventory.
     pub models: BTreeMap<GpuModel, ModelFacts>,
-    /// Other names of models, each with the model that it stands for.
+    /// Aliases, each with its model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<GpuModel, GpuModel>,
 }
 
-/// What is known of one model.
+/// The facts of one model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelFacts {
     /// Memory of one GPU in MiB.
     pub memory_mib: u64,
-    /// Whether its memory corrects errors. Models without are refused for tenants with customers of their own.
+    /// True if its memory has error correction. Tenants with customers of their own may not use models without it.
     pub ecc: bool,
-    /// The slices it can be cut into in hardware; empty if it cannot.
+    /// The hardware slice profiles; empty if it has none.
     pub mig: Vec<MigProfile>,
 }
 
-/// What each GPU of a tenant has, or each slice where its GPUs are cut.
+/// The memory and compute of each GPU of a tenant, or of each slice if its GPUs are partitioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuPiece {
-    /// Its memory in MiB.
+    /// Memory in MiB.
     pub memory_mib: u64,
     /// The compute slices of a slice, of 7 (4 on A30); `None` for a whole GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_slices: Option<u32>,
 }
 
-/// One size of slice.
+/// A slice profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigProfile {
     /// NVIDIA's name, such as `1g.10gb`.
     pub name: String,
-    /// Compute slices it takes, of 7 (4 on A30).
+    /// The compute slices it takes, of 7 (4 on A30).
     pub slices: u32,
-    /// Its memory in MiB.
+    /// Memory in MiB.
     pub memory_mib: u64,
-    /// How many fit on one GPU.
+    /// The most slices on one GPU.
     pub per_gpu: u32,
 }
 
 impl GpuModels {
-    /// What is known of `model`; `None` for one that policy does not name.
+    /// Returns the facts of `model`; `None` for a model that policy does not name.
     #[must_use]
     pub fn get(&self, model: &GpuModel) -> Option<&ModelFacts> {
         self.models.get(model)
     }
 
-    /// Returns what each piece of `offer` has; `None` for a model or slice that policy does not name.
+    /// Returns the memory and compute of each piece of `offer`; `None` for a model or slice that policy does not name.
     #[must_use]
     pub fn piece(&self, offer: &GpuOffer) -> Option<GpuPiece> {
         let known = self.get(&offer.kind.model)?;
@@ -73,7 +73,7 @@ impl GpuModels {
         }
     }
 
-    /// Returns true if GPUs of `model` can be cut into slices of `profile`.
+    /// Returns true if GPUs of `model` support slices of `profile`.
     #[must_use]
     pub fn has_profile(&self, model: &GpuModel, profile: &str) -> bool {
         let listed = self.get(model).is_some_and(|model| model.profile(profile).is_some());
@@ -81,18 +81,17 @@ impl GpuModels {
         listed || smallest().is_some_and(|slicing| slicing.profile.as_str() == profile)
     }
 
-    /// How to have `part` of a GPU of `model`, for people; `None` for a model that is not known or cannot be sliced.
+    /// Returns how to request `part` of a GPU of `model`; `None` for an unknown model or one without slices.
     #[must_use]
     pub fn advice(&self, model: &GpuModel, part: f64) -> Option<String> {
         let thousandths = (part.fract() * 1_000.0).ceil();
-        // Between 0 and 1,000, whatever was written.
+        // Clamped to 0 to 1,000.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let profile = self.get(model)?.at_least(thousandths.clamp(0.0, 1_000.0) as u32)?;
         Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
     }
 
-    /// Returns the model that a name stands for: that of an alias, or the name itself. An alias of what is no model,
-    /// which a policy could once have, stands for nothing.
+    /// Returns the model of a name: that of an alias, or the name itself. Ignores an alias of an unknown model, which earlier policies could have.
     #[must_use]
     pub fn named(&self, name: &GpuModel) -> GpuModel {
         let is = |alias: &GpuModel| alias.as_str().eq_ignore_ascii_case(name.as_str());
@@ -101,8 +100,7 @@ impl GpuModels {
         found.unwrap_or(name).clone()
     }
 
-    /// Returns that no model has this name, with the nearest known name and all others; `None` for a model that exists, whether or
-    /// not it is listed.
+    /// Returns a message if no model has this name, with the nearest known name and all others; `None` for a model that exists, listed or not.
     #[must_use]
     pub fn no_model(&self, name: &GpuModel) -> Option<String> {
         let unknown = self.unknown(name).filter(|_| !is_gpu_product(name))?;
@@ -110,7 +108,7 @@ impl GpuModels {
         Some(format!("{unknown} (known models: {})", all.join(", ")))
     }
 
-    /// Returns that `model` is not known, with the known one that is most like it; `None` for a known model.
+    /// Returns a message if `model` is unknown, with the most similar known model; `None` for a known model.
     #[must_use]
     pub fn unknown(&self, model: &GpuModel) -> Option<String> {
         if self.models.contains_key(model) {
@@ -121,11 +119,11 @@ impl GpuModels {
         Some(format!("unknown model {model}{near}"))
     }
 
-    /// Returns how GPUs of `model` are cut for a tenant that shares them in slices: into `wanted`, or the smallest slices that
-    /// the model has. `None` for a model that cannot be cut in hardware, whose GPUs are shared in time.
+    /// Returns the slices of GPUs of `model` for a tenant that shares them: `wanted`, or the smallest slices of the model. `None` for a model without hardware
+    /// slices, whose GPUs are shared by time.
     ///
     /// # Errors
-    /// A profile that the model does not have, with those that it has.
+    /// A profile that the model does not have; the message lists the valid ones.
     pub fn slicing(&self, model: &GpuModel, wanted: Option<&Profile>) -> Result<Option<GpuSlicing>, String> {
         let listed = self.get(model).map(|facts| facts.mig.as_slice()).unwrap_or_default();
         if let Some(wanted) = wanted {
@@ -160,7 +158,7 @@ impl GpuModels {
     }
 }
 
-/// The slices of the smallest profile on one GPU (NVIDIA's MIG user guide; A30 has 4, and is in the catalogue).
+/// The most slices of the smallest profile on one GPU (NVIDIA's MIG user guide; A30 has 4, and is in the catalogue).
 const MOST_SLICES: u16 = 7;
 
 impl MigProfile {
@@ -171,13 +169,13 @@ impl MigProfile {
 }
 
 impl ModelFacts {
-    /// The profile `name`, if GPUs of the model have it.
+    /// Returns the profile `name`, if GPUs of the model have it.
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<&MigProfile> {
         self.mig.iter().find(|profile| profile.name == name)
     }
 
-    /// The smallest profile that is at least `thousandths` of a GPU by compute slices.
+    /// Returns the smallest profile with at least `thousandths` of a GPU by compute slices.
     #[must_use]
     pub fn at_least(&self, thousandths: u32) -> Option<&MigProfile> {
         let whole = self.mig.iter().map(|profile| profile.slices).max()?;

@@ -1,17 +1,17 @@
-//! What is stopped because it is unsafe (S-90), whoever asks for it.
+//! Guards against unsafe actions (S-90), independent of the requester.
 
 use crate::policy::parsing::reader::Fields;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::VariantArray as _;
 
-/// What each guard does.
+/// The mode of each guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guards {
     modes: BTreeMap<GuardName, GuardMode>,
 }
 
-/// What is guarded against.
+/// The guards.
 #[derive(
     Clone,
     Copy,
@@ -30,19 +30,19 @@ pub struct Guards {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum GuardName {
-    /// The end of a tenant whose work with a service level still runs.
+    /// The end of a tenant whose workloads with a service level still run.
     EndOfTenantInUse,
-    /// Another slicing of a GPU that is in use.
+    /// A new partition of a GPU that is in use.
     MigChangeOnBusyGpu,
     /// The release of a node that was not sanitised.
     NodeReleaseUnsanitised,
-    /// Destruction under a hold.
+    /// Destruction under a legal hold.
     DestroyUnderHold,
-    /// A reclaim that disturbs more than its guard allows.
+    /// A reclaim beyond its limits.
     ReclaimWiderThanGuard,
 }
 
-/// What a guard does when it finds something unsafe.
+/// The mode of a guard for an unsafe action.
 #[derive(
     Clone,
     Copy,
@@ -58,14 +58,14 @@ pub enum GuardName {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum GuardMode {
-    /// It stops it.
+    /// Stop the action.
     Block,
-    /// It lets people decide.
+    /// Require an approval.
     Approve,
 }
 
 impl GuardName {
-    /// Whether people may decide instead: never on what would break I-3, I-6 or I-13.
+    /// Returns true if an approval may allow the action; false for actions that would break I-3, I-6 or I-13.
     #[must_use]
     pub fn may_be_approved(self) -> bool {
         match self {
@@ -76,7 +76,7 @@ impl GuardName {
 }
 
 impl Guards {
-    /// What the guard does; `block` for one that policy does not name.
+    /// Returns the mode of the guard; `block` for a guard that policy does not name.
     #[must_use]
     pub fn mode(&self, guard: GuardName) -> GuardMode {
         self.modes.get(&guard).copied().unwrap_or(GuardMode::Block)

@@ -1,4 +1,4 @@
-//! Who may borrow from whom, for how long, and what keeps GPUs from going back and forth.
+//! Rules of lending: borrowers, durations, and limits on repeated reclaims.
 
 use crate::{
     policy::{
@@ -13,56 +13,56 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
-/// Rules of lending between the workspaces of one tenant. Between tenants nothing is ever lent.
+/// Rules of lending between the workspaces of one tenant. Tenants never lend to each other.
 ///
-/// The limits of workspaces that name none are [`crate::policy::PlatformPolicy::borrowing_limit`] and `lending_limit`.
+/// The limits of workspaces without their own are [`crate::policy::PlatformPolicy::borrowing_limit`] and `lending_limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LendingRules {
     /// Classes of workspaces that may borrow.
     pub classes: BTreeSet<WorkspaceClass>,
-    /// Kinds of work that may run on borrowed GPUs (S-59).
+    /// Classes of workloads that may run on borrowed GPUs (S-59).
     pub workloads: BTreeSet<WorkloadClass>,
-    /// How long a loan lasts at most while anyone waits. Default 24 h.
+    /// The longest duration of a loan while another workload waits. Default 24 h.
     pub max_duration: Duration,
-    /// How long a borrower runs before it may be called back. Default 0 s, as KAI's `reclaimMinRuntime`.
+    /// The shortest runtime of a borrower before a reclaim. Default 0 s, as KAI's `reclaimMinRuntime`.
     pub min_runtime: Duration,
-    /// How long a victim may not borrow again. Default 10 min.
+    /// The time for which a victim may not borrow again. Default 10 min.
     pub cool_down: Duration,
-    /// When a pair of borrower and lender is slowed down.
+    /// Limits on a pair of borrower and lender.
     pub thrash: ThrashRules,
     /// Classes that may not meet.
     pub anti_colocate: Vec<AntiColocate>,
-    /// Whether tenants who sell to customers of their own ([`crate::policy::Multitenancy::Customer`]) may share GPUs and borrow at all.
+    /// True if tenants with customers of their own ([`crate::policy::Multitenancy::Customer`]) may share GPUs and borrow.
     pub customer_sharing: bool,
 }
 
-/// P-9: a pair that goes back and forth too often borrows less for a while.
+/// P-9: a pair with too many reclaims borrows less for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrashRules {
-    /// So many reclaims of one lender from one borrower,
+    /// The number of reclaims by one lender from one borrower that reduces the limit.
     pub reclaims: u32,
-    /// within so long,
+    /// The window in which reclaims are counted.
     pub within: Duration,
-    /// cut the borrowing limit to this share
+    /// The reduced share of the borrowing limit.
     pub limit_share: Ratio,
-    /// for so long.
+    /// The duration of the reduction.
     pub hold: Duration,
 }
 
 /// S-14: two classes of workspaces that may not use the same node in a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AntiColocate {
-    /// Where; `None` for every region.
+    /// The region; `None` for every region.
     pub region: Option<RegionId>,
     /// One class.
     pub class_a: WorkspaceClass,
     /// The other; the order does not matter.
     pub class_b: WorkspaceClass,
-    /// What they may not share.
+    /// The scope of the rule.
     pub scope: ColocationScope,
 }
 
-/// What two classes may not share.
+/// The scope that two classes may not share.
 #[derive(
     Clone,
     Copy,
@@ -78,14 +78,14 @@ pub struct AntiColocate {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ColocationScope {
-    /// A node at the same time; a loan of a node's GPUs from one class to the other too.
+    /// A node at the same time, and loans of its GPUs between the classes.
     Node,
     /// A whole cluster.
     Cluster,
 }
 
 impl AntiColocate {
-    /// Whether the rule keeps `a` and `b` apart in `region`.
+    /// Returns true if the rule separates `a` and `b` in `region`.
     #[must_use]
     pub fn forbids(&self, region: &RegionId, a: WorkspaceClass, b: WorkspaceClass) -> bool {
         let here = self.region.as_ref().is_none_or(|only| only == region);

@@ -1,4 +1,4 @@
-//! How a tenant leaves.
+//! Rules of offboarding.
 
 use crate::policy::parsing::reader::Fields;
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,15 @@ use std::time::Duration;
 /// Rules of offboarding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffboardingRules {
-    /// How long a tenant may fetch its data after the freeze. Default 30 days.
+    /// The time in which a tenant may export its data after the freeze. Default 30 days.
     pub export_window: Duration,
-    /// By how much the window grows when destruction is refused. Default 10 days.
+    /// The extension of that time when destruction is refused. Default 10 days.
     pub extension: Duration,
-    /// How long running work has to end. Default 1 h.
+    /// The time in which running workloads must end. Default 1 h.
     pub drain: Duration,
-    /// Whether what lies outside a hold may be destroyed while the hold stands. Default no.
+    /// True if data outside a legal hold may be destroyed during the hold. Default false.
     pub partial_ok: bool,
-    /// How long certificate and audit are kept. Default 6 years of 365 days.
+    /// The retention of certificate and audit. Default 6 years of 365 days.
     pub certificate_kept: Duration,
 }
 

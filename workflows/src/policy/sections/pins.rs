@@ -1,4 +1,4 @@
-//! Where marked work must stay.
+//! Pins of labelled workloads to clusters.
 
 use crate::{
     policy::parsing::{document::Item, reader::Reader},
@@ -6,12 +6,12 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// S-13: work with this label runs in this cluster and nowhere else.
+/// S-13: workloads with this label run only in this cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// A compliance tag of the tenant, such as `hipaa`, or a label of the workload.
     pub label: String,
-    /// The only cluster that will do.
+    /// The only allowed cluster.
     pub cluster: ClusterId,
 }
 

@@ -1,4 +1,4 @@
-//! What happens while people do not answer, and who may answer alone: the same fields at every question.
+//! The procedure of an approval: reminders, escalation, expiry and emergency override. Every approval has the same fields.
 
 use crate::policy::{
     duration::show,
@@ -11,10 +11,10 @@ use crate::policy::{
 use engine::{BreakGlass, Escalation, Procedure, Reminders, Seat};
 use std::time::Duration;
 
-/// A reason for breaking the glass has at least so many characters where a document names no number.
+/// The shortest reason of an emergency override, in characters, unless a document sets it.
 const REASON_AT_LEAST: u32 = 20;
 
-/// The procedure of a question; what is absent does not happen.
+/// Reads the procedure of an approval. A missing field disables its part.
 pub(in crate::policy) fn procedure(fields: &Fields<'_>) -> Option<Procedure> {
     let reader = fields.reader();
     let escalate = fields.optional("escalate").map_or(Some(Vec::new()), |item| escalations(reader, item));
@@ -24,7 +24,7 @@ pub(in crate::policy) fn procedure(fields: &Fields<'_>) -> Option<Procedure> {
     Some(Procedure { escalate: escalate?, extend: extend?, remind: remind?, break_glass: break_glass? })
 }
 
-/// What `read` makes of the item, if there is one.
+/// Applies `read` to the item, if present.
 fn optional<T>(item: Option<&Item>, read: impl FnOnce(&Item) -> Option<T>) -> Option<Option<T>> {
     match item {
         Some(item) => read(item).map(Some),
@@ -66,7 +66,7 @@ fn glass(reader: &Reader, item: &Item) -> Option<BreakGlass> {
     Some(BreakGlass { any_of: any_of?, reason_at_least: reason?, destroys: destroys? })
 }
 
-/// What cannot be right: the field, what is wrong with it, and what to do.
+/// Finds contradictions: the field, its problem, and the remedy.
 pub(in crate::policy) fn doubts(
     procedure: &Procedure,
     seats: &[Seat],
@@ -124,10 +124,10 @@ pub(in crate::policy) fn doubts(
     doubts
 }
 
-/// More reminders of one question than that are noise.
+/// The most reminders of one approval.
 const MOST_REMINDERS: u64 = 100;
 
-/// A procedure for people: what happens, in the order of time, and who may agree alone.
+/// Describes a procedure in text: its events in order of time, and the emergency override.
 pub(in crate::policy) fn describe(procedure: &Procedure, seats: impl Fn(&[Seat]) -> String) -> String {
     let mut parts = Vec::new();
     for next in &procedure.escalate {
@@ -183,7 +183,7 @@ mod tests {
         assert!(policy.approvals.destroy.procedure.is_plain(), "and no other question");
     }
 
-    /// Every question takes the same fields, also those with fields of their own.
+    /// Every approval takes the same fields, also those with fields of their own.
     #[test]
     fn every_question_takes_a_procedure() {
         let names = [
@@ -196,7 +196,7 @@ mod tests {
             "incident",
         ];
         for name in names {
-            // An approval of a reclaim must end before GPUs are promised back.
+            // The approval of a reclaim must end before the deadline of its GPUs.
             let extend = if name == "reclaim" { "5m" } else { "2h" };
             read(&format!("{name}: {{extend: {extend}}}")).unwrap_or_else(|why| panic!("{name}: {why:?}"));
         }

@@ -1,4 +1,4 @@
-//! How lent GPUs come back: how fast, from whom, and how clean.
+//! Rules of reclaims: deadlines, victims and the scrub of memory.
 
 use crate::{
     policy::{Ratio, duration::show, parsing::reader::Fields},
@@ -10,23 +10,23 @@ use std::{collections::BTreeSet, time::Duration};
 /// Rules of reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReclaimRules {
-    /// From a lender's demand to GPUs it can use. Default 900 s; never below [`Self::least`].
+    /// The time from a lender's demand to usable GPUs. Default 900 s; at least [`Self::least`].
     pub deadline: Duration,
-    /// How long a victim has to save its work and end by itself. Default 120 s.
+    /// The time in which a victim can save its work and end. Default 120 s.
     pub grace: Duration,
-    /// How victims are chosen.
+    /// The algorithm that chooses victims.
     pub algorithm: Algorithm,
-    /// What a plan may disturb before people are asked.
+    /// The limits of a plan without an approval.
     pub guard: ReclaimGuard,
-    /// How memory is cleaned before GPUs change hands.
+    /// The scrub of memory before GPUs move.
     pub scrub: ScrubRules,
-    /// When GPUs count as free.
+    /// The test for free GPUs.
     pub confirm: ConfirmRules,
-    /// How long each step may take, beside `grace`.
+    /// The time limit of each step, without `grace`.
     pub limits: StepLimits,
-    /// How often a plan is made again because the world changed under it. Default 3.
+    /// The most new plans after changes during a reclaim. Default 3.
     pub replans: u32,
-    /// Whether a victim that turned out not to be needed is let go. Default true; off only to compare.
+    /// True if unnecessary victims are removed from the plan. Default true; disable only for comparisons.
     #[serde(default = "yes")]
     pub fill_back: bool,
 }
@@ -35,7 +35,7 @@ fn yes() -> bool {
     true
 }
 
-/// How victims are chosen.
+/// The algorithm that chooses victims.
 #[derive(
     Clone,
     Copy,
@@ -57,33 +57,33 @@ pub enum Algorithm {
     Fair,
 }
 
-/// P-4: a plan beyond any of these asks people.
+/// P-4: a plan beyond any of these limits needs an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReclaimGuard {
-    /// Victims' GPUs for each GPU asked for. Default 2.
+    /// Victims' GPUs per requested GPU. Default 2.
     pub ratio: Ratio,
     /// Victims' GPUs as a share of the tenant's. Default a quarter.
     pub share: Ratio,
-    /// GPUs of any one victim. Default 8.
+    /// GPUs of one victim. Default 8.
     pub victim_gpus: Gpus,
-    /// Age of any one victim that cannot save its work. Default 24 h.
+    /// Age of one victim that cannot save its work. Default 24 h.
     pub victim_age: Duration,
 }
 
-/// The least that is done to GPU memory before GPUs change hands.
+/// The minimum scrub of GPU memory before GPUs move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubRules {
     /// Within one workspace.
     pub same_workspace: ScrubMethod,
     /// From one workspace to another.
     pub cross_workspace: ScrubMethod,
-    /// When either side has one of the `sensitive_tags`.
+    /// When either workspace has one of the `sensitive_tags`.
     pub sensitive: ScrubMethod,
-    /// Tags that make work sensitive.
+    /// Tags of sensitive workloads.
     pub sensitive_tags: BTreeSet<Compliance>,
 }
 
-/// What is done to GPU memory, weakest first.
+/// The scrub methods of GPU memory, weakest first.
 #[derive(
     Clone,
     Copy,
@@ -103,48 +103,48 @@ pub struct ScrubRules {
 pub enum ScrubMethod {
     /// Nothing.
     None,
-    /// The driver clears freed memory; only the driver's setting is observed, not the memory.
+    /// The driver clears freed memory. Only the driver's setting is observed, not the memory.
     DriverScrub,
     /// Memory is filled with a pattern and read back.
     FillVerify,
-    /// Slices are destroyed and made again.
+    /// Slices are destroyed and created again.
     MigRecreate,
     /// The GPU is reset.
     GpuReset,
 }
 
-/// So many equal readings, so far apart, say that a GPU is free.
+/// The number and interval of equal readings that prove a GPU free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfirmRules {
     /// Readings. Default 3.
     pub reads: u32,
-    /// Time between two. Default 5 s.
+    /// The time between two readings. Default 5 s.
     pub apart: Duration,
 }
 
-/// The longest that each step of a reclaim may take, beside the victims' grace.
+/// The time limit of each step of a reclaim, without the victims' grace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLimits {
     /// Choosing victims. Default 5 s.
     pub plan: Duration,
     /// Marking GPUs as in transit. Default 30 s.
     pub fence: Duration,
-    /// Telling victims. Default 10 s.
+    /// Notifying victims. Default 10 s.
     pub notify: Duration,
-    /// Asking the scheduler to evict. Default 60 s.
+    /// Requesting evictions from the scheduler. Default 60 s.
     pub evict: Duration,
-    /// Waiting until victims are gone. Default 180 s.
+    /// Waiting until victims have ended. Default 180 s.
     pub gone: Duration,
-    /// Reading that GPUs are free. Default 120 s.
+    /// Confirming that GPUs are free. Default 120 s.
     pub confirm: Duration,
-    /// Cleaning memory. Default 300 s.
+    /// Scrubbing memory. Default 300 s.
     pub scrub: Duration,
-    /// Admitting the lender's work. Default 60 s.
+    /// Admitting the lender's workload. Default 60 s.
     pub grant: Duration,
 }
 
 impl StepLimits {
-    /// All of them together.
+    /// Returns the sum of all limits.
     #[must_use]
     pub fn sum(&self) -> Duration {
         let Self { plan, fence, notify, evict, gone, confirm, scrub, grant } = self;
@@ -153,7 +153,7 @@ impl StepLimits {
 }
 
 impl ReclaimRules {
-    /// The shortest deadline that can be kept: the grace and every step's limit.
+    /// Returns the shortest feasible deadline: the grace and every step's limit.
     #[must_use]
     pub fn least(&self) -> Duration {
         self.grace.saturating_add(self.limits.sum())
@@ -194,7 +194,7 @@ impl ReclaimRules {
         Some(read)
     }
 
-    /// A deadline that its own steps may miss is a promise that nobody can keep.
+    /// Rejects a deadline shorter than the sum of its steps.
     fn refuse_early(&self, fields: &Fields<'_>) {
         let least = self.least();
         if let Some(item) = fields.optional("deadline").filter(|_| self.deadline < least) {

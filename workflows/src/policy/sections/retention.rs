@@ -1,4 +1,4 @@
-//! How long classes of data are kept, and what becomes of them then.
+//! Retention of classes of data.
 
 use crate::{
     policy::parsing::{document::Item, reader::Reader},
@@ -7,22 +7,22 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One rule of retention. All rules that match a tenant hold together: the longest `min` and the shortest `max`.
+/// One retention rule. All rules that match a tenant apply together: the longest `min` and the shortest `max`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
     /// The class of data, such as `audit`, `accounting`, `backup`, `telemetry` or `tenant_data`.
     pub class: String,
-    /// Only for tenants with this tag; `None` for all.
+    /// The tag of its tenants; `None` for all tenants.
     pub tag: Option<Compliance>,
-    /// Kept at least so long after the tenant's end; whole days.
+    /// The shortest time after the tenant's end, in whole days.
     pub min: Duration,
-    /// Kept at most so long; `None` without limit. Whole days.
+    /// The longest time, in whole days; `None` without limit.
     pub max: Option<Duration>,
-    /// What becomes of it then.
+    /// The action afterwards.
     pub then: Then,
 }
 
-/// What becomes of data whose time is over.
+/// The action on data after their retention.
 #[derive(
     Clone,
     Copy,
@@ -38,9 +38,9 @@ pub struct Retention {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Then {
-    /// It is destroyed.
+    /// Destruction.
     Destroy,
-    /// It goes to the provider's archive, under the provider's own key.
+    /// The provider's archive, under the provider's own key.
     Archive,
 }
 

@@ -1,4 +1,4 @@
-//! How media are cleaned before a node changes hands.
+//! Rules of media sanitisation before a node changes its tenant.
 
 use crate::{
     policy::parsing::{
@@ -13,15 +13,15 @@ use std::{collections::BTreeMap, time::Duration};
 /// Rules of sanitisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SanitisationRules {
-    /// The weakest method that will do for each medium.
+    /// The weakest sufficient method for each medium.
     pub minimum: BTreeMap<Medium, Method>,
-    /// The same by tier, where it differs.
+    /// The weakest method by tier, where it differs.
     pub by_tier: BTreeMap<Tier, BTreeMap<Medium, Method>>,
-    /// Nodes of one tenant that are sanitised at once. Default 8.
+    /// The number of one tenant's nodes that are sanitised at once. Default 8.
     pub concurrency: u32,
-    /// Automatic attempts on one medium before people are asked. Default 2.
+    /// Automatic attempts on one medium before an approval is requested. Default 2.
     pub attempts: u32,
-    /// How long one medium may take when the device gives no estimate. Default 24 h.
+    /// The time limit of one medium without an estimate from the device. Default 24 h.
     pub within: Duration,
 }
 
@@ -54,7 +54,7 @@ pub enum Medium {
     GpuMemory,
     /// Main memory.
     Memory,
-    /// Firmware settings, and what network cards and management controllers keep.
+    /// Firmware settings, and memory of network cards and management controllers.
     Firmware,
 }
 
@@ -77,18 +77,18 @@ pub enum Medium {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Method {
-    /// Logical techniques on all user-addressable places.
+    /// Logical techniques on all user-addressable locations.
     Clear,
-    /// Techniques that withstand a laboratory.
+    /// Techniques that protect against laboratory attacks.
     Purge,
-    /// The medium cannot be used again.
+    /// The medium is unusable afterwards.
     Destroy,
 }
 
 const FIELDS: [&str; 5] = ["minimum", "by_tier", "concurrency", "attempts", "within"];
 
 impl SanitisationRules {
-    /// The weakest method that will do; `purge` for a medium that policy does not name.
+    /// Returns the weakest sufficient method; `purge` for a medium that policy does not name.
     #[must_use]
     pub fn method(&self, medium: Medium, tier: Tier) -> Method {
         let by_tier = self.by_tier.get(&tier).and_then(|methods| methods.get(&medium));

@@ -1,20 +1,20 @@
-//! How the platform's schedulers may preempt, in Kueue's words. The planner keeps to the same rules.
+//! Preemption rules of the platform's schedulers, in Kueue's terms. The planner follows the same rules.
 
 use crate::policy::parsing::reader::Fields;
 use serde::{Deserialize, Serialize};
 
-/// What a workspace's queue may preempt.
+/// The preemption rules of a workspace's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulingRules {
     /// In its own queue.
     pub within_cluster_queue: WithinQueue,
-    /// What others in the tenant borrowed.
+    /// GPUs that others in the tenant borrowed.
     pub reclaim_within_cohort: ReclaimWithin,
-    /// While it borrows itself.
+    /// While it borrows.
     pub borrow_within_cohort: BorrowWithin,
 }
 
-/// What may be preempted in the same queue.
+/// The workloads of the same queue that may be preempted.
 #[derive(
     Clone,
     Copy,
@@ -30,13 +30,13 @@ pub struct SchedulingRules {
 pub enum WithinQueue {
     /// Nothing.
     Never,
-    /// What has a lower priority.
+    /// Workloads of lower priority.
     LowerPriority,
-    /// That, and what has the same priority and came later.
+    /// Workloads of lower priority, and newer workloads of equal priority.
     LowerOrNewerEqualPriority,
 }
 
-/// What may be called back from borrowers.
+/// The borrowers' workloads that may be reclaimed.
 #[derive(
     Clone,
     Copy,
@@ -52,18 +52,18 @@ pub enum WithinQueue {
 pub enum ReclaimWithin {
     /// Nothing.
     Never,
-    /// What has a lower priority.
+    /// Workloads of lower priority.
     LowerPriority,
-    /// Whatever its priority.
+    /// Workloads of any priority.
     Any,
 }
 
-/// What a queue that borrows may preempt.
+/// The preemption rules of a borrowing queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BorrowWithin {
-    /// `Any` is not among the values.
+    /// Never `Any`.
     pub policy: ReclaimWithin,
-    /// Only what has at most this priority; `None` for any.
+    /// The highest priority that may be preempted; `None` for any.
     pub max_priority: Option<i32>,
 }
 

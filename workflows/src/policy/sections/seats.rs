@@ -3,7 +3,7 @@
 use crate::policy::parsing::{document::Item, reader::Reader};
 use engine::Seat;
 
-/// Roles that people can have.
+/// The roles.
 pub(in crate::policy) const ROLES: [&str; 10] = [
     "platform_ops",
     "capacity_manager",
@@ -39,7 +39,7 @@ fn seat(reader: &Reader, item: &Item) -> Option<Seat> {
     Some(Seat { any_of, count: count? })
 }
 
-/// Whether these are roles, or groups of users.
+/// Checks that these are roles or groups of users.
 pub(in crate::policy) fn named(reader: &Reader, item: &Item, any_of: &[String]) -> Option<()> {
     let group = |name: &str| name.strip_prefix("group:").is_some_and(|name| !name.is_empty());
     if any_of.is_empty() || any_of.iter().any(|name| !ROLES.contains(&name.as_str()) && !group(name)) {

@@ -1,4 +1,4 @@
-//! What looks after things by the clock, and when.
+//! The schedules of sweeps.
 
 use crate::policy::parsing::reader::Fields;
 use engine::ScheduleError;
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::VariantArray as _;
 
-/// When each sweep runs.
+/// The schedule of each sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepSchedules {
     /// By sweep; complete.
     pub schedules: BTreeMap<Sweep, Schedule>,
 }
 
-/// When one sweep runs.
+/// The schedule of one sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Minute, hour, day of month, month, day of week, as in crontab; or six fields with seconds before them.
+    /// Minute, hour, day of month, month and day of week, as in crontab; or six fields with seconds first.
     pub cron: String,
-    /// The time zone, as `Europe/Berlin`.
+    /// The time zone, such as `Europe/Berlin`.
     pub zone: String,
 }
 
-/// What is looked after.
+/// The sweeps.
 #[derive(
     Clone,
     Copy,
@@ -41,28 +41,28 @@ pub struct Schedule {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Sweep {
-    /// Unmet reservations, and GPUs too long in transit.
+    /// Unmet reservations, and GPUs in transit for too long.
     Reclaim,
-    /// Loans past their time.
+    /// Overdue loans.
     LoanExpiry,
-    /// Quotas that were larger for a while.
+    /// Temporary quota increases.
     QuotaExpiry,
-    /// Contracts that end.
+    /// Ending contracts.
     ContractEnd,
     /// Keys that are due for rotation.
     KeyRotation,
-    /// What the platform has against what the ledger says.
+    /// Differences between the platform and the ledger.
     Drift,
-    /// Lines that grow old.
+    /// Aging of queues.
     LineAgeing,
 }
 
 impl Schedule {
-    /// The schedule as the engine keeps it. Where clocks change, a skipped hour is made up for and a repeated one is taken
-    /// once: every sweep is safe to run late, and none needs to run twice.
+    /// Returns the engine's schedule. At a clock change a skipped hour is made up for and a repeated hour runs once: every sweep is safe to run late, and none
+    /// needs to run twice.
     ///
     /// # Errors
-    /// When expression or zone cannot be understood; never for a policy that was read.
+    /// If expression or zone is invalid; never for a policy that was read.
     pub fn times(&self, name: &str) -> Result<engine::Schedule, ScheduleError> {
         let schedule = engine::Schedule::built_in(name, &self.cron, &self.zone);
         schedule.times()?;
@@ -71,7 +71,7 @@ impl Schedule {
 }
 
 impl SweepSchedules {
-    /// When `sweep` runs; `None` never happens for a policy that was read.
+    /// Returns the schedule of `sweep`; never `None` for a policy that was read.
     #[must_use]
     pub fn get(&self, sweep: Sweep) -> Option<&Schedule> {
         self.schedules.get(&sweep)

@@ -1,4 +1,4 @@
-//! Decreases that between them show every action: on Kubernetes, on Slurm, and one that has not been decided on.
+//! Examples of decreases that together contain every action: on Kubernetes, on Slurm, and without a decision.
 
 use super::QuotaDecrease;
 use crate::{
@@ -15,7 +15,7 @@ to: 4
 reason: an example
 ";
 
-/// Made once: the engine asks for examples whenever it rebuilds an undo.
+/// Created once, because the engine requests examples whenever it rebuilds an undo.
 pub(super) fn all() -> Vec<QuotaDecrease> {
     static MADE: OnceLock<Vec<QuotaDecrease>> = OnceLock::new();
     MADE.get_or_init(make).clone()

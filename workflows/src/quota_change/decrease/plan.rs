@@ -1,4 +1,4 @@
-//! What people decide on: from what to what, in every layer.
+//! The plan for approvers: the quota before and after, in every layer.
 
 use super::QuotaDecrease;
 use crate::quota_change::QuotaRequest;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(super) fn of(me: &QuotaDecrease) -> Plan {
     let request = &me.request;
     let title = format!("lower {} of {}/{}", request.resource, request.tenant, request.workspace);
-    // The line numbers are of the document, and not of the matter.
+    // Line numbers belong to the document, not to the decision.
     let asked = QuotaRequest { lines: BTreeMap::new(), ..request.clone() };
     let Some(terms) = &me.terms else {
         return Plan { title, decides: json!({ "request": asked }), placement: Value::Null };

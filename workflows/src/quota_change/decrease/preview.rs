@@ -1,4 +1,4 @@
-//! A dry run: what a decrease would decide and do, without doing it.
+//! Dry run: the decision and the steps of a decrease.
 
 use super::QuotaDecrease;
 use crate::{
@@ -8,23 +8,23 @@ use crate::{
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;
 
-/// What would happen.
+/// The result of a dry run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preview {
-    /// What policy says, rule by rule.
+    /// The reasons of policy, rule by rule.
     pub reasons: Vec<Reason>,
-    /// How much more is used than would be left: so much has to end first.
+    /// The usage above the new quota, which must end first.
     pub excess: u64,
-    /// What would be done.
+    /// The plan.
     pub plan: Plan,
-    /// What people would vote on.
+    /// The digest that approvers would vote on.
     pub digest: PlanDigest,
 }
 
-/// Looks at `request` as a decrease would, changing nothing. Drive it with [`engine::decide`] and drop what it read.
+/// Runs the decision of a decrease on `request` without changes. Run it with [`engine::decide`] and discard its reads.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn preview(
     view: &mut View,
     request: &QuotaRequest,

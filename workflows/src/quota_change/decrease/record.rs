@@ -8,23 +8,23 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// The request, and what has been learnt while serving it. Persisted.
+/// The request and the progress of the decrease. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuotaDecrease {
-    /// What is asked for.
+    /// The request.
     pub request: QuotaRequest,
-    /// What policy said. Filled by `Evaluating`, with the two that follow.
+    /// The verdict of policy. Set by `Evaluating`, with the next two.
     pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
+    /// Rules that failed or require an approval.
     pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
+    /// The terms.
     pub terms: Option<ChangeTerms>,
-    /// Since when the workspace is over its limit and the end of that is waited for. Filled by `NotingExcess`.
+    /// The time since which the workspace is above its limit and the execution waits. Set by `NotingExcess`.
     pub over_limit_since: Option<Timestamp>,
-    /// How much more it uses than it is to be left with, when it was last looked at.
+    /// The usage above the new quota, at the last check.
     pub excess: u64,
-    /// Whether the end of the excess has been waited for longer than policy allows without asking people.
+    /// True if the excess has lasted longer than policy allows without an approval.
     pub overdue: bool,
-    /// What the layers said before. Filled by `ReadingLimits`.
+    /// The previous values of the layers. Set by `ReadingLimits`.
     pub limits: LayerLimits,
 }

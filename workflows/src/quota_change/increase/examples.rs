@@ -1,5 +1,4 @@
-//! Increases that between them show every action: on Kubernetes with nodes to claim, on Slurm, and one that has not been
-//! decided on.
+//! Examples of increases that together contain every action: on Kubernetes with nodes to claim, on Slurm, and without a decision.
 
 use super::QuotaIncrease;
 use crate::{
@@ -17,7 +16,7 @@ by: 8
 reason: an example
 ";
 
-/// Made once: the engine asks for examples whenever it rebuilds an undo.
+/// Created once, because the engine requests examples whenever it rebuilds an undo.
 pub(super) fn all() -> Vec<QuotaIncrease> {
     static MADE: OnceLock<Vec<QuotaIncrease>> = OnceLock::new();
     MADE.get_or_init(make).clone()

@@ -1,4 +1,4 @@
-//! A dry run: what an increase would decide and do, without doing it.
+//! Dry run: the decision and the steps of an increase.
 
 use super::QuotaIncrease;
 use crate::{
@@ -9,21 +9,21 @@ use crate::{
 use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;
 
-/// What would happen.
+/// The result of a dry run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preview {
-    /// What policy says, rule by rule.
+    /// The reasons of policy, rule by rule.
     pub reasons: Vec<Reason>,
-    /// What would be done.
+    /// The plan.
     pub plan: Plan,
-    /// What people would vote on.
+    /// The digest that approvers would vote on.
     pub digest: PlanDigest,
 }
 
-/// Looks at `request` as an increase would, changing nothing. Drive it with [`engine::decide`] and drop what it read.
+/// Runs the decision of an increase on `request` without changes. Run it with [`engine::decide`] and discard its reads.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn preview(
     view: &mut View,
     request: &QuotaRequest,

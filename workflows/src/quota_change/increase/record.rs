@@ -10,37 +10,37 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The request, and what has been learnt while serving it. Persisted.
+/// The request and the progress of the increase. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuotaIncrease {
-    /// What is asked for.
+    /// The request.
     pub request: QuotaRequest,
-    /// What policy said. Filled by `Evaluating`, with the three that follow.
+    /// The verdict of policy. Set by `Evaluating`, with the next three.
     pub verdict: Option<Verdict>,
-    /// Rules that did not pass.
+    /// Rules that failed or require an approval.
     pub reasons: Vec<Reason>,
-    /// The terms that follow from it.
+    /// The terms.
     pub terms: Option<ChangeTerms>,
-    /// The nodes that would be claimed, when it is previewed.
+    /// The nodes that would be claimed, in a preview.
     pub proposal: Option<Placement>,
-    /// Whether capacity has been waited for longer than policy allows without asking people.
+    /// True if the wait for capacity has lasted longer than policy allows without an approval.
     pub overdue: bool,
-    /// The nodes set aside, if any were lacking. Filled by `Holding`, and by `Replacing`.
+    /// The reserved nodes, if any were missing. Set by `Holding` and `Replacing`.
     pub claim: Option<NodeClaim>,
-    /// Nodes of the claim that have not been made ready yet.
+    /// Nodes of the claim that are not prepared yet.
     pub fresh: Vec<ClaimedNode>,
-    /// How the GPUs of each fresh node were cut up before.
+    /// The previous layout of each of these nodes.
     pub layouts: Vec<String>,
-    /// Nodes found unfit by the last `Qualifying`.
+    /// Nodes that the last `Qualifying` found unfit.
     pub unfit: Vec<NodeId>,
-    /// How many nodes were found unfit so far.
+    /// The number of unfit nodes so far.
     pub quarantined: u32,
-    /// What the layers said before. Filled by `ReadingLimits`.
+    /// The previous values of the layers. Set by `ReadingLimits`.
     pub limits: LayerLimits,
 }
 
 impl QuotaIncrease {
-    /// An increase that begins.
+    /// Creates an increase.
     #[must_use]
     pub fn new(request: QuotaRequest) -> Self {
         Self {

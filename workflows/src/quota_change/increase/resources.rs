@@ -1,4 +1,4 @@
-//! What an increase changes, from the one set of data that plan and steps share.
+//! The changes of an increase, from data that plan and steps share.
 
 use super::QuotaIncrease;
 use crate::{
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// How many nodes a step works on at once: what the engine does unless told otherwise.
+/// The number of nodes that a step processes at once: the engine's default.
 const NODES_AT_ONCE: usize = 16;
 
 impl QuotaIncrease {
@@ -21,7 +21,7 @@ impl QuotaIncrease {
         LayerSteps { request: &self.request, terms: self.terms.as_ref(), read: &self.limits }
     }
 
-    /// What is waited for; nothing for what is not counted by nodes.
+    /// Returns the nodes to wait for; `None` for a resource that is not counted by nodes.
     pub(super) fn ask(&self) -> Option<NodeRequest> {
         let model = self.request.resource.gpu().map(|kind| kind.model.clone())?;
         let gpus = self.terms.as_ref().map_or(Gpus(1), |terms| terms.lacking.max(Gpus(1)));
@@ -96,7 +96,7 @@ impl QuotaIncrease {
         self.terms.as_ref().map(|terms| terms.cluster.to_string()).unwrap_or_default()
     }
 
-    /// How long a step may take that does something to each fresh node, if `round` is enough for those that are worked on at once.
+    /// Returns the time limit of a step for all new nodes, if `round` is enough for the nodes processed at once.
     pub(super) fn for_nodes(&self, round: Duration) -> Duration {
         let rounds = self.fresh.len().div_ceil(NODES_AT_ONCE).max(1);
         round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
@@ -125,7 +125,7 @@ impl QuotaIncrease {
         self.fresh_nodes().map(|node| ReadGpuLayout { cluster: self.cluster(), node }).collect()
     }
 
-    /// As the tenant's other nodes, by the name that nodes know.
+    /// Returns the layout of the tenant's other nodes, by its name on nodes.
     fn profile(&self) -> String {
         if let Some(slicing) = self.terms.as_ref().and_then(|terms| terms.slicing.as_ref()) {
             return slicing.layout();
@@ -141,7 +141,7 @@ impl QuotaIncrease {
         self.fresh_nodes().map(setting).collect()
     }
 
-    /// The layout that was read before; a node that was not read has been left as it was.
+    /// Returns the undo with the previous layout. A node that was not read was not changed.
     pub(super) fn layout_before(&self) -> impl Fn(&SetGpuLayout) -> RestoreGpuLayout {
         let nodes = self.fresh.iter().map(|node| node.node.as_str());
         let read: HashMap<&str, &String> = nodes.zip(&self.layouts).collect();

@@ -1,4 +1,4 @@
-//! What an increase keeps of its actions' results, and the conditions that its data answers.
+//! Records the results of an increase's actions, and evaluates conditions on its data.
 
 use super::QuotaIncrease;
 use crate::{
@@ -16,7 +16,7 @@ impl QuotaIncrease {
         self.terms = terms;
     }
 
-    /// Keeps what is set aside; nodes that were not in it before are still to be made ready.
+    /// Records the reserved nodes. New nodes among them still need preparation.
     pub(super) fn record_hold(&mut self, claim: Option<NodeClaim>) {
         let known =
             |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
@@ -41,7 +41,7 @@ impl QuotaIncrease {
         self.terms.is_none()
     }
 
-    /// Whether policy lets as many nodes be replaced as have proved unfit.
+    /// Returns true if policy allows the replacement of this number of unfit nodes.
     pub(super) fn replaceable(&self) -> bool {
         self.quarantined <= self.terms.as_ref().map_or(0, |terms| terms.max_replacements)
     }

@@ -1,4 +1,4 @@
-//! What an increase of a quota sets aside, makes ready, and grants.
+//! Reserves, prepares and grants the capacity of a quota increase.
 
 use crate::{
     ledger::{
@@ -22,30 +22,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Timestamp;
 
-/// Sets capacity aside for an increase: what the tenant owns and has not given out, and nodes claimed for the rest.
+/// Reserves capacity for an increase: unassigned GPUs of the tenant, and claimed nodes for the rest.
 ///
-/// Decided on what stands at that moment, since what was approved may have gone meanwhile. Safe to decide again: the same
-/// execution has one earmark, which is filled up where nodes of it proved unfit. Fails with `capacity.short` when too
-/// little is free. Its undo, [`ReleaseCapacity`], tolerates that nothing was set aside.
+/// Decided on the state at that time, because approved capacity may be gone. Safe to repeat: an execution has one earmark, which is filled up if its nodes were
+/// unfit. Fails with `capacity.short` if too little is free. Its undo, [`ReleaseCapacity`], tolerates that nothing was reserved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HoldCapacity {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// For which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// What was in force when it was decided.
+    /// The allowance at the decision.
     pub before: Allowance,
-    /// What will be.
+    /// The allowance after the change.
     pub after: Allowance,
-    /// When it ends by itself.
+    /// The end of a temporary change.
     pub ends: Option<Timestamp>,
-    /// Within what was approved.
+    /// The approved placement constraints.
     pub constraints: Constraints,
-    /// Whether people agreed to more than was bought.
+    /// True if more than the bought amount was approved.
     pub exception: bool,
-    /// Whether quotas may exceed what the tenant owns.
+    /// True if quotas may exceed the tenant's GPUs.
     pub overcommit: bool,
 }
 
@@ -72,7 +71,7 @@ impl LedgerAction for HoldCapacity {
             replaced: None,
         });
         if amount == 0 {
-            // Limits alone take nothing of what there is.
+            // A change of only the limits uses no capacity.
             let claim = claim_of(&tenant, &self.constraints, &mark.nodes);
             marks.open.insert(call.execution, mark);
             view.put(&marks)?;
@@ -83,13 +82,13 @@ impl LedgerAction for HoldCapacity {
             view,
             stand.nominal.saturating_add(marks.promised(&self.resource)).saturating_add(amount),
         )?;
-        // The sum of the earmarks as the others leave it, and ours without the nodes that it has.
+        // The sum of all other earmarks, plus this one without its nodes.
         let mut others = stand;
         others.earmarked = marks.total(&self.resource);
         let lacking = others.lacking(amount.saturating_sub(mark.claimed()));
         let kind = self.resource.gpu().filter(|_| lacking > 0 && !self.overcommit);
         if let Some(kind) = kind {
-            // A node is whole: what it has beyond the lack is the tenant's, and not given out.
+            // Nodes are claimed whole. GPUs beyond the missing amount belong to the tenant and are not assigned.
             let offer = quotas::offer(view, &self.tenant, &kind.model)?;
             mark.per_gpu = offer.per_gpu;
             let ask = NodeRequest { model: kind.model.clone(), gpus: offer.gpus_for(lacking) };
@@ -105,7 +104,7 @@ impl LedgerAction for HoldCapacity {
 }
 
 impl HoldCapacity {
-    /// Refuses more than was bought, unless people agreed to that.
+    /// Refuses more than the bought amount, unless it was approved.
     fn entitled(&self, view: &mut View, sum: u64) -> Result<(), Undecided> {
         if self.exception || self.resource.gpu().is_none() {
             return Ok(());
@@ -119,12 +118,11 @@ impl HoldCapacity {
     }
 }
 
-/// Gives up what an increase has set aside. Nodes go straight back to what is free: nothing of the tenant can have run on
-/// them before they were granted, and `ReturnNode` has taken the labels off by then (as for
-/// [`ReleaseClaim`](crate::ledger::ReleaseClaim)). Safe to run twice, and tolerates that nothing was set aside.
+/// Releases the capacity that an increase reserved. Nodes become free at once: no workload of the tenant ran on them before the grant, and `ReturnNode` has
+/// removed the labels by then (as for [`ReleaseClaim`](crate::ledger::ReleaseClaim)). Safe to repeat, and tolerates that nothing was reserved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReleaseCapacity {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
 }
 
@@ -151,10 +149,10 @@ impl LedgerAction for ReleaseCapacity {
     }
 }
 
-/// Marks the nodes set aside as being made ready. Safe to run twice; [`ReleaseCapacity`] covers it.
+/// Marks the reserved nodes as being prepared. Safe to repeat; the undo is [`ReleaseCapacity`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PrepareHeld {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
 }
 
@@ -171,14 +169,14 @@ impl LedgerAction for PrepareHeld {
     }
 }
 
-/// Keeps unfit nodes apart; they stay the tenant's until they are sanitised.
+/// Quarantines unfit nodes. They stay the tenant's until they are sanitised.
 ///
-/// Safe to run twice. Not undone: a node that proved unfit is not free again because the increase was given up.
+/// Safe to repeat. Has no undo: an unfit node does not become free when the increase is undone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QuarantineHeld {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which ones.
+    /// The unfit nodes.
     pub unfit: Vec<NodeId>,
 }
 
@@ -202,23 +200,22 @@ impl LedgerAction for QuarantineHeld {
     }
 }
 
-/// Grants an increase: quota and account, and the nodes at the tenant's service, in one commit. What was set aside is in
-/// force from here, so the sum that I-5 bounds does not change.
+/// Grants an increase: quota, account and nodes in service, in one commit. The reserved amount becomes the quota, so the sum that I-5 limits does not change.
 ///
-/// Past the point of no return, so it is not undone. Safe to decide again: it answers as before.
+/// Past the pivot, so it has no undo. Safe to repeat: it returns the same result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrantQuota {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// For which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// What was in force.
+    /// The allowance before.
     pub before: Allowance,
-    /// What is in force from here.
+    /// The allowance after.
     pub after: Allowance,
-    /// When it ends by itself.
+    /// The end of a temporary change.
     pub ends: Option<Timestamp>,
 }
 
@@ -243,8 +240,8 @@ impl LedgerAction for GrantQuota {
 }
 
 impl GrantQuota {
-    /// What ends when: a temporary increase goes back to what was in force before; a lasting one lifts what an earlier
-    /// temporary one goes back to.
+    /// Returns the new end of the quota. A temporary increase ends with the previous allowance. A permanent one raises the allowance after an earlier temporary
+    /// one.
     fn end(&self, ends: Option<QuotaEnd>) -> Option<QuotaEnd> {
         let more = self.after.nominal.saturating_sub(self.before.nominal);
         match (self.ends, ends) {
@@ -266,7 +263,7 @@ impl GrantQuota {
     }
 }
 
-/// Puts the nodes of an earmark in service, among the tenant's others.
+/// Puts the nodes of an earmark into service.
 fn serve(view: &mut View, tenant: &TenantId, mark: &Earmark) -> Result<(), Undecided> {
     if mark.nodes.is_empty() {
         return Ok(());
@@ -282,7 +279,7 @@ fn serve(view: &mut View, tenant: &TenantId, mark: &Earmark) -> Result<(), Undec
     Ok(())
 }
 
-/// The nodes set aside, as a claim of the tenant's cluster; `None` when there are none.
+/// Returns the reserved nodes as a claim in the tenant's cluster; `None` without nodes.
 fn claim_of(
     tenant: &Tenant,
     constraints: &Constraints,

@@ -1,4 +1,4 @@
-//! Changes of one quota: looking at the request, and what every change rests on.
+//! The decision on a quota change, and the common functions of every change.
 
 use crate::{
     ledger::{GpuHoldings, candidates, codes, quotas},
@@ -16,12 +16,12 @@ use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
+/// Decides on a request by the policy in force, and records the decision. Safe to repeat: it changes nothing else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EvaluateChange {
-    /// What is asked for.
+    /// The request.
     pub request: QuotaRequest,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
 }
 
@@ -41,16 +41,16 @@ impl LedgerAction for EvaluateChange {
             verdict: evaluation.verdict,
             reasons: evaluation.reasons.clone(),
         })?;
-        // The decision keeps every reason; the history repeats those alone that decided.
+        // The decision keeps every reason; the history repeats only reasons that affected the verdict.
         evaluation.reasons.retain(Reason::counts);
         Ok(evaluation)
     }
 }
 
-/// Everything that a decision on `request` looks at.
+/// Returns all facts of a decision on `request`.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn change_facts(
     view: &mut View,
     request: &QuotaRequest,
@@ -109,7 +109,7 @@ pub(super) fn active(view: &mut View, tenant: &TenantId) -> Result<Tenant, Undec
     Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, problem).into())
 }
 
-/// The workspace's quota, if the resource still is as it was when the change was decided.
+/// Returns the workspace's quota, if the resource is unchanged since the decision.
 pub(super) fn standing(
     view: &mut View,
     tenant: &TenantId,
@@ -126,7 +126,7 @@ pub(super) fn standing(
     Err(ActionError::permanent(codes::QUOTA_CHANGED, problem).into())
 }
 
-/// Writes one line of a quota, and the same in the account.
+/// Writes the allowance of one resource to the quota and the account.
 pub(crate) fn write_line(
     view: &mut View,
     mut quota: Quota,
@@ -140,13 +140,13 @@ pub(crate) fn write_line(
     let class = view.require::<Workspace>(&workspace_key(&quota.tenant, &quota.workspace))?.class;
     view.put(&quota)?;
     let allowed = BTreeMap::from([(quota.workspace.clone(), (class, quota.allowances.clone()))]);
-    // Demands that this leaves unmet are found by the reclaim sweep, as all are that nobody answered.
+    // The reclaim sweep finds demands that this leaves unmet.
     admission::set_allowances(view, &quota.tenant, &allowed)?;
     Ok(())
 }
 
-/// Refuses a change of what another open change is about. The guard of the executions does so already; what a change puts
-/// back is right only because nobody else has changed it meanwhile, so the books do not rely on that.
+/// Rejects a change while another change of the same quota is open. The guard of the executions already prevents this, but an undo is correct only without
+/// other changes, so the ledger checks it too.
 pub(super) fn alone(
     marks: &Earmarks,
     workspace: &WorkspaceName,

@@ -1,4 +1,4 @@
-//! What a decrease of a quota takes, puts back, and gives up; and what is used beyond it.
+//! Ledger actions of a quota decrease: lower, restore, settle, and measure excess usage.
 
 use crate::{
     ledger::codes,
@@ -13,24 +13,22 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
 
-/// Takes the part of a quota away that a decrease is about; the difference stays set aside until the platform says so
-/// too, so that nobody else is given it meanwhile.
+/// Lowers a quota. The difference stays reserved until the platform also has the lower limit, so that no other workspace gets it.
 ///
-/// What is used beyond it goes on, and until it ends the workspace is over its limit and is admitted nothing (I-7). Safe to
-/// decide again. Its undo, [`RestoreQuota`], tolerates that it never did.
+/// Usage above it continues; until it ends the workspace admits nothing (I-7). Safe to repeat. Its undo, [`RestoreQuota`], tolerates that nothing was lowered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LowerQuota {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// What was in force when it was decided.
+    /// The allowance at the decision.
     pub before: Allowance,
-    /// What is in force from here.
+    /// The allowance after the change.
     pub after: Allowance,
-    /// Whether this is the end of a temporary increase.
+    /// True if this is the end of a temporary increase.
     pub ended: bool,
 }
 
@@ -60,7 +58,7 @@ impl LedgerAction for LowerQuota {
 }
 
 impl LowerQuota {
-    /// What an earlier temporary increase goes back to is never more than what is left.
+    /// Returns the new end of the quota. An earlier temporary increase ends with at most the new allowance.
     fn end(&self, ends: Option<QuotaEnd>) -> Option<QuotaEnd> {
         let mut ends = ends?;
         if self.ended {
@@ -79,10 +77,10 @@ impl LowerQuota {
     }
 }
 
-/// Puts back what a decrease took away. Safe to run twice, and tolerates that nothing was taken.
+/// Restores the quota before a decrease. Safe to repeat, and tolerates that nothing was lowered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreQuota {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
 }
 
@@ -102,11 +100,10 @@ impl LedgerAction for RestoreQuota {
     }
 }
 
-/// Ends a decrease: what was set aside may be given to others. Past the point of no return, so it is not undone. Safe to
-/// decide again.
+/// Ends a decrease: releases the reserved difference for others. Past the pivot, so it has no undo. Safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SettleDecrease {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
 }
 
@@ -123,14 +120,14 @@ impl LedgerAction for SettleDecrease {
     }
 }
 
-/// Whether nothing is used beyond what is left; fails with `quota.in_use` while something is. It changes nothing.
+/// Checks that usage is within the new quota; fails with `quota.in_use` otherwise. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckUse {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
 }
 
@@ -149,29 +146,29 @@ impl LedgerAction for CheckUse {
     }
 }
 
-/// Looks how much is used beyond what is left. It changes nothing.
+/// Measures the usage above the new quota. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MeasureExcess {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// Since when the end of the excess is waited for; from now on when absent.
+    /// The start of the wait; now if absent.
     pub since: Option<Timestamp>,
-    /// How long that may take before people are asked.
+    /// The longest wait before an approval is requested.
     pub limit: Duration,
 }
 
-/// How much more is used than is left.
+/// The usage above the new quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExcessMeasured {
-    /// So much.
+    /// The amount.
     pub excess: u64,
-    /// Since when its end is waited for.
+    /// The start of the wait.
     pub since: Timestamp,
-    /// Whether that has taken longer than its limit.
+    /// True if the wait has exceeded its limit.
     pub overdue: bool,
 }
 
@@ -186,7 +183,7 @@ impl LedgerAction for MeasureExcess {
     }
 }
 
-/// What is used beyond what may be (I-7): beyond nominal and borrowing limit, or beyond nominal while nobody lends it.
+/// Returns the usage above the limit (I-7): above nominal quota and borrowing limit, or above the nominal quota without a lender.
 fn beyond(balance: &Balance) -> u64 {
     let allowance = &balance.allowance;
     let most = allowance.borrowing_limit.map_or(u64::MAX, |more| allowance.nominal.saturating_add(more));

@@ -1,4 +1,4 @@
-//! Ledger actions of quota changes: the decision, the capacity set aside, and the quota written.
+//! Ledger actions of quota changes: the decision, the reserved capacity, and the written quota.
 
 mod capacity_hold;
 mod evaluate_change;

@@ -1,4 +1,4 @@
-//! Evictions that between them show every action.
+//! Examples of evictions that together contain every action.
 
 use super::{Eviction, EvictionTerms};
 use crate::{
@@ -16,7 +16,7 @@ pub(super) fn all() -> Vec<Eviction> {
     kinds.into_iter().filter_map(|(class, checkpoint)| example(class, checkpoint)).collect()
 }
 
-/// The eviction of a workload on two GPUs of one node.
+/// Returns the eviction of a workload on two GPUs of one node.
 pub(crate) fn example(class: WorkloadClass, checkpoint: Checkpoint) -> Option<Eviction> {
     Some(Eviction {
         tenant: "acme".parse().ok()?,

@@ -1,4 +1,4 @@
-//! What an eviction decides on the books: its begin, and the GPUs that it freed or barred.
+//! Ledger actions of an eviction: its start, and the GPUs that it freed or barred.
 
 use crate::{
     platform::{GpuSet, ObservedGpus},
@@ -11,15 +11,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::ExecutionId;
 
-/// Says that a victim's eviction begins: its loans drain. Answers why it is spared instead, if nobody needs it any more. Safe to decide
-/// again.
+/// Records the start of a victim's eviction: its loans drain. Returns the reason if the victim is spared because it is no longer needed. Safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginEviction {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which workload.
+    /// The workload.
     pub workload: String,
-    /// Whether somebody says that it has ended: it is not spared then.
+    /// True if an exit was reported. Then it is not spared.
     #[serde(default)]
     pub exited: bool,
 }
@@ -34,20 +33,19 @@ impl LedgerAction for BeginEviction {
     }
 }
 
-/// A victim's GPUs were seen free and are clean: they are kept for the demand, and the victim waits in line at its old
-/// place. Its booking first moves to the nodes on which it was observed, so that room is kept where GPUs were cleaned. Where nobody
-/// observed, GPUs of the booking that were not cleaned are barred. Safe to decide again; a victim that has ended by itself is left as it
-/// is.
+/// Releases a victim whose GPUs were observed free and are clean: they are earmarked for the demand, and the victim returns to its place in the queue. First
+/// moves its booking to the observed nodes, so that the clean GPUs are earmarked. Without an observation, bars booked GPUs that were not scrubbed. Safe to
+/// repeat. Does not change a victim that has ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FreeVictim {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which workload.
+    /// The workload.
     pub workload: String,
-    /// Where it was observed. Empty in an eviction that an earlier version began.
+    /// The observed GPUs. Empty in an eviction of an earlier version.
     #[serde(default)]
     pub observed: ObservedGpus,
-    /// The GPUs that were looked at and cleaned where nobody observed: those that an earlier version agreed to.
+    /// The checked and scrubbed GPUs without an observation: those approved under an earlier version.
     #[serde(default, skip_serializing_if = "GpuSet::is_empty")]
     pub earlier: GpuSet,
 }
@@ -76,7 +74,7 @@ impl FreeVictim {
         start_reclaims(view, &news)
     }
 
-    /// The GPUs to which facts have moved the booking since an earlier version planned: nobody has looked at them.
+    /// Returns the GPUs to which facts moved the booking after an earlier version planned. They were not checked.
     fn not_cleaned(&self, victim: &Workload) -> Places {
         let mut dirty = Places::new();
         if !self.observed.is_empty() || self.earlier.is_empty() {
@@ -96,19 +94,18 @@ fn not_cleaned_after(workload: &str) -> String {
     format!("not cleaned after {workload}")
 }
 
-/// A victim is gone and the memory of its GPUs was not cleaned: nobody gets the GPUs that were to be cleaned until an operator says so,
-/// whatever has become of the victim's booking meanwhile. GPUs that the books do not have as the tenant's are told to operators. Safe to
-/// decide again.
+/// Bars the GPUs of a victim that has ended without a scrub, until an operator lifts the bars. The GPUs stay barred wherever the victim's booking moves.
+/// Notifies operators of GPUs that the ledger does not have as the tenant's. Safe to repeat.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BarGpus {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which workload.
+    /// The workload.
     pub workload: String,
-    /// Where it was observed. Empty in an eviction that an earlier version began.
+    /// The observed GPUs. Empty in an eviction of an earlier version.
     #[serde(default)]
     pub observed: ObservedGpus,
-    /// The GPUs that were to be cleaned where nobody observed: those that an earlier version agreed to.
+    /// The GPUs to scrub without an observation: those approved under an earlier version.
     #[serde(default, skip_serializing_if = "GpuSet::is_empty")]
     pub earlier: GpuSet,
 }
@@ -144,13 +141,13 @@ impl BarGpus {
         start_reclaims(view, &news)
     }
 
-    /// The GPUs to bar, and those that the books do not have as the tenant's.
+    /// Returns the GPUs to bar, and the GPUs that do not belong to the tenant in the ledger.
     fn barred(&self, view: &mut View, victim: Option<&Workload>) -> Result<(Places, Vec<String>), Undecided> {
         let (mut barred, mut unknown) = (Places::new(), Vec::new());
         let earlier = self.earlier.iter().filter(|_| self.observed.is_empty());
         let named: Vec<(&String, &BTreeSet<u16>)> = self.observed.iter().chain(earlier).collect();
         if named.is_empty() {
-            // An eviction of a version that did not name them in its call.
+            // For evictions of earlier versions, whose call does not name the GPUs.
             for placed in victim.iter().flat_map(|victim| &victim.placed) {
                 barred.extend(placed.gpus.keys().map(|gpu| (placed.node.clone(), *gpu)));
             }
@@ -197,7 +194,7 @@ impl BarGpus {
     }
 }
 
-/// Who reclaims a workload, if anybody does.
+/// Returns the execution that reclaims a workload, if any.
 fn reclaimed_by(
     view: &mut View,
     tenant: &TenantId,

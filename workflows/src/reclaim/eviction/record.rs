@@ -7,61 +7,61 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long each part may take, and how thorough it is: from the policy that the reclaim was planned under.
+/// The time limits and the thoroughness of each part, from the policy of the reclaim's plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvictionTerms {
-    /// Between notice and eviction.
+    /// The time between notice and eviction.
     pub grace: Duration,
-    /// To tell the borrower.
+    /// The time limit of the notice.
     pub notify: Duration,
-    /// To ask the scheduler.
+    /// The time limit of the request to the scheduler.
     pub evict: Duration,
-    /// Until nothing of it is left.
+    /// The time limit until nothing of it is left.
     pub gone: Duration,
-    /// To see its GPUs free.
+    /// The time limit of confirming that its GPUs are free.
     pub confirm: Duration,
-    /// To clean the memory.
+    /// The time limit of the scrub.
     pub scrub: Duration,
-    /// So many equal looks say that a GPU is free.
+    /// The number of equal observations that prove a GPU free.
     pub reads: u32,
-    /// So far apart.
+    /// The time between two of them.
     pub apart: Duration,
-    /// The least that is done to the memory.
+    /// The minimum scrub level.
     pub level: ScrubLevel,
 }
 
-/// The workload, and what has been learnt while it is evicted. Persisted.
+/// The workload and the progress of its eviction. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Eviction {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
-    /// What it is like.
+    /// The class.
     pub class: WorkloadClass,
-    /// How it saves its work.
+    /// The checkpoint support.
     pub checkpoint: Checkpoint,
-    /// Where the books planned it. Its GPUs are looked for in `observed`.
+    /// The planned GPUs. The real ones are in `observed`.
     pub gpus: PlannedGpus,
-    /// Where it was seen to run: empty if its cluster says nowhere, `None` before its cluster was asked.
+    /// The observed GPUs: empty if its cluster reports none, `None` before its cluster was queried.
     #[serde(default)]
     pub observed: Option<ObservedGpus>,
-    /// Where its cluster's facts said that it runs, when the eviction was planned.
+    /// The GPUs in its cluster's facts when the eviction was planned.
     #[serde(default)]
     pub facts: ObservedGpus,
-    /// When it will be evicted, in milliseconds since 1970.
+    /// The time of its eviction, in milliseconds since 1970.
     pub at: u64,
-    /// How it is gone about.
+    /// The terms.
     pub care: EvictionTerms,
-    /// Looks in a row that saw nobody on its GPUs.
+    /// Consecutive observations without a process on its GPUs.
     pub clean: u32,
-    /// Looks in all.
+    /// The number of all observations.
     pub looks: u32,
-    /// Who had them open at the last look.
+    /// The processes on its GPUs at the last observation.
     pub open: Vec<String>,
-    /// What was done to their memory.
+    /// The scrub of its GPUs.
     pub scrubbed: Vec<Scrubbed>,
-    /// Why it need not go after all.
+    /// The reason why it was spared.
     #[serde(default)]
     pub spared: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! The waiting line: who is admitted when something becomes free, in the very commit that frees it.
+//! Admits queued workloads when GPUs or quota become free, in the commit that frees them.
 //!
-//! Who stays within its own quota comes first, oldest first. Then those who borrow: the workspace that has borrowed least so
-//! far this month, then the oldest. Nobody is polled: every release, and every change of what may be used, comes here.
+//! Workloads within their workspace's own quota are admitted first, oldest first. Then borrowers are admitted: first the workspace that has borrowed least this
+//! month, then the oldest workload. There is no polling: every release and every change of an allowance calls this module.
 
 use crate::{
     scheduling::admission::{
@@ -19,44 +19,44 @@ use std::{
 };
 use store::Timestamp;
 
-/// The most that are admitted in one commit; [`AdmissionEffects::more`] says if more could be.
+/// The most workloads that one commit admits. [`AdmissionEffects::more`] is true if more could be admitted.
 pub const MAX_ADMITTED_PER_COMMIT: usize = 32;
 
-/// What a GPU on loan counts for beside what was borrowed so far, when it is decided who borrows next: so many
-/// milliseconds of it (10 min). Keeps one workspace from taking all that becomes free at once.
+/// Weight of a GPU on loan when borrowers are ordered: it counts as 10 min of past borrowing, in milliseconds. Keeps one workspace from taking all GPUs that
+/// become free at once.
 const AHEAD: u128 = 10 * 60 * 1_000;
 
-/// Who comes first: own before borrowed; then what was borrowed, then priority by age, then the oldest.
+/// Order of admission: own quota before borrowed, then the amount borrowed, then aged priority, then the oldest.
 type AdmissionOrder<'a> = (bool, u128, Reverse<i64>, Timestamp, &'a str);
 
-/// A workspace of which somebody could be admitted by what is counted, with what it could use.
+/// A workspace with queued workloads that quota could admit, and the amounts that it could use.
 type QueueCandidate = (WorkspaceName, BTreeMap<Resource, u64>);
 
-/// Admits everybody whose turn it is: after [`AdmissionEffects::more`], by sweeps when a cool-down has ended, and after the platform was
-/// seen again.
+/// Admits all workloads that can be admitted now. Called after [`AdmissionEffects::more`], by sweeps when a cool-down has ended, and after a new observation of
+/// the platform.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn admit_queued(view: &mut View, tenant: &TenantId) -> Result<AdmissionEffects, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
     desk.admit_waiting(view)?;
     desk.save(view)
 }
 
-/// Every demand that waits inside its own quota and that no reclaim answers, for sweeps. Changes nothing.
+/// Returns every workload that waits within its own quota and has no reclaim yet. Called by sweeps. Changes nothing.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn demands(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDemand>, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
     desk.demands(view)?;
     Ok(desk.effects.demands)
 }
 
-/// Everybody who waits inside its own quota past the deadline of that, for sweeps. Changes nothing.
+/// Returns every workload that waits within its own quota past its deadline. Called by sweeps. Changes nothing.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDemand>, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
     let waiting = desk.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
@@ -69,7 +69,7 @@ pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDe
         for waits in desk.loaded_queue(workspace).iter().filter(|waits| waits.demanded_at.is_some()) {
             for (resource, wanted) in &waits.requests {
                 let balance = account.balance(resource);
-                // What is in transit is for those who wait.
+                // GPUs in transit are reserved for queued workloads.
                 let used = balance.in_use().saturating_sub(balance.in_transit);
                 let demand = desk.demand(workspace, account, waits, resource, *wanted);
                 let inside = used.saturating_add(*wanted) <= balance.allowance.nominal;
@@ -82,29 +82,28 @@ pub fn past_deadline(view: &mut View, tenant: &TenantId) -> Result<Vec<ReclaimDe
     Ok(late)
 }
 
-/// Returns true if a waiting workload lacks `resource`: quotas leave it too little, or what is free does not lie as it must. Only
-/// then is there anything to call back for it.
+/// Returns true if a waiting workload lacks `resource`, because quota is too small or the free GPUs are on the wrong nodes. A reclaim helps only then.
 ///
 /// # Errors
-/// What the view lacks; a permanent `workspace.unknown`.
+/// Undecided until the view has loaded every needed document; permanent `workspace.unknown`.
 pub(crate) fn lacks(view: &mut View, workload: &Workload, resource: &Resource) -> Result<bool, Undecided> {
     let mut desk = AdmissionTx::open(view, &workload.tenant, [])?;
     let lacking = desk.lacking(view, &workload.workspace, &workload.requests, workload.together)?;
     Ok(lacking.contains(resource))
 }
 
-/// Returns the kind of which the tenant's nodes in service have too little for a workload, or too little together, even if nothing else
-/// ran there. GPUs that others give back do not help it.
+/// Returns the kind for which the tenant's nodes in service are too small, in sum or per node, even if they were empty. A reclaim does not help such a
+/// workload.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub(crate) fn too_large(view: &mut View, workload: &Workload) -> Result<Option<Resource>, Undecided> {
     let desk = AdmissionTx::open(view, &workload.tenant, [])?;
     Ok(desk.too_large(&workload.requests, workload.together))
 }
 
 impl AdmissionTx {
-    /// Admits whose turn it is, and says what demands remain.
+    /// Admits queued workloads in order and records the remaining demands.
     pub(super) fn admit_waiting(&mut self, view: &mut View) -> Result<(), Undecided> {
         self.top_up(view)?;
         self.serve_others(view)?;
@@ -157,7 +156,7 @@ impl AdmissionTx {
         self.demands(view)
     }
 
-    /// The workspaces of which somebody could be admitted by what is counted, their lines read.
+    /// Returns the workspaces with queued workloads that quota could admit. Loads their queues.
     fn queue_candidates(&mut self, view: &mut View) -> Result<Vec<QueueCandidate>, Undecided> {
         let mut hopes: Vec<QueueCandidate> = Vec::new();
         for (name, account) in self.cohort.accounts.iter().filter(|(_, account)| account.waiting > 0) {
@@ -178,13 +177,13 @@ impl AdmissionTx {
         Ok(hopes)
     }
 
-    /// Those that could be admitted by what is counted and have not been passed over, in their turn.
+    /// Returns the workloads that quota could admit and that were not skipped, in admission order.
     fn in_turn(
         &self,
         hopes: &[QueueCandidate],
         passed: &Skipped,
     ) -> Result<Vec<(WorkspaceName, QueuedWorkload)>, Undecided> {
-        // What a reclaim serves has GPUs set aside already, and is admitted to these alone: never to as many again.
+        // GPUs are earmarked for the beneficiaries of a reclaim. They are admitted only to these GPUs, never to others as well.
         let served: BTreeSet<String> = self
             .cohort
             .reclaims
@@ -208,7 +207,7 @@ impl AdmissionTx {
         Ok(candidates.into_iter().map(|(_, workspace, waits)| (workspace.clone(), waits.clone())).collect())
     }
 
-    /// What a workspace could use of each resource, and of GPUs no more than is free.
+    /// Returns the amounts that a workspace could use, limited to free GPUs.
     fn available_amounts<'a>(
         &self,
         workspace: &WorkspaceName,
@@ -238,8 +237,8 @@ impl AdmissionTx {
         (borrows, had, Reverse(priority), waits.since, waits.workload.as_str())
     }
 
-    /// The first of each line inside its own quota that lacks a kind which is not being reclaimed, where somebody else uses more
-    /// than its own: each is a demand. A request that fits on what is free is none, whatever else it waits for.
+    /// Records a demand for the first workload of each queue within its own quota that lacks a kind without a reclaim, if another workspace uses more than its
+    /// own quota. A request that fits on the free GPUs is not a demand.
     pub(super) fn demands(&mut self, view: &mut View) -> Result<(), Undecided> {
         let beyond = self.beyond_own_quota();
         let callable = |name: &WorkspaceName| -> BTreeSet<Resource> {
@@ -283,7 +282,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Those that wait in a line inside its workspace's own quota and lack some of `kinds`, each with what of it is called back.
+    /// Returns the queued workloads within their workspace's own quota that lack some of `kinds`, each with the kinds to reclaim.
     fn unmet(
         &mut self,
         view: &mut View,
@@ -311,8 +310,7 @@ impl AdmissionTx {
         Ok(unmet)
     }
 
-    /// What of `kinds` is called back for one that waits: nothing if the nodes in service are too small for it, although its promise
-    /// holds. `None` if it lacks none of them.
+    /// Returns the kinds among `kinds` to reclaim for a queued workload; empty if the nodes in service are too small for it. `None` if it lacks none of them.
     fn called_back_for(
         &mut self,
         view: &mut View,
@@ -326,7 +324,7 @@ impl AdmissionTx {
         Ok((!lacking.is_empty()).then(|| if too_large { BTreeSet::new() } else { lacking }))
     }
 
-    /// By kind of GPU that is not being reclaimed: the workspaces that use more than their own quota.
+    /// Returns the workspaces above their own quota, by kind of GPU without a reclaim.
     fn beyond_own_quota(&self) -> BTreeMap<Resource, BTreeSet<WorkspaceName>> {
         let mut beyond: BTreeMap<Resource, BTreeSet<WorkspaceName>> = BTreeMap::new();
         for (name, account) in &self.cohort.accounts {
@@ -367,12 +365,12 @@ impl AdmissionTx {
     }
 }
 
-/// Whether there is enough of each.
+/// Returns true if every requested amount is available.
 fn enough(there: &BTreeMap<Resource, u64>, asked: &BTreeMap<Resource, u64>) -> bool {
     asked.iter().all(|(resource, amount)| there.get(resource).is_some_and(|there| amount <= there))
 }
 
-/// Whether a workspace would use no more than its own with these amounts more.
+/// Returns true if a workspace stays within its own quota with these additional amounts.
 fn inside(account: &Account, requests: &Amounts) -> bool {
     requests.iter().all(|(resource, amount)| {
         let balance = account.balance(resource);
@@ -380,12 +378,12 @@ fn inside(account: &Account, requests: &Amounts) -> bool {
     })
 }
 
-/// Whether one who waits would use more than its workspace's own.
+/// Returns true if a queued workload would use more than its workspace's own quota.
 fn borrows(account: &Account, waits: &QueuedWorkload) -> bool {
     waits.requests.keys().any(|resource| borrows_of(account, waits, resource))
 }
 
-/// The same of one resource.
+/// Same as `borrows`, for one resource.
 pub(super) fn borrows_of(account: &Account, waits: &QueuedWorkload, resource: &Resource) -> bool {
     let (balance, amount) = (account.balance(resource), waits.requests.get(resource).copied().unwrap_or(0));
     balance.in_use().saturating_add(amount) > balance.allowance.nominal

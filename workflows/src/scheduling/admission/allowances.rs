@@ -1,4 +1,4 @@
-//! What workspaces may use: their accounts opened, changed, frozen and closed, loans settled in the same commit.
+//! Changes of allowances: opens, changes, freezes and closes accounts, and settles loans in the same commit.
 
 use crate::{
     scheduling::admission::{
@@ -13,13 +13,12 @@ use engine::{ActionError, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ExecutionId;
 
-/// What a workspace may use, by resource; as in [`Quota::allowances`](crate::tenancy::Quota::allowances).
+/// The allowance of a workspace by resource, as in [`Quota::allowances`](crate::tenancy::Quota::allowances).
 pub type Allowances = BTreeMap<Resource, Allowance>;
 
 impl Cohort {
-    /// The account with these allowances of a workspace, in place of all that it had; what is used stays. A kind of GPU
-    /// that is not named may not be used, anything else has no limit. Loans have to be settled after it, as
-    /// [`set_allowances`] does.
+    /// Returns the account with the allowances of a workspace replaced; its usage stays. A kind of GPU that is not named may not be used; any other resource is
+    /// unlimited. The caller must settle loans afterwards, as [`set_allowances`] does.
     #[must_use]
     pub fn with_allowances(
         mut self,
@@ -43,13 +42,12 @@ impl Cohort {
     }
 }
 
-/// Gives workspaces what they may use: their accounts, opened if they have none, and what follows: loans that lenders need
-/// back are moved to other lenders, and who waits for what became free is admitted. Called in the decision that writes the
-/// [`Quota`](crate::tenancy::Quota)s; needs the tenant to be registered. What a lowered quota leaves uncovered shows as
+/// Replaces the allowances of workspaces. Opens missing accounts, moves loans that lenders need back to other lenders, and admits queued workloads to freed
+/// GPUs. Called in the decision that writes the [`Quota`](crate::tenancy::Quota)s; the tenant must be registered. Usage above a lowered quota appears as
 /// [`Balance::over_quota`](crate::tenancy::Balance::over_quota).
 ///
 /// # Errors
-/// What the view lacks; a permanent `cohort.full`.
+/// Undecided until the view has loaded every needed document; permanent `cohort.full`.
 pub fn set_allowances(
     view: &mut View,
     tenant: &TenantId,
@@ -65,10 +63,10 @@ pub fn set_allowances(
     desk.save(view)
 }
 
-/// Takes from workspaces all that they may use; accounts that neither use anything nor have anybody waiting are closed.
+/// Removes all allowances of workspaces. Closes accounts without usage and without queued workloads.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn clear_allowances(
     view: &mut View,
     tenant: &TenantId,
@@ -87,11 +85,10 @@ pub fn clear_allowances(
     desk.save(view)
 }
 
-/// Notes a workspace's reservations, in place of those it had; called in the decision that writes the
-/// [`Reservation`](crate::tenancy::Reservation)s.
+/// Replaces the reservations of a workspace. Called in the decision that writes the [`Reservation`](crate::tenancy::Reservation)s.
 ///
 /// # Errors
-/// What the view lacks; a permanent `workspace.unknown`.
+/// Undecided until the view has loaded every needed document; permanent `workspace.unknown`.
 pub fn set_promises(
     view: &mut View,
     tenant: &TenantId,
@@ -104,10 +101,10 @@ pub fn set_promises(
     Ok(())
 }
 
-/// Lets workspaces admit nothing new until [`thaw`] by the same execution; one that another froze stays that one's.
+/// Stops new admissions in workspaces until [`thaw`] by the same execution. A workspace that another execution froze stays with that execution.
 ///
 /// # Errors
-/// What the view lacks; a permanent `workspace.unknown`.
+/// Undecided until the view has loaded every needed document; permanent `workspace.unknown`.
 pub fn freeze(
     view: &mut View,
     tenant: &TenantId,
@@ -125,11 +122,11 @@ pub fn freeze(
     Ok(())
 }
 
-/// Freezes every account of a tenant for `by`, also those that others froze: the tenant leaves, and nobody else opens them
-/// again. Tolerates a tenant without an account.
+/// Freezes every account of a tenant for `by`, also accounts that other executions froze. Called when the tenant leaves, so that no other execution can thaw
+/// them. Tolerates a tenant without an account.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn freeze_all(view: &mut View, tenant: &TenantId, by: ExecutionId) -> Result<(), Undecided> {
     if view.get::<Cohort>(tenant.as_str())?.is_none() {
         return Ok(());
@@ -142,10 +139,10 @@ pub fn freeze_all(view: &mut View, tenant: &TenantId, by: ExecutionId) -> Result
     Ok(())
 }
 
-/// Lets workspaces that `by` froze admit again, and admits who waits. Tolerates that it froze none.
+/// Lets workspaces that `by` froze admit again, and admits their queued workloads. Tolerates that it froze none.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn thaw(
     view: &mut View,
     tenant: &TenantId,
@@ -165,7 +162,7 @@ pub fn thaw(
 }
 
 impl AdmissionTx {
-    /// Refuses an account that could outgrow its document.
+    /// Rejects an account that could exceed the size limit of its document.
     fn limit_cohort(&self) -> Result<(), Undecided> {
         let encode = |e| ActionError::permanent("ledger.encode", e);
         let length = serde_json::to_vec::<Cohort>(&self.cohort).map_err(encode)?.len();

@@ -1,4 +1,4 @@
-//! Loans opened, shrunk and returned as the settlement says, each row once.
+//! Applies the loan settlement: opens, shrinks and returns loans, and writes each loan once.
 
 use crate::{
     scheduling::{
@@ -19,18 +19,18 @@ use crate::{
 use engine::{Undecided, View};
 use std::collections::BTreeMap;
 
-/// What becomes of a loan's row.
+/// The change of one loan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoanEdit {
-    /// The row, if it begins here.
+    /// The new loan, if it is opened here.
     pub(super) opened: Option<Loan>,
-    /// How much is left of it, if that changed and something is.
+    /// The remaining amount, if it changed and is not zero.
     pub(super) amount: Option<u64>,
-    /// Its state, if that changed.
+    /// The new state, if it changed.
     pub(super) state: Option<LoanState>,
 }
 
-/// Why loans are settled.
+/// The cause of a settlement.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SettlementCause<'a> {
     /// This workload was admitted.
@@ -39,15 +39,15 @@ pub(super) enum SettlementCause<'a> {
     Ended(&'a str),
     /// This workload was lost with its node, and its loans are written off.
     Lost(&'a str),
-    /// What may be used was changed.
+    /// An allowance changed.
     Allowance,
 }
 
-/// What of a borrower's workloads could stand on a loan and does not yet, by name, newest first.
+/// A borrower's workloads that can carry more of a loan: name, workspace and amount, newest first.
 type LoanBearers = Vec<(String, String, u64)>;
 
 impl AdmissionTx {
-    /// Whether policy keeps a lender from lending to a borrower.
+    /// Returns a predicate that is true if policy forbids a lender to lend to a borrower.
     fn forbids(&self) -> impl Fn(&WorkspaceName, &WorkspaceName) -> bool + use<> {
         let region = self.occupancy.as_ref().map(|occupancy| occupancy.region.clone());
         let class = |name: &WorkspaceName| self.cohort.accounts.get(name).map(|account| account.class);
@@ -62,7 +62,7 @@ impl AdmissionTx {
         }
     }
 
-    /// What the pool and others who may lend to `workspace` leave idle, and whether all who could ever lend are kept apart from it.
+    /// Returns the amount that the pool and other lenders of `workspace` leave idle, and true if policy separates it from every possible lender.
     pub(super) fn lendable(&self, workspace: &WorkspaceName, resource: &Resource) -> (u64, bool) {
         let forbid = self.forbids();
         let others = || self.cohort.balances(resource).filter(|(name, _)| *name != workspace);
@@ -77,8 +77,8 @@ impl AdmissionTx {
         (idle.fold(pool, u64::saturating_add), kept_apart)
     }
 
-    /// The most that `workspace` could ever use with such an allowance, if nobody else used anything. Policy that keeps classes
-    /// apart can make it less than Kueue's arithmetic says.
+    /// Returns the most that `workspace` could use with this allowance if no other workspace used anything. Can be less than by Kueue's arithmetic if policy
+    /// separates classes.
     pub(super) fn potential(
         &self,
         workspace: &WorkspaceName,
@@ -98,15 +98,15 @@ impl AdmissionTx {
         potential.min(lent.fold(own, u64::saturating_add))
     }
 
-    /// Whether anything of `resource` is lent, or should be.
+    /// Returns true if `resource` is lent or should be lent.
     fn lends(&self, resource: &Resource) -> bool {
         let involved =
             |balance: &Balance| balance.borrowed > 0 || balance.over_nominal() > 0 || balance.lent > 0;
         self.cohort.balances(resource).any(|(_, balance)| involved(&balance))
     }
 
-    /// What of the tenant's loans would have no lender if `workspace` took `more`, less what has none now. Policy that keeps
-    /// classes apart can make it differ from what Kueue's arithmetic says.
+    /// Returns how much more of the tenant's loans would have no lender if `workspace` used `more`. Can differ from Kueue's arithmetic if policy separates
+    /// classes.
     pub(super) fn uncovered_with(
         &mut self,
         view: &mut View,
@@ -128,7 +128,7 @@ impl AdmissionTx {
         Ok(after.saturating_sub(before))
     }
 
-    /// Adds to what a workspace uses.
+    /// Increases the usage of a workspace.
     pub(super) fn use_more(
         &mut self,
         workspace: &WorkspaceName,
@@ -142,7 +142,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Takes from what a workspace uses.
+    /// Decreases the usage of a workspace.
     pub(super) fn use_less(
         &mut self,
         workspace: &WorkspaceName,
@@ -157,7 +157,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Settles the loans of a kind with what is used.
+    /// Settles the loans of a kind to match the usage.
     pub(super) fn settle_loans(
         &mut self,
         view: &mut View,
@@ -198,7 +198,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Repeats the sums of the open loans in the balances.
+    /// Copies the sums of the open loans into the balances.
     fn repeat(&mut self, loans: &OpenLoans) {
         for (name, account) in &mut self.cohort.accounts {
             let Some(balance) = account.balances.get_mut(&loans.resource) else { continue };
@@ -270,7 +270,7 @@ impl AdmissionTx {
         loans.open.push(OpenLoan { number, lender, borrower, workload, amount, protected_until, due });
     }
 
-    /// The workloads of a borrower that a loan could be for: the one just admitted, else all that run, newest first.
+    /// Returns the workloads that can carry a borrower's loan: the workload just admitted, else all running ones, newest first.
     fn bearers(
         &mut self,
         view: &mut View,
@@ -298,7 +298,7 @@ impl AdmissionTx {
         for part in 0..RunningList::PARTS {
             for (name, running) in self.running_list(view, borrower, part)?.running.clone() {
                 let could = could(&name, running.requests.get(&loans.resource));
-                // What may not borrow bears a loan only where nothing else is left (I-11, S-59).
+                // A workload that may not borrow carries a loan only if no other workload can (I-11, S-59).
                 let last = !self.borrows(&account, running.preemptible, running.class);
                 newest.push(((last, std::cmp::Reverse(running.admitted_at)), name, could));
             }
@@ -313,7 +313,7 @@ impl AdmissionTx {
         Ok(bearers)
     }
 
-    /// Says where a workload's loans stand.
+    /// Records on a workload how much of it is on loan.
     pub(super) fn mark_loans(
         &mut self,
         view: &mut View,

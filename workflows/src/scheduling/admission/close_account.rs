@@ -1,6 +1,6 @@
-//! The end of an account: what stands in it is ended, part by part, and then it is closed.
+//! Ends all work in an account, batch by batch, and then closes it.
 //!
-//! Called by an offboarding, when the platform was seen to run nothing any more.
+//! Called by an offboarding after the platform was observed to run no workload of the tenant.
 
 use super::{codes, finish};
 use crate::tenancy::{
@@ -14,21 +14,20 @@ use std::collections::BTreeSet;
 /// The most workloads that one commit ends.
 pub const MAX_ENDED_PER_COMMIT: usize = 16;
 
-/// What ending a tenant's work came to.
+/// The result of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedWork {
-    /// How many were ended now.
+    /// The number of workloads ended in this commit.
     pub ended: usize,
-    /// Whether there are others.
+    /// True if workloads remain.
     pub more: bool,
 }
 
-/// Ends workloads of a tenant, at most [`MAX_ENDED_PER_COMMIT`] at a time: those in line first, so that nothing is called back for
-/// them, then those that run, with their loans. Every account must be frozen, or who waits would take what becomes free.
-/// Tolerates a tenant without an account.
+/// Ends at most [`MAX_ENDED_PER_COMMIT`] workloads of a tenant: first queued ones, so that no reclaim starts for them, then running ones with their loans.
+/// Every account must be frozen, otherwise queued workloads would take the freed GPUs. Tolerates a tenant without an account.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<EndedWork, Undecided> {
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(EndedWork::default()) };
     let waits = cohort.accounts.iter().filter(|(_, account)| account.waiting > 0);
@@ -58,11 +57,11 @@ pub fn end_work(view: &mut View, tenant: &TenantId) -> Result<EndedWork, Undecid
     Ok(EndedWork { ended: names.len(), more })
 }
 
-/// Closes a tenant's account for good: what it used this month is written down, and nothing more can be decided in it.
-/// Decisions, workloads and loans stay as they are, for whoever audits. Tolerates that it is closed.
+/// Closes a tenant's account for good: records this month's usage, and rejects all further decisions. Keeps decisions, workloads and loans for audits.
+/// Tolerates a closed account.
 ///
 /// # Errors
-/// What the view lacks; a permanent `workload.state` while anything runs or waits in it.
+/// Undecided until the view has loaded every needed document; permanent `workload.state` while a workload runs or waits.
 pub fn close_account(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(()) };
     for (workspace, account) in &cohort.accounts {

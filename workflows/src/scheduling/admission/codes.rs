@@ -1,12 +1,12 @@
-//! Every code with which admission refuses to decide, and what to do about it. Compared with `docs/operations.md`.
+//! Error codes of admission with their remedies. A test compares them with `docs/operations.md`.
 //!
-//! What a decision weighs has codes of its own, listed in `docs/admission.md`.
+//! The codes of decisions are listed in `docs/admission.md`.
 
-/// The workload exists with another content.
+/// The workload exists with other content.
 pub const DIFFERS: &str = "workload.differs";
 /// The tenant has no such workload.
 pub const UNKNOWN_WORKLOAD: &str = "workload.unknown";
-/// The workload is not where the change starts.
+/// The workload's state does not allow the change.
 pub const WORKLOAD_STATE: &str = "workload.state";
 /// The workspace has no account.
 pub const UNKNOWN_WORKSPACE: &str = "workspace.unknown";
@@ -16,23 +16,23 @@ pub const COHORT_FULL: &str = "cohort.full";
 pub const INVALID: &str = "workload.invalid";
 /// The tenant leaves, or has left.
 pub const TENANT_LEAVES: &str = "tenant.leaves";
-/// The workspace's line is full.
+/// The workspace's queue is full.
 pub const LINE_FULL: &str = "line.full";
 /// A node, or a GPU of it, is in use.
 pub const NODE_BUSY: &str = "node.busy";
-/// The tenant has as many nodes as can be listed.
+/// The tenant has the maximum number of nodes.
 pub const OCCUPANCY_FULL: &str = "occupancy.full";
 /// Another execution reclaims the kind.
 pub const RECLAIM_BUSY: &str = "reclaim.busy";
 /// The execution does not reclaim the kind.
 pub const RECLAIM_NOT_OURS: &str = "reclaim.not_ours";
-/// The ledger's lists contradict each other.
+/// The documents of the ledger contradict each other.
 pub const BOOKS_DIFFER: &str = "ledger.books_differ";
 
-/// A finding of decisions: no node of the tenant has as many GPUs as must lie together.
+/// Finding of a decision: no node of the tenant has enough GPUs for a group that must be on one node.
 pub const NODES_TOO_SMALL: &str = "nodes.too_small";
 
-/// Code and remedy, in alphabetical order.
+/// Codes and remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (COHORT_FULL, "split the tenant, or limit fewer resources: one tenant's workspaces are in one document"),
     (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),

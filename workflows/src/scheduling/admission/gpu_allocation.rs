@@ -1,4 +1,4 @@
-//! GPUs given and taken: nodes, the room on them, and what there is of each kind, changed together.
+//! Assigns and releases GPUs: changes nodes, their free room and the stock of each kind together.
 
 use crate::{
     placement::best_fit,
@@ -17,7 +17,7 @@ use std::{
 /// Which GPUs, by node and kind.
 pub(super) type GpuChoice = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
 
-/// The kinds of GPU that are asked for, and how much of each.
+/// Returns the requested kinds of GPU with their amounts.
 pub(super) fn kinds(workload: &Workload) -> impl Iterator<Item = (&GpuKind, u64)> {
     gpus(&workload.requests)
 }
@@ -28,8 +28,8 @@ fn gpus(requests: &Amounts) -> impl Iterator<Item = (&GpuKind, u64)> {
 }
 
 impl AdmissionTx {
-    /// What of `kind` each node has for a workspace, leaving out nodes where a class runs that is kept apart from it. Nodes
-    /// are read one by one only where that matters.
+    /// Returns the room of each node for a workspace and `kind`. Nodes with workloads of a class that policy separates from it have 0. Loads nodes one by one
+    /// only if that matters.
     pub(super) fn rooms(
         &mut self,
         view: &mut View,
@@ -65,7 +65,7 @@ impl AdmissionTx {
         Ok(rooms)
     }
 
-    /// Where a workload of a workspace could run, and the kinds of which it finds no place.
+    /// Returns nodes for a workload, and the kinds for which there is no room.
     pub(super) fn choose(
         &mut self,
         view: &mut View,
@@ -84,8 +84,8 @@ impl AdmissionTx {
         Ok((choice, misfits))
     }
 
-    /// The resources of a request that a workspace cannot use now: quotas leave too little, or no free GPUs lie as they must.
-    /// A reclaim for anything else would evict for nothing.
+    /// Returns the requested resources that a workspace cannot use now, because quota is too small or free GPUs are on the wrong nodes. Only these justify a
+    /// reclaim.
     pub(super) fn lacking(
         &mut self,
         view: &mut View,
@@ -102,7 +102,7 @@ impl AdmissionTx {
         Ok(lacking)
     }
 
-    /// The kind of which the nodes in service would not have enough, or not enough together, if nothing ran there.
+    /// Returns the kind for which the nodes in service would be too small, in sum or per node, even if they were empty.
     pub(super) fn too_large(&self, requests: &Amounts, together: u64) -> Option<Resource> {
         let nodes = || self.occupancy.iter().flat_map(|occupancy| &occupancy.nodes);
         let enough = |kind: &GpuKind, amount| {
@@ -113,7 +113,7 @@ impl AdmissionTx {
         misfit.map(|(kind, _)| Resource::Gpu(kind.clone()))
     }
 
-    /// Gives the chosen GPUs to a workload, or sets them aside for it.
+    /// Assigns the chosen GPUs to a workload, or earmarks them for it.
     pub(super) fn assign_gpus(
         &mut self,
         view: &mut View,
@@ -137,7 +137,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Changes a node, and with it the room on it and what there is of each kind.
+    /// Changes a node, and with it its free room and the stock of each kind.
     pub(super) fn change_node<T>(
         &mut self,
         view: &mut View,
@@ -155,7 +155,7 @@ impl AdmissionTx {
         Ok(answer)
     }
 
-    /// Adds a node to what there is, or takes it off.
+    /// Adds a node to the stock, or removes it.
     pub(super) fn count_node(&mut self, node: &NodeUse, add: bool) {
         let rooms = node.rooms();
         for (kind, pieces) in node.pieces() {
@@ -172,7 +172,7 @@ impl AdmissionTx {
         }
     }
 
-    /// Lists the room on a node, or that it takes no new work.
+    /// Updates the listed room of a node. A node that takes no new work has none.
     pub(super) fn update_occupancy(&mut self, node: &NodeUse) {
         let Some(occupancy) = self.occupancy.as_mut().map(Arc::make_mut) else { return };
         self.occupancy_changed = true;
@@ -186,7 +186,7 @@ impl AdmissionTx {
         }
     }
 
-    /// Where a workload has GPUs, set aside or its own.
+    /// Returns the GPUs that a workload uses or has earmarked.
     pub(super) fn placed(
         &mut self,
         view: &mut View,
@@ -200,7 +200,7 @@ impl AdmissionTx {
         Ok(placed)
     }
 
-    /// Takes a workload's GPUs from it, all or those of one kind, on these nodes.
+    /// Releases a workload's GPUs on these nodes, all or of one kind.
     pub(super) fn release_gpus(
         &mut self,
         view: &mut View,
@@ -216,7 +216,7 @@ impl AdmissionTx {
     }
 }
 
-/// What of each workload's GPUs stands on open loans.
+/// Returns the amount on open loans for each workload of a borrower.
 pub(super) fn on_loan(open: &[OpenLoan], borrower: &WorkspaceName) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for loan in open.iter().filter(|loan| loan.borrower == *borrower) {

@@ -1,5 +1,5 @@
-//! Whether a tenant's books keep their promises: everything that can be seen from one state of them, counted again from the
-//! rows. Pure; called by tests after every event, by simulations, and by whoever doubts the books.
+//! Checks the invariants that one state of a tenant's admission documents can show, recounted from the documents. Pure; called by tests after every event, by
+//! simulations and by consistency checks.
 
 use crate::{
     scheduling::loans::arithmetic::{lends, spare},
@@ -20,28 +20,28 @@ pub struct AdmissionState {
     pub cohort: Cohort,
     /// The room on its nodes.
     pub occupancy: Option<Occupancy>,
-    /// Its nodes.
+    /// The nodes.
     pub nodes: Vec<NodeUse>,
-    /// Its workloads, ended ones or not.
+    /// The workloads, including ended ones.
     pub workloads: Vec<Workload>,
-    /// Its loans, ended ones or not.
+    /// The loans, including ended ones.
     pub loans: Vec<Loan>,
-    /// Its lists of open loans.
+    /// The open loans by kind.
     pub open: Vec<OpenLoans>,
-    /// Its lines.
+    /// The queues.
     pub queues: Vec<WorkspaceQueue>,
-    /// Its lists of who runs.
+    /// The lists of running workloads.
     pub running_lists: Vec<RunningList>,
-    /// Decisions, at least those that stand.
+    /// The decisions, at least those in force.
     pub decisions: Vec<Admission>,
 }
 
-/// A promise that is broken.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one, by its number in the specification.
+    /// The number in the specification.
     pub promise: &'static str,
-    /// What was found.
+    /// The observed contradiction.
     pub what: String,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Every promise that these books break; none in books that admission alone has written.
+/// Returns every violation. Documents that only admission has written have none.
 #[must_use]
 pub fn violations(books: &AdmissionState) -> Vec<Violation> {
     let mut auditor = InvariantChecker { state: books, found: Vec::new() };
@@ -70,7 +70,7 @@ struct InvariantChecker<'a> {
     found: Vec<Violation>,
 }
 
-/// What a workload has, by kind.
+/// Returns the GPUs of a workload by kind.
 fn pieces(nodes: &[NodeUse], workload: &str) -> BTreeMap<GpuKind, u64> {
     let mut sums = BTreeMap::new();
     for node in nodes {
@@ -102,7 +102,7 @@ impl InvariantChecker<'_> {
         &self.state.cohort.tenant
     }
 
-    /// I-3, I-4, I-10: no GPU is used beyond what it is, by another tenant, or by who was not admitted.
+    /// I-3, I-4, I-10: each GPU is used within its capacity, by workloads of the tenant that are admitted.
     fn gpus(&mut self) {
         let states: BTreeMap<&str, &Workload> =
             self.state.workloads.iter().map(|workload| (workload.name.as_str(), workload)).collect();
@@ -133,7 +133,7 @@ impl InvariantChecker<'_> {
         }
     }
 
-    /// I-4, I-11: who runs has exactly what it asked for, by a decision that admits it.
+    /// I-4, I-11: a running workload has exactly its requested amounts, by a decision that admits it.
     fn workloads(&mut self) {
         let decisions: BTreeMap<String, &Admission> =
             self.state.decisions.iter().map(|d| (Admission::key(&d.tenant, d.number), d)).collect();
@@ -156,7 +156,7 @@ impl InvariantChecker<'_> {
         }
     }
 
-    /// I-24: the room on nodes is what their GPUs say, and each piece is free, resting or in use.
+    /// I-24: the listed room matches the GPUs of each node; each piece is free, out of service or in use.
     fn rooms(&mut self) {
         let mut stock: BTreeMap<Resource, (u64, u64, u64)> = BTreeMap::new();
         let mut rooms = BTreeMap::new();
@@ -197,7 +197,7 @@ impl InvariantChecker<'_> {
         }
     }
 
-    /// I-7: what the account says is used is what runs.
+    /// I-7: the usage in the account equals the usage of the running workloads.
     fn usage(&mut self) {
         for (name, account) in &self.state.cohort.accounts {
             for (resource, balance) in &account.balances {
@@ -210,8 +210,8 @@ impl InvariantChecker<'_> {
         }
     }
 
-    /// I-8, I-11: open loans are what is used beyond the nominal, no more than lenders leave idle, each for a workload that
-    /// runs; and nothing was let in as a borrower that may not be evicted. (A quota lowered under it can make it one.)
+    /// I-8, I-11: open loans equal the usage beyond the nominal quota, lenders have enough idle quota, and each loan belongs to a running workload. No workload
+    /// that may not be evicted was admitted as a borrower; only a lowered quota can make it one.
     fn loans(&mut self) {
         let open: Vec<&Loan> = self.state.loans.iter().filter(|loan| !loan.state.is_ended()).collect();
         let kinds: BTreeSet<&Resource> =
@@ -275,7 +275,7 @@ impl InvariantChecker<'_> {
         }
     }
 
-    /// I-8: the pool lends no more than it has. Answers what of it idles.
+    /// I-8: the pool lends no more than it has. Returns its idle amount.
     fn pool(&mut self, resource: &Resource, open: &[&Loan]) -> u64 {
         let lent = open.iter().filter(|loan| loan.resource == *resource && loan.lender == Lender::Pool);
         let lent: u64 = lent.map(|loan| loan.amount).sum();
@@ -284,7 +284,7 @@ impl InvariantChecker<'_> {
         pool.saturating_sub(lent)
     }
 
-    /// The lists that stand in for ranges say what the rows say.
+    /// The lists that replace range queries match the documents.
     fn lists(&mut self) {
         let rows = |loan: &Loan| (loan.number, loan.amount, loan.workload.clone());
         let mut open: Vec<_> =
@@ -318,7 +318,7 @@ impl InvariantChecker<'_> {
         }
     }
 
-    /// I-10, I-15: what is in transit is set aside for whom the one reclaim of its kind serves.
+    /// I-10, I-15: GPUs in transit are earmarked for beneficiaries of the one reclaim of their kind.
     fn reclaims(&mut self) {
         for (name, account) in &self.state.cohort.accounts {
             for (resource, balance) in account.balances.iter().filter(|(_, balance)| balance.in_transit > 0) {

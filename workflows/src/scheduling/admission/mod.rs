@@ -1,12 +1,11 @@
-//! Admission: who may use a tenant's GPUs now, who waits, and who lends to whom.
+//! Admission: decides which workloads use a tenant's GPUs, which wait, and which workspace lends to which.
 //!
-//! [`submit`] and [`finish`] are what clusters call; [`admit`] is the decision, pure, in six dimensions; the functions of a
-//! reclaim ([`fence`], [`release_victim`], [`grant`], [`unfence`]) are called by its workflow. All take a [`View`](engine::View), so they serve inside
-//! a workflow's ledger action and inside [`Engine::transact`](engine::Engine::transact) alike, and each is one commit: the decision, the
-//! loans and the GPUs stand together or not at all.
+//! Clusters call [`submit`] and [`finish`]. [`admit`] is the pure decision in six dimensions. The reclaim workflow calls [`fence`], [`release_victim`],
+//! [`grant`] and [`unfence`]. All take a [`View`](engine::View), so they work in a workflow's ledger action and in
+//! [`Engine::transact`](engine::Engine::transact). Each is one commit: decision, loans and GPUs change together or not at all.
 //!
-//! Invariant: after each of them every promise of `docs/admission.md` holds. The [`Cohort`](crate::tenancy::Cohort) is the
-//! head that each of them rewrites, so of two that cannot both hold one is decided again.
+//! Invariant: after each call every promise of `docs/admission.md` holds. Each call rewrites the [`Cohort`](crate::tenancy::Cohort), so of two conflicting
+//! calls one is decided again.
 
 pub(crate) mod accounts;
 mod admit_waiting;

@@ -1,4 +1,4 @@
-//! A tenant's nodes in its account: taken into service and out of it, cut up, and lost.
+//! Changes of a tenant's nodes in its account: takes nodes into and out of service, partitions GPUs, and handles lost nodes.
 
 use crate::{
     scheduling::admission::{
@@ -18,12 +18,11 @@ use std::{
     sync::Arc,
 };
 
-/// Takes nodes of the tenant into service: what their GPUs offer, whole or in the slices that the tenant bought, may be given
-/// away. Safe to call again; a node that rested serves again
-/// with all that runs on it. Every node must be the tenant's own (S-40).
+/// Takes nodes of the tenant into service, so that their GPUs can be assigned, whole or as the slices that the tenant bought. Safe to repeat; a node that was
+/// out of service returns with all workloads that run on it. Every node must belong to the tenant (S-40).
 ///
 /// # Errors
-/// What the view lacks; permanent `ledger.books_differ` for a node of another, `occupancy.full`.
+/// Undecided until the view has loaded every needed document; permanent `ledger.books_differ` for another tenant's node, `occupancy.full`.
 pub fn serve_nodes(
     view: &mut View,
     tenant: &TenantId,
@@ -73,11 +72,10 @@ pub fn serve_nodes(
     desk.save(view)
 }
 
-/// Takes nodes out of service: nothing new is placed on them. Answers who runs on each still. Tolerates nodes that are not
-/// the tenant's.
+/// Takes nodes out of service: no new workload is placed on them. Returns the workloads that still run on each. Tolerates nodes that are not the tenant's.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn rest_nodes(
     view: &mut View,
     tenant: &TenantId,
@@ -102,10 +100,10 @@ pub fn rest_nodes(
     Ok(running)
 }
 
-/// Strikes nodes out of the tenant's books. They must run nothing. Tolerates that they were struck out.
+/// Removes nodes from the tenant's account. They must run no workload. Tolerates removed nodes.
 ///
 /// # Errors
-/// What the view lacks; a permanent `node.busy`.
+/// Undecided until the view has loaded every needed document; permanent `node.busy`.
 pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Result<(), Undecided> {
     let wants = view.prefetch::<NodeUse>(nodes.iter().map(ToString::to_string));
     let mut desk = AdmissionTx::open(view, tenant, [wants])?;
@@ -124,11 +122,11 @@ pub fn forget_nodes(view: &mut View, tenant: &TenantId, nodes: &[NodeId]) -> Res
     Ok(())
 }
 
-/// Nodes were lost with all that ran on them: their workloads go back to their old places in line, wherever else they ran
-/// too, and their loans are written off. Answers who that was.
+/// Records the loss of nodes with all their workloads. The workloads return to their old places in the queue, even if they also ran on other nodes, and their
+/// loans are written off. Returns these workloads.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn lose_nodes(
     view: &mut View,
     tenant: &TenantId,
@@ -160,10 +158,10 @@ pub fn lose_nodes(
     Ok((gone, desk.save(view)?))
 }
 
-/// Cuts GPUs of a node into `slices` slices of `profile`, or makes them whole. Only GPUs that nobody uses are cut (S-44).
+/// Partitions GPUs of a node into `slices` slices of `profile`, or makes them whole again. Partitions only unused GPUs (S-44).
 ///
 /// # Errors
-/// What the view lacks; permanent `node.busy` while one is in use, `ledger.books_differ` for GPUs that there are not.
+/// Undecided until the view has loaded every needed document; permanent `node.busy` while a GPU is in use, `ledger.books_differ` for unknown GPUs.
 pub fn cut_gpus(
     view: &mut View,
     tenant: &TenantId,
@@ -195,10 +193,10 @@ pub fn cut_gpus(
     desk.save(view)
 }
 
-/// Bars a GPU from being given away, such as after a failed scrub, or lets it be again. Who uses it goes on.
+/// Bars a GPU from assignment, for example after a failed scrub, or lifts the bar. A workload that uses it keeps running.
 ///
 /// # Errors
-/// What the view lacks; a permanent `ledger.books_differ` for a GPU that there is not.
+/// Undecided until the view has loaded every needed document; permanent `ledger.books_differ` for an unknown GPU.
 pub fn bar_gpu(
     view: &mut View,
     tenant: &TenantId,
@@ -209,10 +207,10 @@ pub fn bar_gpu(
     bar_gpus(view, tenant, &[(node.clone(), gpu)], why)
 }
 
-/// Bars several GPUs, or lets them be again. No workload is admitted before all of them are barred.
+/// Bars several GPUs, or lifts their bars. No workload is admitted until all are barred.
 ///
 /// # Errors
-/// What the view lacks; a permanent `ledger.books_differ` for a GPU that there is not.
+/// Undecided until the view has loaded every needed document; permanent `ledger.books_differ` for an unknown GPU.
 pub fn bar_gpus(
     view: &mut View,
     tenant: &TenantId,
@@ -222,11 +220,10 @@ pub fn bar_gpus(
     bar_known(view, tenant, gpus, &BTreeMap::new(), why)
 }
 
-/// Bars GPUs that `workload` was the last to use. Those that facts named by UUID when it was seen there stay barred at whichever index
-/// they are.
+/// Bars the GPUs that `workload` used last. A GPU whose UUID was observed with the workload stays barred at any index.
 ///
 /// # Errors
-/// What the view lacks; a permanent `ledger.books_differ` for a GPU that there is not.
+/// Undecided until the view has loaded every needed document; permanent `ledger.books_differ` for an unknown GPU.
 pub fn bar_gpus_after(
     view: &mut View,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! What else a change of the account came to, for the caller to act on.
+//! Side effects of a change of the account that the caller must act on.
 
 use crate::{
     tenancy::{Admission, Resource, TenantId, WorkspaceName},
@@ -8,57 +8,57 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// A workload inside its workspace's own quota that must wait because others use what is promised to it: to be answered by
-/// a reclaim at once. Named by tenant, kind and workload, so that starting one twice starts one.
+/// A workload within its workspace's own quota that waits because other workspaces use that quota. A reclaim must start at once. Its name consists of tenant,
+/// kind and workload, so that repeated starts create one reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReclaimDemand {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Which workload.
+    /// The workload.
     pub workload: String,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// How much it asks for.
+    /// The requested amount.
     pub wanted: u64,
-    /// Since when it waits.
+    /// The start of its wait.
     pub since: Timestamp,
-    /// When the promise is broken: since plus the reservation's deadline, or policy's.
+    /// The deadline of the promise: `since` plus the deadline of the reservation, or that of policy.
     pub deadline: Timestamp,
-    /// How long a victim has between notice and eviction.
+    /// The time between a victim's notice and its eviction.
     pub grace: Duration,
 }
 
-/// A soft threshold was crossed upwards (S-124): told once until usage fell below where it is armed again.
+/// Usage rose above a soft threshold (S-124). Reported once until usage falls below the level that arms it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThresholdCrossed {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// The threshold, in thousandths of the nominal.
+    /// The threshold, in thousandths of the nominal quota.
     pub at: u64,
-    /// What is used.
+    /// The usage.
     pub used: u64,
-    /// The nominal.
+    /// The nominal quota.
     pub nominal: u64,
 }
 
-/// What a change came to beside its answer.
+/// Side effects of a change, in addition to its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionEffects {
-    /// Workloads that left the line in the same commit.
+    /// Queued workloads that the same commit admits.
     pub admitted: Vec<Admission>,
-    /// Demands to be answered by a reclaim.
+    /// Demands that need a reclaim.
     pub demands: Vec<ReclaimDemand>,
-    /// Soft thresholds that were crossed.
+    /// Soft thresholds that usage rose above.
     pub crossings: Vec<ThresholdCrossed>,
-    /// Whether more could be admitted than one commit takes: call [`admit_queued`](crate::scheduling::admission::admit_queued) next.
+    /// True if more workloads can be admitted than one commit allows: call [`admit_queued`](crate::scheduling::admission::admit_queued) next.
     pub more: bool,
-    /// Starts that the commit asks for.
+    /// Workload starts that the commit requests.
     #[serde(skip)]
     pub(in crate::scheduling::admission) starts: Vec<WorkloadStart>,
 }

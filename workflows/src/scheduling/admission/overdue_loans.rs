@@ -1,4 +1,4 @@
-//! Loans past their longest duration: called back as soon as somebody waits (S-35).
+//! Loans past their longest duration: reclaimed when another workload waits for the kind (S-35).
 
 use crate::{
     scheduling::admission::unit_of_work::AdmissionTx,
@@ -7,20 +7,20 @@ use crate::{
 use engine::{Undecided, View};
 use serde::{Deserialize, Serialize};
 
-/// A loan to be called back.
+/// A loan to reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverdueLoan {
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// Which one.
+    /// The loan.
     pub loan: OpenLoan,
 }
 
-/// Marks the loans that are past their longest duration while a workspace other than the borrower waits for the kind, and
-/// answers them, oldest first: each is to be answered by a reclaim of its workload for its lender.
+/// Marks loans past their longest duration while another workspace waits for the kind. Returns them, oldest first; the caller reclaims each loan's workload for
+/// its lender.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<OverdueLoan>, Undecided> {
     let mut desk = AdmissionTx::open(view, tenant, [])?;
     let lent = |(resource, _): &(&Resource, _)| desk.cohort.balances(resource).any(|(_, b)| b.borrowed > 0);
@@ -46,7 +46,7 @@ pub fn expire_loans(view: &mut View, tenant: &TenantId) -> Result<Vec<OverdueLoa
 }
 
 impl AdmissionTx {
-    /// The workspaces of which a workload waits that lacks `resource`. For one that fits on what is free nothing is called back.
+    /// Returns the workspaces with a queued workload that lacks `resource`. Excludes workloads that fit on free GPUs.
     fn lacking_workspaces(
         &mut self,
         view: &mut View,
@@ -69,7 +69,7 @@ impl AdmissionTx {
         Ok(lacking)
     }
 
-    /// Says that a loan is overdue, unless it is being called back already.
+    /// Marks a loan as overdue unless its reclaim has begun.
     fn mark_overdue(&mut self, view: &mut View, number: u64) -> Result<(), Undecided> {
         let key = Loan::key(&self.tenant.id, number);
         let row = view.get::<Loan>(&key)?;

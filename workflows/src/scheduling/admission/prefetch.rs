@@ -1,5 +1,5 @@
-//! Asking for documents before they are needed, many at once: each time something is lacking a decision starts anew, so what
-//! can be foreseen is asked for together. Nothing here changes an answer.
+//! Requests documents early and many at once. A decision restarts each time a document is missing, so foreseeable documents are requested together. This module
+//! never changes a result.
 
 use crate::{
     placement::best_fit,
@@ -17,7 +17,7 @@ use engine::{Undecided, View};
 use std::collections::BTreeSet;
 
 impl AdmissionTx {
-    /// What the decision on a new workload needs.
+    /// Requests the documents for the decision on a new workload.
     pub(super) fn prefetch_request(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
         let mut nodes = BTreeSet::new();
         for (kind, amount) in kinds(workload) {
@@ -33,7 +33,7 @@ impl AdmissionTx {
         ])
     }
 
-    /// What the end of a workload needs.
+    /// Requests the documents for the end of a workload.
     pub(super) fn prefetch_end(&self, view: &View, workload: &Workload) -> Result<(), Undecided> {
         let tenant = &self.tenant.id;
         let part = RunningList::key(tenant, &workload.workspace, RunningList::part_of(&workload.name));
@@ -46,7 +46,7 @@ impl AdmissionTx {
         ])
     }
 
-    /// What admitting these from their lines needs.
+    /// Requests the documents for admitting these queued workloads.
     pub(super) fn prefetch_admissions(
         &self,
         view: &View,
@@ -74,7 +74,7 @@ impl AdmissionTx {
         ])
     }
 
-    /// The next decisions and loans, so many of each.
+    /// Requests the next `count` decisions and loans.
     fn prefetch_numbers(&self, view: &View, count: u64) -> Result<(), Undecided> {
         let tenant = &self.tenant.id;
         let from = |last: u64| last.saturating_add(1)..=last.saturating_add(count);

@@ -1,4 +1,4 @@
-//! Queued workloads that one pass over the queue need not try again.
+//! Queued workloads that one pass over the queue can skip.
 
 use crate::{
     scheduling::admission::{
@@ -11,10 +11,10 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a decision says of everybody who asks for the same in the same workspace.
+/// Requests of one workspace with equal amounts, which get the same refusals.
 type RequestShape = (WorkspaceName, Amounts, u64, bool);
 
-/// Refusals that hold for a whole [`RequestShape`]; the others depend on more of a workload.
+/// Refusals that hold for a whole [`RequestShape`]; other refusals depend on more of a workload.
 const OF_A_SHAPE: [&str; 11] = [
     "quota.used_up",
     "quota.slowed",
@@ -29,12 +29,12 @@ const OF_A_SHAPE: [&str; 11] = [
     "workspace.frozen",
 ];
 
-/// Whom this wake need not try again.
+/// Queued workloads that this pass skips.
 #[derive(Default)]
 pub(super) struct Skipped {
     workloads: BTreeSet<String>,
     shapes: BTreeSet<RequestShape>,
-    /// Behind whom all younger ones wait, by what they ask for: those of a workspace, or all who borrow.
+    /// Younger workloads wait behind these, by resource: those of one workspace, or all borrowers.
     behind: BTreeMap<(Option<WorkspaceName>, Resource), QueuePosition>,
 }
 
@@ -71,7 +71,7 @@ impl Skipped {
         self.workloads.insert(waits.workload);
     }
 
-    /// Who waits behind somebody is passed over with all who do as well, until somebody is admitted.
+    /// Skips all workloads that wait behind `ahead`, until a workload is admitted.
     pub(super) fn behind(&mut self, workspace: &WorkspaceName, resource: &Resource, ahead: Blocker) {
         for (whose, place) in [(Some(workspace.clone()), ahead.of_line), (None, ahead.of_all)] {
             let Some(place) = place else { continue };
@@ -80,7 +80,7 @@ impl Skipped {
         }
     }
 
-    /// Others may have been refused because of one that was admitted since.
+    /// Clears refusals that may have depended on a workload admitted since.
     pub(super) fn admitted(&mut self) {
         self.shapes.clear();
         self.behind.clear();

@@ -1,4 +1,4 @@
-//! A workload asked for, and one that ended.
+//! Submission and end of a workload.
 
 mod names;
 
@@ -23,36 +23,36 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// A workload that is asked for.
+/// A request to run a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadRequest {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Its name within the tenant. It is used again only to correct a request that was rejected.
+    /// Its name, unique within the tenant. It can be reused only to correct a rejected request.
     pub name: String,
-    /// What it is like.
+    /// The class.
     pub class: WorkloadClass,
-    /// Higher is more important.
+    /// The priority. A higher value is more important.
     pub priority: i32,
-    /// Whether it may be evicted for others.
+    /// True if it may be evicted for other workloads.
     pub preemptible: bool,
-    /// How it saves its work.
+    /// The checkpoint support.
     pub checkpoint: Checkpoint,
-    /// What it asks for, in whole numbers.
+    /// The requested amounts, in whole numbers.
     #[serde(deserialize_with = "parse_amounts")]
     pub requests: Amounts,
-    /// The most GPUs that must lie on one node: its GPUs are given in groups of so many. 0 for anywhere.
+    /// The number of GPUs that must be on one node. GPUs are assigned in groups of this size. 0 allows any nodes.
     pub together: u64,
-    /// Labels that pins of policy look at.
+    /// Labels that policy pins match.
     pub labels: BTreeSet<String>,
 }
 
-/// Amounts as people write them. A fraction of a GPU is refused with what to ask for instead (S-49).
+/// Parses amounts in the notation of users. Rejects a fraction of a GPU and suggests an alternative (S-49).
 ///
 /// # Errors
-/// What is no whole number, with what to ask for instead.
+/// An amount that is not a whole number; the message suggests an alternative.
 pub fn parse_amounts<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::Error> {
     let numbers = BTreeMap::<String, serde_json::Number>::deserialize(from)?;
     let mut amounts = Amounts::new();
@@ -77,15 +77,15 @@ pub fn parse_amounts<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::E
     Ok(amounts)
 }
 
-/// The longest name of a workload, and label, in characters.
+/// The longest workload name and label, in characters.
 pub const LONGEST_NAME: usize = 64;
-/// The most resources and labels of one request.
+/// The most resources and the most labels of one request.
 const MOST_NAMED: usize = 8;
-/// The largest amount of one resource: sums of many stay exact.
+/// The largest amount of one resource. Sums of many amounts stay exact.
 const LARGEST: u64 = 1 << 40;
 
 impl WorkloadRequest {
-    /// What is wrong with it, if anything is.
+    /// Returns the reason why the request is invalid, if it is.
     fn invalid_reason(&self) -> Option<String> {
         let named = |text: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
@@ -138,7 +138,7 @@ impl WorkloadRequest {
         }
     }
 
-    /// Whether `workload` was asked for with the same content.
+    /// Returns true if `workload` was submitted with the same content.
     fn matches(&self, view: &mut View, workload: &Workload) -> Result<bool, Undecided> {
         let asked = Workload { requests: Amounts::new(), ..self.workload(workload.submitted_at) };
         let stands = Workload {
@@ -156,31 +156,29 @@ impl WorkloadRequest {
     }
 }
 
-/// What a request came to.
+/// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubmitOutcome {
-    /// The decision that stands.
+    /// The decision in force.
     pub admission: Admission,
-    /// Where it runs, if it was admitted.
+    /// The GPUs, if it was admitted.
     pub placed: Vec<Placed>,
-    /// What else happened.
+    /// Other effects of the commit.
     pub news: AdmissionEffects,
 }
 
-/// What an end came to.
+/// The result of an end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinishOutcome {
-    /// What else happened.
+    /// Other effects of the commit.
     pub news: AdmissionEffects,
 }
 
-/// Decides on a workload, and commits what follows: its GPUs and loans, or its place in line. The same request again is
-/// answered with the decision that stands.
+/// Decides on a workload and commits the result: its GPUs and loans, or its place in the queue. A repeated request returns the decision in force.
 ///
 /// # Errors
-/// What the view lacks; permanent `workload.invalid`, `workload.find_mismatch` for another content under the name, `workspace.unknown`, `line.full`,
-/// `tenant.leaves`,
-/// and `ledger.missing` for a tenant that there is not.
+/// Undecided until the view has loaded every needed document; permanent `workload.invalid`, `workload.differs` for other content under the name,
+/// `workspace.unknown`, `line.full`, `tenant.leaves`, and `ledger.missing` for an unknown tenant.
 pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcome, Undecided> {
     if let Some(flaw) = request.invalid_reason() {
         return Err(ActionError::permanent(codes::INVALID, flaw).into());
@@ -238,18 +236,17 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     Ok(SubmitOutcome { admission, placed, news })
 }
 
-/// The workload under the name, if everything wanted is at hand and there is one.
+/// Returns the workload of that name, if any, once all wanted documents are loaded.
 fn known(view: &mut View, wants: &[Result<(), Undecided>], key: &str) -> Result<Option<Workload>, Undecided> {
     if wants.iter().any(Result::is_err) { Ok(None) } else { view.get::<Workload>(key) }
 }
 
-/// Returns true if `workload` was rejected, so that it never ran: its name is free for another content, or for models that
-/// have another name since.
+/// Returns true if `workload` was rejected and so never ran. Its name can be reused for other content, or after a GPU model was renamed.
 fn never_ran(workload: &Workload) -> bool {
     workload.state == WorkloadState::Rejected && workload.admitted_at.is_none() && workload.evictions == 0
 }
 
-/// The decision on a workload that there is, for a request with the same content.
+/// Returns the decision in force on an existing workload, for a request with the same content.
 fn stands(view: &mut View, same: bool, there: Workload) -> Result<SubmitOutcome, Undecided> {
     if !same {
         let problem =
@@ -260,11 +257,11 @@ fn stands(view: &mut View, same: bool, there: Workload) -> Result<SubmitOutcome,
     Ok(SubmitOutcome { admission, placed: there.placed, news: AdmissionEffects::default() })
 }
 
-/// A workload ended, or is no longer wanted: what it used is free, and who waits for it is admitted in the same commit. GPUs
-/// of one that is being reclaimed go to the demand (I-10). Ended twice is ended once.
+/// Ends a workload or withdraws it: frees its GPUs and admits queued workloads in the same commit. GPUs of a reclaim's victim go to the demand (I-10). Safe to
+/// repeat.
 ///
 /// # Errors
-/// What the view lacks; a permanent `workload.unknown`.
+/// Undecided until the view has loaded every needed document; permanent `workload.unknown`.
 pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOutcome, Undecided> {
     let key = Workload::key(tenant, name);
     let mut desk = AdmissionTx::open(view, tenant, [view.prefetch::<Workload>([key])])?;
@@ -291,7 +288,7 @@ pub fn finish(view: &mut View, tenant: &TenantId, name: &str) -> Result<FinishOu
     Ok(FinishOutcome { news })
 }
 
-/// The notice that a workload waits for a node larger than any that the tenant has.
+/// Returns the notice that a workload needs a larger node than the tenant has.
 fn fits_no_node(workload: &Workload, decided: &Admission) -> Option<Notification> {
     let finding = decided.weighed.iter().find(|finding| finding.code == codes::NODES_TOO_SMALL)?;
     let about = format!("{}/{}", workload.tenant, workload.name);
@@ -308,7 +305,7 @@ fn fits_no_node(workload: &Workload, decided: &Admission) -> Option<Notification
 }
 
 impl AdmissionTx {
-    /// Puts a workload in its line.
+    /// Puts a workload into its queue.
     fn queue(
         &mut self,
         view: &mut View,
@@ -332,7 +329,7 @@ impl AdmissionTx {
         Ok(admission)
     }
 
-    /// Takes a place in line, by priority, then age, then name.
+    /// Inserts a workload into the queue by priority, then age, then name.
     pub(super) fn insert_in_queue(
         &mut self,
         view: &mut View,
@@ -358,8 +355,7 @@ impl AdmissionTx {
         })
     }
 
-    /// Takes everything from a workload that runs: its GPUs to the demand that it is reclaimed for, as far as that lacks
-    /// them, the rest to whoever comes next.
+    /// Releases everything that a running workload uses. The demand of its reclaim gets the GPUs that it lacks; the rest is free.
     pub(super) fn vacate(
         &mut self,
         view: &mut View,

@@ -1,4 +1,4 @@
-//! A tenant's admission documents while one decision changes them: read once, changed in memory, written at the end.
+//! A tenant's admission documents during one decision: each is loaded once, changed in memory and written at the end.
 
 use crate::{
     policy::PolicyInForce,
@@ -15,7 +15,7 @@ use engine::{ActionError, Entity, Undecided, View};
 use std::{collections::BTreeMap, sync::Arc};
 use store::Timestamp;
 
-/// A document, and whether it is to be written.
+/// A document, and true if it must be written.
 #[derive(Debug)]
 struct CachedDocument<T> {
     value: T,
@@ -42,7 +42,7 @@ pub(crate) struct AdmissionTx {
     pub(super) cohort: CohortCell,
     pub(super) occupancy: Option<Arc<Occupancy>>,
     pub(super) occupancy_changed: bool,
-    /// When the platform last said what is really free.
+    /// The time of the latest observation of free GPUs.
     pub(super) seen_at: Option<Timestamp>,
     pub(super) edits: BTreeMap<u64, LoanEdit>,
     pub(super) decisions: Vec<Admission>,
@@ -55,7 +55,7 @@ pub(crate) struct AdmissionTx {
     loans: BTreeMap<Resource, CachedDocument<OpenLoans>>,
 }
 
-/// All that several wants lack, asked for at once.
+/// Returns the missing documents of several wants in one answer.
 pub(super) fn together(wants: impl IntoIterator<Item = Result<(), Undecided>>) -> Result<(), Undecided> {
     let mut keys = Vec::new();
     for want in wants {
@@ -68,13 +68,13 @@ pub(super) fn together(wants: impl IntoIterator<Item = Result<(), Undecided>>) -
     if keys.is_empty() { Ok(()) } else { Err(Undecided::Needs(keys)) }
 }
 
-/// What the books cannot hold.
+/// Fails on documents that contradict each other.
 pub(super) fn corrupt(problem: impl std::fmt::Display) -> Undecided {
     ActionError::permanent(codes::BOOKS_DIFFER, problem).into()
 }
 
 impl AdmissionTx {
-    /// The desk of `tenant`; `wants` are documents that will be needed, asked for together with its own.
+    /// Opens the transaction of `tenant`. Requests the documents in `wants` together with its own.
     pub(super) fn open(
         view: &mut View,
         tenant: &TenantId,
@@ -115,7 +115,7 @@ impl AdmissionTx {
         })
     }
 
-    /// A workspace's account.
+    /// Returns a workspace's account.
     pub(super) fn account(&self, workspace: &WorkspaceName) -> Result<&Account, Undecided> {
         let problem = || {
             let problem = format!("workspace {workspace} of tenant {} has no account", self.tenant.id);
@@ -124,14 +124,14 @@ impl AdmissionTx {
         Ok(self.cohort.accounts.get(workspace).ok_or_else(problem)?)
     }
 
-    /// The same, to be changed.
+    /// Returns a workspace's account for changes.
     pub(super) fn account_mut(&mut self, workspace: &WorkspaceName) -> Result<&mut Account, Undecided> {
         self.account(workspace)?;
         let missing = || corrupt(format!("the account of {workspace} is gone"));
         self.cohort.accounts.get_mut(workspace).ok_or_else(missing)
     }
 
-    /// Closes an account that nothing is left of.
+    /// Closes an account that is empty.
     pub(super) fn close(&mut self, workspace: &WorkspaceName) {
         let empty = self.cohort.accounts.get(workspace).is_some_and(|account| {
             let none = |balance: &Balance| balance.in_use() == 0 && balance.spent == UsageCounters::default();
@@ -142,7 +142,7 @@ impl AdmissionTx {
         }
     }
 
-    /// The line of a workspace.
+    /// Returns the queue of a workspace.
     pub(super) fn queue_of(
         &mut self,
         view: &mut View,
@@ -159,12 +159,12 @@ impl AdmissionTx {
         self.queues.get(workspace).map(|kept| &kept.value).ok_or_else(missing)
     }
 
-    /// Who waits in a line that was read; nobody in one that was not.
+    /// Returns the workloads of a loaded queue; empty if the queue is not loaded.
     pub(super) fn loaded_queue(&self, workspace: &WorkspaceName) -> &[QueuedWorkload] {
         self.queues.get(workspace).map_or(&[], |kept| &kept.value.waiting)
     }
 
-    /// Changes the line of a workspace, and what its account repeats of it.
+    /// Changes the queue of a workspace and the copies in its account.
     pub(super) fn change_line(
         &mut self,
         view: &mut View,
@@ -187,7 +187,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// A workload, if there is one.
+    /// Returns a workload, if it exists.
     pub(super) fn workload(&mut self, view: &mut View, name: &str) -> Result<Option<&Workload>, Undecided> {
         if !self.workloads.contains_key(name) {
             let found = view.get::<Workload>(&Workload::key(&self.tenant.id, name))?;
@@ -196,20 +196,20 @@ impl AdmissionTx {
         Ok(self.workloads.get(name).and_then(|kept| kept.value.as_ref()))
     }
 
-    /// Writes a workload, and with its end when that was.
+    /// Writes a workload, with its end time if it has ended.
     pub(super) fn put_workload(&mut self, workload: Workload) {
         let ended_at = workload.has_ended().then(|| workload.ended_at.unwrap_or(self.now));
         let workload = Workload { ended_at, ..workload };
         self.workloads.insert(workload.name.clone(), CachedDocument { value: Some(workload), changed: true });
     }
 
-    /// A workload that the books say there is.
+    /// Returns a workload that must exist.
     pub(super) fn need_workload(&mut self, view: &mut View, name: &str) -> Result<Workload, Undecided> {
         let missing = || corrupt(format!("a list names workload {name}, which there is not"));
         self.workload(view, name)?.cloned().ok_or_else(missing)
     }
 
-    /// What a node's GPUs are used for; `None` for a node that never was the tenant's to use.
+    /// Returns the usage of a node's GPUs; `None` for a node that the tenant never had.
     pub(super) fn node(&mut self, view: &mut View, id: &NodeId) -> Result<Option<&NodeUse>, Undecided> {
         if !self.nodes.contains_key(id) {
             let found = view.get::<NodeUse>(id.as_str())?.filter(|node| node.tenant == self.tenant.id);
@@ -218,12 +218,12 @@ impl AdmissionTx {
         Ok(self.nodes.get(id).and_then(|kept| kept.value.as_ref()))
     }
 
-    /// Writes what a node's GPUs are used for; nothing to forget the node.
+    /// Writes the usage of a node's GPUs; `None` removes the node.
     pub(super) fn keep_node(&mut self, id: &NodeId, node: Option<NodeUse>) {
         self.nodes.insert(id.clone(), CachedDocument { value: node, changed: true });
     }
 
-    /// A part of a workspace's list of who runs.
+    /// Returns one part of a workspace's list of running workloads.
     pub(super) fn running_list(
         &mut self,
         view: &mut View,
@@ -233,7 +233,7 @@ impl AdmissionTx {
         self.loaded_running_list(view, workspace, part).map(|kept| &kept.value)
     }
 
-    /// The part of a workspace's list that a workload belongs to, to be changed.
+    /// Returns the part of a workspace's list that contains a workload, for changes.
     pub(super) fn roster_mut(
         &mut self,
         view: &mut View,
@@ -260,7 +260,7 @@ impl AdmissionTx {
         self.rosters.get_mut(&key).ok_or_else(missing)
     }
 
-    /// The open loans of a kind.
+    /// Returns the open loans of a kind.
     pub(super) fn loans(&mut self, view: &mut View, resource: &Resource) -> Result<&OpenLoans, Undecided> {
         if !self.loans.contains_key(resource) {
             let found = view.get::<OpenLoans>(&OpenLoans::key(&self.tenant.id, resource))?;
@@ -277,7 +277,7 @@ impl AdmissionTx {
         self.loans.insert(loans.resource.clone(), CachedDocument { value: loans, changed: true });
     }
 
-    /// Writes everything that changed; answers the news.
+    /// Writes all changed documents and returns the effects.
     pub(super) fn save(mut self, view: &mut View) -> Result<AdmissionEffects, Undecided> {
         self.warn();
         let tenant = self.tenant.id.clone();
@@ -334,7 +334,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Tells soft thresholds that were crossed, once each until they are armed again.
+    /// Records soft thresholds that usage rose above, once each until they are armed again.
     fn warn(&mut self) {
         let soft = self.rules.soft.iter().take(16).copied().enumerate();
         let soft: Vec<_> = soft.map(|(bit, soft)| (1_u16 << bit, soft)).collect();

@@ -1,36 +1,35 @@
-//! Who lends to whom: the loans that follow from what is used, for one kind in one tenant.
+//! Matches lenders and borrowers: computes the loans of one kind in one tenant from the usage.
 //!
-//! Pure and deterministic. After it, what each workspace borrows is what it takes beyond its nominal, and none lends more
-//! than it leaves idle within its limit (I-8), as far as lenders go.
+//! Pure and deterministic. Afterwards each workspace borrows exactly its usage above the nominal quota, and no lender lends more than its idle amount within
+//! its limit (I-8), as far as lenders suffice.
 
 use super::arithmetic::spare;
 use crate::tenancy::{Cohort, Lender, OpenLoan, Resource, WorkspaceName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A loan to be opened, or what an open one was before.
+/// A loan to open, or an open loan before its change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoanChange {
     pub(crate) lender: Lender,
     pub(crate) borrower: WorkspaceName,
     pub(crate) amount: u64,
-    /// The loan that it takes the place of, whose workload and terms it keeps; `None` for one that begins.
+    /// The loan that it replaces; its workload and terms stay. `None` for a new loan.
     pub(crate) instead_of: Option<OpenLoan>,
 }
 
-/// What is to be changed.
+/// The changes of a settlement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settlement {
-    /// Open loans by number, with what is left of each; those with none left are returned.
+    /// The remaining amount of each open loan by number. A loan with 0 is returned.
     pub(crate) shrunk: BTreeMap<u64, u64>,
-    /// Loans to be opened.
+    /// The loans to open.
     pub(crate) opened: Vec<LoanChange>,
-    /// What nobody lends, by borrower.
+    /// The amount without a lender, by borrower.
     pub(crate) uncovered: BTreeMap<WorkspaceName, u64>,
 }
 
-/// Settles the loans of `resource` with what the account says is used. Of what is given back, `ended`'s loans go first, then
-/// the newest; of lenders, the pool first, then the workspace with the most idle, then by name. Lenders that `forbid` keeps from a
-/// borrower never lend to it.
+/// Settles the loans of `resource` to match the usage in the account. Returns loans of `ended` first, then the newest. Lenders are tried in order: the pool,
+/// then the workspace with the most idle quota, then by name. A lender never lends to a borrower that `forbid` excludes.
 pub(crate) fn settle(
     cohort: &Cohort,
     resource: &Resource,
@@ -48,16 +47,16 @@ pub(crate) fn settle(
 type LenderAndBorrower = (Lender, WorkspaceName);
 
 struct LoanTable<'a> {
-    /// By borrower: what it takes beyond its nominal.
+    /// By borrower: its usage above the nominal quota.
     wants: BTreeMap<&'a WorkspaceName, u64>,
-    /// By lender: what it can lend in all.
+    /// By lender: the most that it can lend.
     spares: BTreeMap<Lender, u64>,
     open: &'a [OpenLoan],
-    /// What is left of each open loan, in their order.
+    /// The remaining amount of each open loan, in order.
     left: Vec<u64>,
-    /// What of each went back to its lender though its borrower needs it still.
+    /// The amount of each loan that returned to its lender although its borrower still needs it.
     moved: Vec<u64>,
-    /// What is lent anew, by lender and borrower.
+    /// The new loans, by lender and borrower.
     fresh: BTreeMap<LenderAndBorrower, u64>,
     uncovered: BTreeMap<WorkspaceName, u64>,
     forbid: &'a dyn Fn(&WorkspaceName, &WorkspaceName) -> bool,
@@ -104,7 +103,7 @@ impl<'a> LoanTable<'a> {
         self.spares.get(lender).copied().unwrap_or(0).saturating_sub(self.lent(lender))
     }
 
-    /// Takes up to `amount` off the open loans that `of` names, the newest first. With `moves`, their borrowers need it still.
+    /// Reduces the open loans that match `of` by up to `amount`, newest first. With `moves`, their borrowers still need the amount.
     fn shrink(&mut self, mut amount: u64, moves: bool, of: impl Fn(&OpenLoan) -> bool) {
         let mut order: Vec<usize> = (0..self.open.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(self.open.get(*at).map(|loan| loan.number)));
@@ -123,8 +122,8 @@ impl<'a> LoanTable<'a> {
         }
     }
 
-    /// Borrowers give back what they no longer need. What has ended bears no loan, even where its borrower lacks a lender
-    /// for something else that runs: that is lent anew, to what runs.
+    /// Returns loans that borrowers no longer need. An ended workload carries no loan. If its borrower still lacks a lender, that amount is lent to its running
+    /// workloads.
     fn give_back(&mut self, ended: Option<&str>) {
         if let Some(ended) = ended {
             self.shrink(u64::MAX, false, |loan| loan.workload == ended);
@@ -136,7 +135,7 @@ impl<'a> LoanTable<'a> {
         }
     }
 
-    /// Lenders take back what they need themselves or may no longer lend.
+    /// Returns loans that lenders need themselves or may no longer lend.
     fn take_back(&mut self) {
         let forbid = self.forbid;
         let forbidden = |lender: &Lender, borrower: &WorkspaceName| {
@@ -150,7 +149,7 @@ impl<'a> LoanTable<'a> {
         }
     }
 
-    /// Borrowers get what they lack, from who has the most idle; what is lent to others is moved where that helps.
+    /// Lends to borrowers from the lenders with the most idle quota. Moves existing loans to other lenders where that helps.
     fn lend(&mut self) {
         let wants: Vec<_> = self.wants.iter().map(|(name, want)| (*name, *want)).collect();
         for (borrower, want) in wants {
@@ -165,8 +164,8 @@ impl<'a> LoanTable<'a> {
         }
     }
 
-    /// The shortest chain of lenders, each but the last lending to somebody to whom the next could lend instead; the last
-    /// has something idle. Found breadth first; the pool comes first, then the most idle.
+    /// Returns the shortest chain of lenders. Each except the last lends to a borrower that the next could serve instead; the last has idle quota. Searches
+    /// breadth first; tries the pool first, then the most idle.
     fn path(&self, borrower: &WorkspaceName) -> Option<Vec<(Lender, Option<WorkspaceName>)>> {
         let mut came: BTreeMap<Lender, Option<(Lender, WorkspaceName)>> = BTreeMap::new();
         let mut wave: Vec<Lender> = self.lenders_of(borrower);
@@ -220,7 +219,7 @@ impl<'a> LoanTable<'a> {
         old.map(|(loan, _)| loan.borrower.clone()).chain(fresh.map(|((_, to), _)| to.clone())).collect()
     }
 
-    /// Lends up to `amount` to `borrower` along the chain; says how much it came to.
+    /// Lends up to `amount` to `borrower` along the chain, and returns the lent amount.
     fn shift(
         &mut self,
         borrower: &WorkspaceName,
@@ -246,7 +245,7 @@ impl<'a> LoanTable<'a> {
         amount
     }
 
-    /// What changed, loans that moved keeping their workload and terms.
+    /// Returns the changes. Moved loans keep their workload and terms.
     fn settlement(self) -> Settlement {
         let mut shrunk = BTreeMap::new();
         let mut moved: BTreeMap<WorkspaceName, Vec<(&OpenLoan, u64)>> = BTreeMap::new();

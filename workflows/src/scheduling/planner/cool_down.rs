@@ -1,18 +1,18 @@
-//! Against giving and taking in circles: victims cool down, and a pair that reclaims often may lend less for a while.
+//! Prevents reclaims in circles: victims cool down, and a pair with many reclaims gets a lower borrowing limit for a while.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How long, in ms, and how often.
+/// Durations in ms, and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoolDownRules {
-    /// How long a victim is not admitted as a borrower again. Default 15 min.
+    /// The time for which a victim is not admitted as a borrower. Default 15 min.
     pub cooldown: i64,
-    /// In what time reclaims of a pair are counted. Default 1 h.
+    /// The window in which the reclaims of a pair are counted. Default 1 h.
     pub window: i64,
-    /// From how many on the limit is halved. Default 3.
+    /// The number of reclaims that halves the limit. Default 3.
     pub most: usize,
-    /// For how long it is. Default 1 h.
+    /// The duration of the halved limit. Default 1 h.
     pub halved_for: i64,
 }
 
@@ -23,22 +23,22 @@ impl Default for CoolDownRules {
     }
 }
 
-/// What was reclaimed lately, and what follows from it.
+/// Recent reclaims and their effect on limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentReclaims {
     victims: BTreeMap<String, i64>,
-    /// By borrower, then by lender: when, oldest first.
+    /// Times of reclaims by borrower and lender, oldest first.
     pairs: BTreeMap<String, BTreeMap<String, Vec<i64>>>,
     halved_until: BTreeMap<String, i64>,
 }
 
 impl RecentReclaims {
-    /// Notes that a workload was taken from its workspace. Written down once for each victim.
+    /// Records that a workload was evicted as a victim. Called once for each victim.
     pub fn record_victim(&mut self, workload: &str, now: i64) {
         self.victims.insert(workload.to_owned(), now);
     }
 
-    /// Notes one reclaim of a lender from a borrower, whatever the number of victims.
+    /// Records one reclaim by a lender from a borrower, with any number of victims.
     pub fn record_pair(&mut self, borrower: &str, lender: &str, now: i64, calm: &CoolDownRules) {
         let times = self.pairs.entry(borrower.to_owned()).or_default().entry(lender.to_owned()).or_default();
         times.retain(|at| now.saturating_sub(*at) < calm.window);
@@ -48,20 +48,20 @@ impl RecentReclaims {
         }
     }
 
-    /// Until when a workload may not borrow again, if it may not.
+    /// Returns the end of a workload's cool-down, if it cools down.
     #[must_use]
     pub fn cooling_until(&self, workload: &str, now: i64, calm: &CoolDownRules) -> Option<i64> {
         let until = self.victims.get(workload)?.saturating_add(calm.cooldown);
         (until > now).then_some(until)
     }
 
-    /// How far a workspace may borrow at this moment, given how far it may at all.
+    /// Returns the borrowing limit in force now, given the configured limit.
     #[must_use]
     pub fn borrowing_limit(&self, borrower: &str, limit: u64, now: i64) -> u64 {
         if self.halved_until.get(borrower).is_some_and(|until| *until > now) { limit / 2 } else { limit }
     }
 
-    /// Forgets what no longer matters.
+    /// Removes expired entries.
     pub fn prune(&mut self, now: i64, calm: &CoolDownRules) {
         self.victims.retain(|_, at| at.saturating_add(calm.cooldown) > now);
         self.halved_until.retain(|_, until| *until > now);

@@ -1,4 +1,4 @@
-//! The evidence of a decision: every candidate in order, and then those whose turn never came.
+//! The explanation of a plan: every judged candidate in order, then the candidates that were not reached.
 
 use crate::scheduling::planner::{
     Explanation, JudgedCandidate, Verdict,
@@ -10,7 +10,7 @@ use crate::scheduling::planner::{
 };
 use std::collections::HashSet;
 
-/// Lists how candidates were judged, as many as the settings allow.
+/// Lists the judged candidates, up to the limit in the settings.
 pub(super) fn explain(ask: &Preemptor<'_>, judged: Vec<(LoadIx, Verdict)>, found: bool) -> Explanation {
     let mut list =
         List { most: ask.settings.explain, seen: HashSet::new(), explanation: Explanation::default() };
@@ -50,7 +50,7 @@ struct List {
 }
 
 impl List {
-    /// Adds one that is not listed yet; answers whether there is room for more.
+    /// Adds a workload that is not listed yet. Returns true if there is room for more.
     fn add(&mut self, load: &RunningLoad, verdict: Verdict) -> bool {
         if !self.seen.insert(load.key.load) {
             return true;
@@ -68,14 +68,14 @@ impl List {
     }
 }
 
-/// Lists the workloads of a workspace that were not reached; answers whether there is room for more.
+/// Lists the workloads of a workspace that were not reached. Returns true if there is room for more.
 fn rest(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, workspace: NodeIx, found: bool, list: &mut List) -> bool {
     let sets = ask.contested.iter().filter_map(|kind| ask.snapshot.running(workspace, *kind));
     let mut loads = sets.flatten().filter_map(|key| ask.snapshot.load(key.load));
     let own = workspace == ask.node;
     let above = |node: &NodeIx| !sim.within(*node, &ask.contested);
     let mut path = ask.snapshot.tree.path(workspace).take_while(|node| !ask.above.contains(node));
-    // Under fair sharing only the workspace itself has to be above its own.
+    // Under fair sharing only the workspace itself must be above its own quota.
     let protected = !own && if ask.fair() { !above(&workspace) } else { !path.all(|node| above(&node)) };
     loads.all(|load| {
         let verdict = if ask.freed.contains(&load.key.load) {

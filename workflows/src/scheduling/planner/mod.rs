@@ -1,9 +1,8 @@
-//! Who must give way: a pure function from a snapshot, a demand and settings to a plan.
+//! Chooses the victims of a reclaim: a pure function from a snapshot, a demand and settings to a plan.
 //!
-//! Called before a reclaim is begun, and by `tenure reclaim`. Quota, candidates and order are those of Kueue, classical
-//! and fair, over a tree of cohorts (`docs/admission.md`): a tenant is a root cohort, its workspaces the leaves.
-//! Invariant: nothing here reads a clock or changes the snapshot, and equal input gives an equal answer, ties going by the
-//! workload's id.
+//! Called before a reclaim begins, and by `tenure reclaim`. Quota, candidates and order are those of Kueue, classical and fair, over a tree of cohorts
+//! (`docs/admission.md`): a tenant is a root cohort, and its workspaces are the leaves. Invariant: the planner reads no clock and does not change the snapshot.
+//! Equal inputs give equal results; ties are broken by workload id.
 //!
 //! ```
 //! use workflows::scheduling::planner::*;
@@ -53,17 +52,17 @@ use crate::scheduling::planner::{
 };
 use std::collections::{BTreeSet, HashSet};
 
-/// How many node-wise alternatives are tried before a demand counts as fragmented.
+/// The number of node-wise alternatives to try before a demand counts as fragmented.
 const ALTERNATIVES: usize = 8;
 
-/// Says who must give way so that a demand fits, if anybody must.
+/// Plans the victims for a demand, if it needs any.
 ///
 /// # Guarantees
-/// The demand fits once the victims are gone. Victims come from the demand's own workspace, or from workspaces that use
-/// more than their nominal of something contested. While anything is being freed for the demand, the answer is to wait.
+/// The demand fits once the victims are gone. Victims come from the demand's own workspace, or from workspaces above their nominal quota of a contested kind.
+/// While GPUs are being freed for the demand, the result is to wait.
 ///
 /// # Errors
-/// If no set of victims that may be preempted is enough, or none within a hard guard; then nobody is to be evicted.
+/// If no set of preemptible victims is enough, or none within a hard guard. Then no workload is evicted.
 pub fn plan(
     snapshot: &Snapshot,
     demand: &Demand,
@@ -101,8 +100,8 @@ pub fn plan(
     finish(&ask, run, found, attempts)
 }
 
-/// What the victims of several plans for demands of one tenant break together of a guard that each plan alone keeps to: how much of
-/// a kind they hold of what there is. The rest of a guard holds for all of them once it holds for each.
+/// Returns the guard breaches of several plans of one tenant together that no single plan has: the victims' share of the tenant's capacity. All other limits of
+/// a guard hold for the sum if they hold for each plan.
 #[must_use]
 pub fn combined_breaches(
     snapshot: &Snapshot,
@@ -118,7 +117,7 @@ pub fn combined_breaches(
     preemption::guard::shares(snapshot, *node, guard, held)
 }
 
-/// What is being freed for the demand, if anything is.
+/// Returns the workloads that are being freed for the demand, if any.
 fn freeing(snapshot: &Snapshot, demand: &Demand) -> Option<BTreeSet<String>> {
     let loads = snapshot.freeing.get(&demand.id)?;
     Some(loads.iter().filter_map(|load| Some(snapshot.load(*load)?.workload.id.clone())).collect())
@@ -130,7 +129,7 @@ enum Found {
     Scattered,
 }
 
-/// Chooses by quota and, if the demand does not find its nodes so, with nodes to be freed.
+/// Chooses victims by quota, and by nodes to empty if the demand finds no nodes otherwise.
 fn choose<'a, 'b>(
     ask: &'b Preemptor<'a>,
     scattered: bool,
@@ -180,7 +179,7 @@ fn attempt<'a, 'b>(
     }
 }
 
-/// The devices that the victims hold, and their number.
+/// Returns the devices of the victims and the number of victims.
 fn cost(run: &PreemptionRun<'_, '_>) -> (u128, usize) {
     let members = run.units.iter().flat_map(|unit| &unit.members);
     let loads = members.clone().filter_map(|load| run.ask.snapshot.load(*load));
@@ -224,7 +223,7 @@ fn finish(
     Ok(PlanAnswer::Reclaim(Plan { victims, borrowing, breaches, placement, explanation }))
 }
 
-/// All that the demand costs in the end: victims, what is being freed for it already, and what does not end.
+/// Returns the total cost of the demand: victims, workloads already being freed for it, and workloads that do not end.
 fn counted(run: &PreemptionRun<'_, '_>) -> Vec<LoadIx> {
     let freeing = run.ask.snapshot.freeing.get(&run.ask.demand.id);
     let mut all: Vec<LoadIx> = run.all_taken().chain(freeing.into_iter().flatten().copied()).collect();

@@ -1,4 +1,4 @@
-//! Where a demand will lie on the nodes, with what is free there and what its victims leave.
+//! Places a demand on nodes, using free room and the room of its victims.
 
 use crate::scheduling::planner::{
     Amounts, DemandPiece, PiecePlacement, ResourceKind, model::snapshot::LoadIx,
@@ -9,11 +9,11 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
 };
 
-/// A node, or one GPU on it.
+/// A node, or one GPU of a node.
 type Domain<'a> = (&'a str, Option<u32>);
 type Room<'a> = BTreeMap<Domain<'a>, HashMap<&'a ResourceKind, u128>>;
 
-/// Room on nodes that the demand may use, once these loads are gone.
+/// Returns the room on the demand's nodes once these workloads are gone.
 fn room<'a>(ask: &Preemptor<'a>, freed: impl Iterator<Item = LoadIx>) -> Room<'a> {
     let mut room = Room::new();
     let mut add = |domain: Domain<'a>, amounts: &'a Amounts| {
@@ -46,14 +46,14 @@ fn size(piece: &DemandPiece) -> u128 {
     piece.needs.values().map(|amount| u128::from(*amount)).sum()
 }
 
-/// Finds a place for every piece, the largest first, each where least is left over; none if one has no place.
+/// Places every piece, largest first, where the least room is left over; `None` if a piece does not fit.
 pub(super) fn place(ask: &Preemptor<'_>, freed: impl Iterator<Item = LoadIx>) -> Option<Vec<PiecePlacement>> {
     if ask.demand.pieces.is_empty() {
         return Some(Vec::new());
     }
     let mut room = room(ask, freed);
     let mut pieces: Vec<(usize, &DemandPiece)> = ask.demand.pieces.iter().enumerate().collect();
-    // Those that need one GPU first, since others may take any slice of the node.
+    // Pieces that need one GPU are first, because the others can use any slice of the node.
     pieces.sort_by_key(|(at, piece)| (Reverse(piece.on_one_gpu), Reverse(size(piece)), *at));
     let mut spots = Vec::new();
     for (at, piece) in pieces {
@@ -79,7 +79,7 @@ fn best<'a>(room: &Room<'a>, piece: &DemandPiece) -> Option<Domain<'a>> {
 }
 
 fn use_up<'a>(room: &mut Room<'a>, (node, gpu): Domain<'a>, piece: &DemandPiece) {
-    // A slice lies on a GPU of the node, so it is gone from both.
+    // A slice belongs to a GPU of the node, so both lose the room.
     for ((_, on), held) in room.range_mut((node, None)..=(node, Some(u32::MAX))) {
         if on.is_none() || *on == gpu {
             for (kind, need) in &piece.needs {
@@ -91,7 +91,7 @@ fn use_up<'a>(room: &mut Room<'a>, (node, gpu): Domain<'a>, piece: &DemandPiece)
     }
 }
 
-/// Which workloads to take first so that whole nodes become free: up to `most` alternatives, the cheapest first.
+/// Returns up to `most` alternative sets of workloads whose removal empties nodes, cheapest first.
 pub(super) fn alternatives(ask: &Preemptor<'_>, most: usize) -> Vec<(Vec<String>, HashSet<LoadIx>)> {
     let Some(piece) = ask.demand.pieces.iter().max_by_key(|piece| size(piece)) else { return Vec::new() };
     let borrowers = ask.borrowers(&ask.sim()).into_iter().collect();
@@ -118,7 +118,7 @@ pub(super) fn alternatives(ask: &Preemptor<'_>, most: usize) -> Vec<(Vec<String>
             {
                 *held.entry(kind).or_default() += u128::from(*amount);
             }
-            // A workload goes on all its nodes, so all of it is the cost.
+            // A workload runs on all its nodes, so its total size is the cost.
             let devices = load.workload.usage.iter().filter(|(kind, _)| kind.is_device());
             cost += devices.map(|(_, amount)| u128::from(*amount)).sum::<u128>();
             needed.insert(load.key.load);

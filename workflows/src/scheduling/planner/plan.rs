@@ -1,4 +1,4 @@
-//! What a plan says: the victims, why each, what stands against it, and how every candidate was judged.
+//! The content of a plan: victims, the reason for each, guard breaches, and the verdict on every candidate.
 
 use super::{Amounts, ResourceKind};
 use serde::{Deserialize, Serialize};
@@ -9,268 +9,268 @@ use std::collections::BTreeSet;
 pub enum Reason {
     /// By priority, in the demand's own workspace.
     InClusterQueue,
-    /// Its workspace uses what belongs to the demand.
+    /// The workspace uses quota that belongs to the demand.
     InCohortReclamation,
-    /// It is of lower priority, although the demand borrows too.
+    /// It has a lower priority, although the demand also borrows.
     InCohortReclaimWhileBorrowing,
-    /// Its workspace has more than its fair share.
+    /// The workspace uses more than its fair share.
     InCohortFairSharing,
 }
 
-/// Why a candidate by quota is left alone.
+/// The reason why a candidate by quota is not preempted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "filter", rename_all = "snake_case")]
 pub enum Filter {
-    /// It may never be preempted.
+    /// It is not preemptible.
     NeverPreempt,
-    /// It has not run long enough.
+    /// It has not reached its minimum runtime.
     MinRuntime {
-        /// When it has, in ms.
+        /// The end of the minimum runtime, in ms.
         until: i64,
     },
-    /// Its loan may not be called back yet.
+    /// The loan is still protected.
     ProtectedLoan {
-        /// When it may, in ms.
+        /// The end of the protection, in ms.
         until: i64,
     },
-    /// It writes a checkpoint at this moment.
+    /// It is writing a checkpoint now.
     Checkpointing,
-    /// Its node belongs to another workflow.
+    /// Another workflow holds its node.
     NodeHeld {
         /// The node.
         node: String,
-        /// Who holds it.
+        /// The workflow.
         by: String,
     },
-    /// Policy forbids that these two take from one another.
+    /// Policy forbids preemption between these two workspaces.
     ForbiddenPair,
-    /// It is being freed for somebody else.
+    /// It is being freed for another demand.
     InTransit {
-        /// For whom.
+        /// The other demand.
         demand: String,
     },
-    /// It alone breaks the guard, which is a hard limit here.
+    /// This candidate exceeds the guard without other victims, and the guard is a hard limit.
     Guard,
-    /// It does not end although it was told to.
+    /// It does not end although its eviction was requested.
     Stuck,
 }
 
-/// How a candidate was judged.
+/// The verdict on a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// It is a victim.
     Taken {
-        /// Why it may be.
+        /// The reason.
         reason: Reason,
     },
-    /// It was taken, and then the demand fitted without it.
+    /// It was a victim until the demand fitted without it.
     Returned,
-    /// It was taken, and all together were not enough.
+    /// It was a victim, but all victims together were not enough.
     NotEnough,
-    /// What it uses belongs to its workspace, or to a cohort that uses no more than its own.
+    /// Its usage is within the quota of its workspace or of a cohort above it.
     WithinNominal,
-    /// It could only go if the demand ended up within its own quota.
+    /// It could be preempted only if the demand stays within its own quota.
     OnlyWithoutBorrowing,
-    /// The demand would have more than its workspace would keep.
+    /// The demand's share would exceed the share of the candidate's workspace.
     Fairness,
-    /// The demand's workspace may not preempt it.
+    /// The policy of the demand's workspace does not allow it.
     Policy,
-    /// It was left alone for a reason that is not quota.
+    /// It was protected for a reason other than quota.
     Filtered(Filter),
-    /// The demand fitted before its turn came.
+    /// The demand fitted before this candidate was reached.
     NotNeeded,
 }
 
-/// One candidate and how it was judged.
+/// A candidate with its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedCandidate {
     /// The workload.
     pub workload: String,
-    /// Its workspace.
+    /// The workspace.
     pub workspace: String,
-    /// How it was judged.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// One way that was tried.
+/// One attempt to make the demand fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Whether the demand was allowed to end up borrowing.
+    /// True if the demand was allowed to borrow.
     pub borrowing: bool,
-    /// The nodes that were to be freed, where placement asked for some.
+    /// The nodes to empty, if placement required it.
     pub nodes: Vec<String>,
-    /// Whether the demand fitted in the end.
+    /// True if the demand fits in the end.
     pub fits: bool,
 }
 
-/// The evidence of a decision.
+/// The explanation of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The kinds that the demand cannot have without preemption.
+    /// The kinds that are not available without preemption.
     pub contested: Vec<ResourceKind>,
-    /// What was tried, in order; the last is the one that counts.
+    /// The attempts in order. The last one is the result.
     pub attempts: Vec<Attempt>,
-    /// Every candidate in the order it was looked at, then those that were not reached.
+    /// Every candidate in the order of its check, then the candidates that were not reached.
     pub candidates: Vec<JudgedCandidate>,
-    /// Whether more were left out than the settings allow to list.
+    /// True if the list was cut at the limit of the settings.
     pub cut: bool,
 }
 
-/// A workload that has to go.
+/// A workload to evict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victim {
     /// The workload.
     pub workload: String,
-    /// Its workspace.
+    /// The workspace.
     pub workspace: String,
-    /// Why it may be preempted.
+    /// The reason.
     pub reason: Reason,
-    /// What it frees.
+    /// The amounts that it frees.
     pub frees: Amounts,
-    /// The gang that would have too few members, where it goes for that.
+    /// The gang that falls below its minimum, if the victim is evicted for that reason.
     pub gang: Option<String>,
-    /// Whether it is being evicted already.
+    /// True if its eviction has begun.
     pub ongoing: bool,
 }
 
-/// Where a piece of the demand will lie.
+/// The place of one piece of the demand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PiecePlacement {
-    /// The piece, as its place in the demand.
+    /// The index of the piece in the demand.
     pub piece: usize,
     /// The node.
     pub node: String,
-    /// The GPU on it, where the slices must lie on one.
+    /// The GPU, if the slices must be on one GPU.
     pub gpu: Option<u32>,
 }
 
-/// What a plan breaks of the guard: it needs an approval.
+/// A guard limit that a plan exceeds. The plan needs an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "breach", rename_all = "snake_case")]
 pub enum Breach {
-    /// Much more is freed than was asked for.
+    /// The plan frees far more than the request.
     Ratio {
         /// GPUs, or slices of a profile.
         resource: String,
-        /// What the victims hold.
+        /// The GPUs of the victims.
         victims: u64,
-        /// What was asked for.
+        /// The requested amount.
         requested: u64,
-        /// The most, in percent of what was asked for.
+        /// The limit, in percent of the requested amount.
         percent: u64,
     },
-    /// A large part of what the tenant has is freed.
+    /// The plan frees a large part of the tenant's capacity.
     TenantShare {
-        /// Of this kind.
+        /// The kind.
         kind: ResourceKind,
-        /// What the victims hold.
+        /// The amount of the victims.
         victims: u64,
-        /// What the tenant has.
+        /// The tenant's capacity.
         capacity: u64,
-        /// The most, in percent of what it has.
+        /// The limit, in percent of the capacity.
         percent: u64,
     },
-    /// A victim is large.
+    /// A victim has many GPUs.
     LargeVictim {
         /// The workload or gang.
         workload: String,
-        /// Its GPUs.
+        /// The GPUs.
         gpus: u64,
-        /// The most.
+        /// The limit.
         most: u64,
     },
-    /// A victim has run long and has no checkpoint.
+    /// A victim has run for long without a checkpoint.
     LongRunning {
         /// The workload.
         workload: String,
-        /// How long, in ms.
+        /// The runtime, in ms.
         ran: i64,
-        /// The longest, in ms.
+        /// The limit, in ms.
         most: i64,
     },
 }
 
-/// Who gives way to a demand.
+/// The victims for a demand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// In the order they were taken.
+    /// The victims, in the order of choice.
     pub victims: Vec<Victim>,
-    /// Whether the demand ends up borrowing was allowed in the attempt that worked.
+    /// True if the successful attempt allowed the demand to borrow.
     pub borrowing: bool,
-    /// What the plan breaks of the guard. Not empty: it needs an approval.
+    /// The exceeded guard limits. If not empty, the plan needs an approval.
     pub breaches: Vec<Breach>,
-    /// Where the demand will lie, if it said how.
+    /// The places of the demand, if it has pieces.
     pub placement: Vec<PiecePlacement>,
-    /// How every candidate was judged.
+    /// The verdict on every candidate.
     pub explanation: Explanation,
 }
 
 impl Plan {
-    /// Whether it may not begin before somebody has approved it.
+    /// Returns true if the plan needs an approval before it starts.
     #[must_use]
     pub fn needs_approval(&self) -> bool {
         !self.breaches.is_empty()
     }
 }
 
-/// What to do about a demand that is not hopeless.
+/// The result for a feasible demand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum PlanAnswer {
-    /// It fits as it is.
+    /// It fits without preemption.
     Fits {
-        /// Where, if it said how.
+        /// The places, if it has pieces.
         placement: Vec<PiecePlacement>,
     },
-    /// What it needs is being freed for it already.
+    /// The missing amount is already being freed for it.
     Wait {
         /// The workloads that are being evicted for it.
         freeing: BTreeSet<String>,
     },
-    /// Somebody has to give way.
+    /// Workloads must be evicted.
     Reclaim(Plan),
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum InfeasibleReason {
-    /// There is no such workspace.
+    /// The workspace does not exist.
     #[error("there is no workspace {workspace}")]
     NoWorkspace {
         /// The name.
         workspace: String,
     },
-    /// It would not fit if nobody else used anything.
+    /// It would not fit even if nothing else were in use.
     #[error("{kind}: more than the workspace may ever have, {most}")]
     NeverFits {
-        /// Of this kind.
+        /// The kind.
         kind: ResourceKind,
-        /// The most it may have.
+        /// The most that it may use.
         most: u64,
     },
-    /// Nobody that may be preempted is enough.
+    /// The preemptible workloads are not enough.
     #[error("all that may be preempted are not enough")]
     NotEnough,
-    /// Quota could be freed, but no nodes that it fits on.
+    /// Quota could be freed, but not on nodes that fit the demand.
     #[error("what can be freed is scattered over nodes")]
     Fragmentation,
-    /// A plan would break the guard, which is a hard limit here.
+    /// Every plan exceeds the guard, which is a hard limit.
     #[error("the plan would break the guard")]
     Guard {
-        /// How.
+        /// The exceeded limits.
         breaches: Vec<Breach>,
     },
 }
 
-/// No plan: why, and how every candidate was judged. Nothing is evicted.
+/// There is no plan: the reason, and the verdict on every candidate. Nothing is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("no plan: {why}")]
 pub struct Infeasible {
-    /// Why.
+    /// The reason.
     pub why: InfeasibleReason,
-    /// How every candidate was judged.
+    /// The verdict on every candidate.
     pub explanation: Explanation,
 }

@@ -1,44 +1,44 @@
-//! Who waits for GPUs of one model in one region, oldest first.
+//! The waitlist for GPUs of one model in one region, oldest first.
 
 use crate::tenancy::{GpuModel, Gpus, RegionId, TenantId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::{CompositeKey, ExecutionId, Timestamp};
 
-/// One who waits.
+/// An entry of the waitlist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// The execution to be woken by the signal `capacity.freed`.
+    /// The execution that gets the signal `capacity.freed`.
     pub execution: ExecutionId,
-    /// For whom.
+    /// The tenant.
     pub tenant: TenantId,
-    /// How many GPUs would do.
+    /// The required GPUs.
     pub gpus: Gpus,
-    /// Since when; kept over every further wait.
+    /// The start of the wait; kept when it waits again.
     pub since: Timestamp,
-    /// Until when, before people are asked.
+    /// The end of the wait, when an approval is requested.
     pub until: Timestamp,
 }
 
-/// The queue. A head document: every change of who waits rewrites it.
+/// The waitlist. A head document: every change rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waitlist {
-    /// Where the GPUs would be.
+    /// The region.
     pub region: RegionId,
-    /// Their model.
+    /// The model.
     pub model: GpuModel,
-    /// Oldest first.
+    /// The entries, oldest first.
     pub waiters: Vec<Waiter>,
 }
 
 impl Waitlist {
-    /// The id of the queue for `model` in `region`.
+    /// Returns the id of the waitlist for `model` in `region`.
     #[must_use]
     pub fn key(region: &RegionId, model: &GpuModel) -> String {
         CompositeKey::of(&[&region, &model]).into()
     }
 
-    /// The queue with `waiter` in it; one who waits already keeps the place.
+    /// Returns the waitlist with `waiter`; an existing entry keeps its place.
     #[must_use]
     pub fn with(mut self, waiter: Waiter) -> Self {
         if !self.waiters.iter().any(|waits| waits.execution == waiter.execution) {
@@ -48,7 +48,7 @@ impl Waitlist {
         self
     }
 
-    /// The queue without `execution`.
+    /// Returns the waitlist without `execution`.
     #[must_use]
     pub fn without(mut self, execution: ExecutionId) -> Self {
         self.waiters.retain(|waits| waits.execution != execution);

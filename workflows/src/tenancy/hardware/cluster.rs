@@ -1,11 +1,11 @@
-//! A cluster: the boundary of a failure's reach and of a credential.
+//! A cluster: the boundary of failures and of a credential.
 
 use crate::tenancy::{ClusterId, GpuModel, RegionId, TenantId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What schedules a cluster's work.
+/// The scheduler of a cluster.
 #[derive(
     Clone,
     Copy,
@@ -28,11 +28,11 @@ pub enum ClusterKind {
     Kubernetes,
     /// Slurm.
     Slurm,
-    /// Machines handed over whole, without a scheduler.
+    /// Whole machines without a scheduler.
     BareMetal,
 }
 
-/// Who may have nodes of a cluster.
+/// The tenants that may have nodes of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tenancy {
@@ -40,7 +40,7 @@ pub enum Tenancy {
     Shared,
     /// One tenant at a time.
     Dedicated {
-        /// The tenant that has it, or `None` while it waits for one.
+        /// The tenant that has it; `None` while it is available.
         tenant: Option<TenantId>,
     },
 }
@@ -48,30 +48,30 @@ pub enum Tenancy {
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its name.
+    /// The name.
     pub id: ClusterId,
-    /// Where it stands.
+    /// The region.
     pub region: RegionId,
-    /// Who runs it: any text, since a new provider needs no new code.
+    /// The provider: any text, so that a new provider needs no new code.
     pub provider: String,
-    /// What schedules its work.
+    /// The scheduler.
     pub kind: ClusterKind,
-    /// Who may have nodes of it.
+    /// The tenancy.
     pub tenancy: Tenancy,
-    /// Which backend reaches it.
+    /// The name of its backend.
     pub backend: String,
-    /// The GPU models that it has or had, so that its pools can be found.
+    /// The GPU models that it has or had, for finding its pools.
     pub models: BTreeSet<GpuModel>,
-    /// What its target lacks before a tenant can be onboarded in it, as the server found at its last start.
+    /// Problems of its target that prevent an onboarding, found at the server's last start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
 }
 
 impl Cluster {
-    /// The backend of a cluster that names none: nothing real is changed.
+    /// The backend of a cluster without a real target.
     pub const SIMULATED: &'static str = "simulated";
 
-    /// Whether nothing real is behind it; plans and output say so.
+    /// Returns true if it has no real target. Plans and output show this.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.backend == Self::SIMULATED

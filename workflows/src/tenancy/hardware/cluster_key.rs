@@ -1,11 +1,11 @@
-//! The key of a cluster, of its own or shared: only its hash is kept.
+//! The key of a dedicated or shared cluster. Only its hash is stored.
 
 use crate::tenancy::{ClusterId, TenantId};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// What a key may be used for, and nothing else.
+/// The permitted uses of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum KeyScope {
     /// Push facts about the cluster.
@@ -17,7 +17,7 @@ pub enum KeyScope {
 }
 
 impl KeyScope {
-    /// Its name, as it is stored and as policies have it.
+    /// Returns the name in the store and in policies.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,61 +30,61 @@ impl KeyScope {
 /// A cluster's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterKey {
-    /// The cluster that it is for, and no other (I-19).
+    /// The only cluster that the key is valid for (I-19).
     pub cluster: ClusterId,
-    /// The tenant that holds it; `None` of a cluster that tenants share, whose key the platform holds.
+    /// The tenant that has the key; `None` for a shared cluster, whose key the platform has.
     #[serde(default)]
     pub tenant: Option<TenantId>,
-    /// Counts the cluster's keys, from 1.
+    /// The number of the cluster's key, from 1.
     pub version: u32,
-    /// SHA-256 of the secret in hexadecimal; `None` until the secret was drawn, at hand-over. Opens nothing until then.
+    /// SHA-256 of the secret in hexadecimal; `None` before the secret is created at hand-over. Until then the key is not valid.
     pub hash: Option<String>,
-    /// What it may be used for.
+    /// The permitted uses.
     pub scopes: Vec<KeyScope>,
     /// When it was issued.
     pub created_at: Timestamp,
-    /// Who issued it; `None` of one that an execution issued, or a version that did not write it down.
+    /// The user who issued it; `None` for a key from an execution or an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issued_by: Option<String>,
-    /// The key before, which holds beside this one for a time.
+    /// The previous key, which stays valid for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<PreviousKey>,
-    /// When it was revoked, and the one before with it.
+    /// When it was revoked together with its previous key.
     pub revoked_at: Option<Timestamp>,
-    /// Who revoked it; `None` if it was an execution.
+    /// The user who revoked it; `None` for an execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_by: Option<String>,
-    /// Why.
+    /// The reason of the revocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_for: Option<String>,
 }
 
-/// A key that was followed by another, so long as it holds beside it.
+/// A replaced key during its overlap with the new one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousKey {
-    /// Its version.
+    /// The version.
     pub version: u32,
     /// SHA-256 of its secret, in hexadecimal.
     pub hash: String,
-    /// Until when it holds, that moment excluded.
+    /// The end of its validity, exclusive.
     pub until: Timestamp,
 }
 
-/// What a secret is to a cluster.
+/// The status of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterKeyStatus {
-    /// It opens what the key is for.
+    /// Valid.
     Holds,
-    /// Its time beside its successor is over.
+    /// Replaced, and its overlap has ended.
     Replaced,
-    /// It was revoked.
+    /// Revoked.
     Revoked,
 }
 
 impl ClusterKey {
-    /// How a secret stands at the moment `now` that one of the hashes `matches`; `None` if none does.
+    /// Returns the status at `now` of a secret whose hash `matches`; `None` if no hash matches.
     pub fn status_of(&self, now: Timestamp, matches: impl Fn(&str) -> bool) -> Option<ClusterKeyStatus> {
-        // Both are compared, so that the time tells nothing.
+        // Both are compared, so that the duration reveals nothing.
         let newest = self.hash.as_deref().is_some_and(&matches);
         let earlier = self.earlier.as_ref().filter(|earlier| matches(&earlier.hash));
         if !newest && earlier.is_none() {
@@ -97,13 +97,13 @@ impl ClusterKey {
         })
     }
 
-    /// The key before, if it holds at the moment `now`.
+    /// Returns the previous key, if it is valid at `now`.
     #[must_use]
     pub fn overlapping_key(&self, now: Timestamp) -> Option<&PreviousKey> {
         self.earlier.as_ref().filter(|earlier| self.revoked_at.is_none() && now < earlier.until)
     }
 
-    /// The same, opening nothing from `now` on, and the one before neither.
+    /// Returns the key as revoked from `now` on, with its previous key.
     #[must_use]
     pub fn into_revoked(self, now: Timestamp, by: Option<String>, why: Option<String>) -> Self {
         Self { revoked_at: Some(now), revoked_by: by, revoked_for: why, ..self }

@@ -1,8 +1,7 @@
-//! What is free: for each cluster and GPU model a head with counts, and chunks that list the free nodes.
+//! Free nodes: for each cluster and GPU model a head with counts, and chunks that list the free nodes.
 //!
-//! A decision cannot ask for ranges. It reads the head, which every change rewrites, and the chunks it needs; both
-//! become conditions of the commit. A chunk holds at most 256 nodes, so no document nears the store's limit, however
-//! large the fleet.
+//! A decision cannot query ranges. It reads the head, which every change rewrites, and the required chunks; both become conditions of the commit. A chunk holds
+//! at most 256 nodes, so documents stay far below the store's limit for any fleet.
 
 use crate::tenancy::{ClusterId, GpuModel, Gpus, NodeId, RegionId};
 use engine::Entity;
@@ -13,11 +12,11 @@ use store::CompositeKey;
 /// Counts of one chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkCount {
-    /// Nodes that belong to it, free or not.
+    /// The nodes, free or not.
     pub nodes: u32,
     /// Their GPUs.
     pub gpus: Gpus,
-    /// Nodes that it lists as free.
+    /// The free nodes.
     pub free_nodes: u32,
     /// Their GPUs.
     pub free_gpus: Gpus,
@@ -28,7 +27,7 @@ pub struct ChunkCount {
 pub struct FreePool {
     /// The cluster.
     pub cluster: ClusterId,
-    /// Its region.
+    /// The region.
     pub region: RegionId,
     /// The model.
     pub model: GpuModel,
@@ -40,44 +39,44 @@ impl FreePool {
     /// The most nodes that belong to one chunk.
     pub const CHUNK_NODES: u32 = 256;
 
-    /// The id of the pool of `model` in `cluster`.
+    /// Returns the id of the pool of `model` in `cluster`.
     #[must_use]
     pub fn key(cluster: &ClusterId, model: &GpuModel) -> String {
         CompositeKey::of(&[&cluster, &model]).into()
     }
 
-    /// A pool without nodes.
+    /// Creates a pool without nodes.
     #[must_use]
     pub fn empty(cluster: ClusterId, region: RegionId, model: GpuModel) -> Self {
         Self { cluster, region, model, chunks: Vec::new() }
     }
 
-    /// GPUs that are free.
+    /// Returns the number of free GPUs.
     #[must_use]
     pub fn free(&self) -> Gpus {
         self.chunks.iter().map(|chunk| chunk.free_gpus).sum()
     }
 
-    /// GPUs in all, free or not.
+    /// Returns the number of GPUs, free or not.
     #[must_use]
     pub fn gpus(&self) -> Gpus {
         self.chunks.iter().map(|chunk| chunk.gpus).sum()
     }
 
-    /// Nodes in all, free or not.
+    /// Returns the number of nodes, free or not.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         self.chunks.iter().map(|chunk| chunk.nodes).sum()
     }
 
-    /// The number of the first chunk that has room for another node; it may be one that is still to be made.
+    /// Returns the number of the first chunk with room for a node. The chunk may not exist yet.
     #[must_use]
     pub fn first_chunk_with_room(&self) -> u32 {
         let room = self.chunks.iter().position(|chunk| chunk.nodes < Self::CHUNK_NODES);
         u32::try_from(room.unwrap_or(self.chunks.len())).unwrap_or(u32::MAX)
     }
 
-    /// The ids of the chunks that list free nodes.
+    /// Returns the ids of the chunks with free nodes.
     #[must_use]
     pub fn chunks_with_free_nodes(&self) -> Vec<String> {
         let stocked = (0u32..).zip(&self.chunks).filter(|(_, chunk)| chunk.free_nodes > 0);
@@ -101,14 +100,14 @@ pub struct FreePoolChunk {
     pub cluster: ClusterId,
     /// The pool's model.
     pub model: GpuModel,
-    /// Its place in the pool.
+    /// The index in the pool.
     pub number: u32,
-    /// Free nodes and how many GPUs each has.
+    /// Free nodes with their number of GPUs.
     pub free: BTreeMap<NodeId, Gpus>,
 }
 
 impl FreePoolChunk {
-    /// The id of a pool's chunk.
+    /// Returns the id of a pool's chunk.
     #[must_use]
     pub fn key(cluster: &ClusterId, model: &GpuModel, number: u32) -> String {
         CompositeKey::of(&[&cluster, &model, &format_args!("{number:06}")]).into()

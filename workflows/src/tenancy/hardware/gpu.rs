@@ -1,5 +1,4 @@
-//! What is known of GPU models. The inventory names a model and a count per node; single GPUs become known when a
-//! node agent reports them.
+//! Facts of GPU models. The inventory has a model and a count per node; node agents report single GPUs.
 
 use crate::tenancy::{GpuModel, Gpus};
 use serde::{Deserialize, Serialize};
@@ -9,26 +8,26 @@ use serde::{Deserialize, Serialize};
 pub struct Gpu {
     /// Their model.
     pub model: GpuModel,
-    /// How many.
+    /// The number.
     pub count: Gpus,
 }
 
-/// How GPUs are cut up.
+/// The partition of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Layout {
-    /// Not at all.
+    /// Whole GPUs.
     Whole,
-    /// In hardware, with memory and faults kept apart (MIG).
+    /// Hardware slices with isolated memory and faults (MIG).
     Mig,
-    /// In time only: no isolation, so only inside one tenant that allows it.
+    /// Shared by time without isolation, so only inside one tenant that allows it.
     TimeSliced,
 }
 
 impl Layout {
-    /// The layout's name as the layout manager of nodes knows it. Slices are the smallest that `model` has (NVIDIA's MIG
-    /// user guide, by memory of the model's largest card).
+    /// Returns the layout's name in the layout manager of nodes. Slices are the smallest of `model` (NVIDIA's MIG user guide, by memory of the model's largest
+    /// card).
     #[must_use]
     pub fn profile(self, model: &GpuModel) -> &'static str {
         match self {
@@ -46,13 +45,13 @@ impl Layout {
 }
 
 impl Gpu {
-    /// Whether GPUs of `model` can be cut up in hardware (NVIDIA's MIG user guide, supported GPUs).
+    /// Returns true if GPUs of `model` support hardware slices (NVIDIA's MIG user guide, supported GPUs).
     #[must_use]
     pub fn mig_capable(model: &GpuModel) -> bool {
         ["A30", "A100", "H100", "H200", "H20", "GH200", "B200", "GB200"].contains(&model.as_str())
     }
 
-    /// The finest layout that GPUs of `model` can have.
+    /// Returns the finest layout of GPUs of `model`.
     #[must_use]
     pub fn finest_layout(model: &GpuModel) -> Layout {
         if Self::mig_capable(model) { Layout::Mig } else { Layout::TimeSliced }

@@ -1,7 +1,7 @@
-//! Bars of single GPUs that follow the GPU: by its UUID, where a fact named it.
+//! Bars of single GPUs that follow the GPU by its UUID, if a fact named it.
 //!
-//! A node that is enumerated anew, as after a reboot or a repair, has its GPUs at other indexes. Invariant: a GPU that was barred by its
-//! UUID is not used, at whichever index it is; while its index is not known, no GPU is used that was not seen to be another one.
+//! After a reboot or a repair, a node can have its GPUs at other indexes. Invariant: a GPU barred by its UUID is not used at any index. While its index is
+//! unknown, only GPUs that were observed to be others are used.
 
 use super::occupancy::NodeUse;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The GPUs of a node that are barred by UUID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuBars {
-    /// Why, by UUID.
+    /// The reasons, by UUID.
     why: BTreeMap<String, String>,
-    /// The UUIDs that were seen at each index since the node was enumerated.
+    /// The UUIDs that were observed at each index since the node's last enumeration.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     seen: BTreeMap<u16, String>,
 }
@@ -24,13 +24,13 @@ impl GpuBars {
         self.why.is_empty()
     }
 
-    /// Returns true if facts that show these UUIDs change nothing.
+    /// Returns true if these observed UUIDs change nothing.
     #[must_use]
     pub(crate) fn knows(&self, seen: &BTreeMap<u16, String>) -> bool {
         self.is_empty() || seen.iter().all(|(index, uuid)| self.seen.get(index) == Some(uuid))
     }
 
-    /// Where a GPU may be: at its index, or at every index at which no other GPU was seen.
+    /// Returns the possible indexes of a GPU: its index, or every index at which no other GPU was observed.
     fn places(&self, uuid: &str, gpus: u16) -> BTreeSet<u16> {
         let at = self.seen.iter().find(|(_, seen)| *seen == uuid).map(|(index, _)| *index);
         match at {
@@ -41,7 +41,7 @@ impl GpuBars {
 }
 
 impl NodeUse {
-    /// Bars the GPU at `index`, or lets it be used again. With its `uuid` the bar follows the GPU.
+    /// Bars the GPU at `index`, or lifts the bar. With its `uuid` the bar follows the GPU.
     pub(crate) fn bar(&mut self, index: u16, uuid: Option<&str>, why: Option<&str>) {
         let Some(why) = why else { return self.unbar(index) };
         let Some(gpu) = self.gpus.get_mut(usize::from(index)) else { return };
@@ -54,7 +54,7 @@ impl NodeUse {
         self.place_bars();
     }
 
-    /// Takes in which GPUs facts show, by index.
+    /// Records the observed UUIDs by index.
     pub(crate) fn observe_uuids(&mut self, seen: &BTreeMap<u16, String>) {
         if self.bars.is_empty() {
             return;

@@ -1,12 +1,11 @@
-//! One name for each model of GPU, whatever driver, device plugin or inventory calls it.
+//! One name for each GPU model, for all spellings of drivers, device plugins and inventories.
 //!
-//! A name that a person or a file writes goes through [`canonical`] when it is parsed, so that `h100`,
-//! `NVIDIA H100 80GB HBM3` and `NVIDIA-H100-80GB-HBM3` are all `H100` at every entry. What is stored is read as it was written.
-//! Invariant: a card with other memory than the model's stays a model of its own, because it has other slices.
+//! A name from a user or a file passes through [`canonical`] when it is parsed: `h100`, `NVIDIA H100 80GB HBM3` and `NVIDIA-H100-80GB-HBM3` all become `H100`.
+//! Stored names are not changed. Invariant: a card with other memory is a model of its own, because it has other slices.
 
 use crate::tenancy::GpuModel;
 
-/// Models that are known, with the memory of a card in GB where product names give it.
+/// Known models, with the memory of a card in GB if product names contain it.
 static KNOWN: [(&str, Option<u32>); 18] = [
     ("A30", Some(24)),
     ("A100", Some(80)),
@@ -30,12 +29,11 @@ static KNOWN: [(&str, Option<u32>); 18] = [
 ];
 /// Words of product names before the model.
 const MAKERS: [&str; 4] = ["NVIDIA", "TESLA", "GEFORCE", "QUADRO"];
-/// Words after it that say how a card is built, and change neither its memory nor its slices.
+/// Words after it that describe the build of a card and change neither its memory nor its slices.
 const BUILDS: [&str; 13] =
     ["PCIE", "SXM", "SXM2", "SXM3", "SXM4", "SXM5", "SXM6", "HBM2", "HBM2E", "HBM3", "HBM3E", "HGX", "DGX"];
 
-/// Returns the canonical name of a model, and the profile if the name is that of a MIG device. A name that is not known comes
-/// back as it was written, with `-` for spaces.
+/// Returns the canonical name of a model, and the profile if the name is that of a MIG device. Returns an unknown name unchanged, with `-` for spaces.
 #[must_use]
 pub fn canonical(name: &str) -> (String, Option<String>) {
     let words: Vec<&str> = name.split([' ', '-', '_']).filter(|word| !word.is_empty()).collect();
@@ -50,7 +48,7 @@ pub fn canonical(name: &str) -> (String, Option<String>) {
     }
 }
 
-/// The model of a product name, if all its words are understood.
+/// Returns the model of a product name, if all its words are known.
 fn known_card(words: &[&str]) -> Option<&'static str> {
     let made = words.iter().take_while(|word| is_one_of(&MAKERS, word)).count();
     let words = words.get(made..)?;
@@ -61,7 +59,7 @@ fn known_card(words: &[&str]) -> Option<&'static str> {
         Some((*model, *memory, rest))
     })?;
     let understood = |word: &&str| {
-        // An H100 NVL has 94 GB; an H200 NVL is as any other.
+        // An H100 NVL has 94 GB; an H200 NVL has the usual memory.
         is_one_of(&BUILDS, word)
             || (word.eq_ignore_ascii_case("NVL") && model == "H200")
             || gigabytes(word).is_some_and(|size| memory.is_none_or(|memory| alike(size, memory)))
@@ -78,18 +76,18 @@ fn gigabytes(word: &str) -> Option<u32> {
     if unit.eq_ignore_ascii_case("GB") { number.parse().ok() } else { None }
 }
 
-/// Product names round: 46 and 48, 141 and 143.
+/// Returns true if two memory sizes of product names are equal up to rounding: 46 and 48, 141 and 143.
 fn alike(one: u32, other: u32) -> bool {
     one.abs_diff(other) <= other / 12
 }
 
-/// Returns whether `name` is that of a model that exists, though an operator may not have listed it: no typing error.
+/// Returns true if `name` is that of an existing model, listed by an operator or not.
 #[must_use]
 pub fn is_product(name: &GpuModel) -> bool {
     KNOWN.iter().any(|(model, _)| *model == name.as_str())
 }
 
-/// Returns the name among `known` that is most like `name`, for a hint.
+/// Returns the name in `known` that is most similar to `name`, for a hint.
 #[must_use]
 pub fn nearest<'a>(name: &GpuModel, known: impl IntoIterator<Item = &'a GpuModel>) -> Option<&'a GpuModel> {
     let name = name.as_str().to_ascii_uppercase();

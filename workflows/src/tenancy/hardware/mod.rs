@@ -1,4 +1,4 @@
-//! Clusters, nodes and GPUs: who owns them, which are free, and which are in use.
+//! Clusters, nodes and GPUs: their owners, and which are free or in use.
 
 pub(crate) mod capacity_waitlist;
 pub(crate) mod cluster;

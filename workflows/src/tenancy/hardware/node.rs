@@ -1,4 +1,4 @@
-//! A node: the unit of hardware that has one owner, and the states it goes through.
+//! A node: the unit of hardware that has one owner, with its states.
 //!
 //! Invariant (I-1): `owner` changes only together with `owner_epoch`, by one, through the transitions here.
 
@@ -7,89 +7,89 @@ use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum NodeState {
-    /// Seen, and nothing more.
+    /// Imported, not checked.
     Discovered,
-    /// Being checked before it may be used.
+    /// Checks before its first use are running.
     Validating,
-    /// May be claimed.
+    /// Available for claims.
     Free,
-    /// A tenant's, and not yet labelled as such.
+    /// Claimed by a tenant, not labelled yet.
     Claimed,
-    /// Being labelled, shaped and qualified for its tenant.
+    /// Being labelled, partitioned and qualified for its tenant.
     Provisioning,
-    /// Runs its tenant's work.
+    /// Runs its tenant's workloads.
     InService,
-    /// Runs no new work.
+    /// Takes no new workloads.
     Draining,
-    /// Being wiped; still its tenant's.
+    /// Being sanitised; still its tenant's.
     Sanitizing,
-    /// Unfit; kept apart, and still its owner's.
+    /// Unfit and out of use; still its owner's.
     Quarantined,
-    /// Being worked on.
+    /// In maintenance.
     Maintenance,
-    /// Not seen any more; still its owner's.
+    /// Missing; still its owner's.
     Lost,
-    /// Gone for good.
+    /// Removed for good.
     Retired,
 }
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its serial number.
+    /// The serial number.
     pub id: NodeId,
     /// The cluster it belongs to.
     pub cluster: ClusterId,
-    /// Where it stands.
+    /// The region.
     pub region: RegionId,
-    /// Its GPUs.
+    /// The GPUs.
     pub gpu: Gpu,
     /// Thousandths of CPU cores.
     pub cpu_milli: u64,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// Which chunk of its pool lists it while it is free.
+    /// The chunk of its pool that lists it while it is free.
     pub chunk: u32,
-    /// The only tenant whose work may run on it.
+    /// The only tenant whose workloads may run on it.
     pub owner: Option<TenantId>,
-    /// Counts its changes of owner.
+    /// The number of its owner changes.
     pub owner_epoch: OwnerEpoch,
     /// The execution that claimed it.
     pub claimed_by: Option<ExecutionId>,
-    /// Where it stands.
+    /// The state.
     pub state: NodeState,
-    /// The GPU driver, once read.
+    /// The version of the GPU driver, once read.
     pub driver_version: Option<String>,
 }
 
-/// A change that a node does not allow.
+/// A rejected change of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// It is not where the change starts.
+    /// The node's state does not allow the change.
     #[error("node {node} is {state} and cannot be {wanted}", state = <&str>::from(*.from))]
     State {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Where it stands.
+        /// The state.
         from: NodeState,
-        /// What was wanted of it.
+        /// The requested change.
         wanted: &'static str,
     },
-    /// The epoch seen is not the one that stands: someone else was faster.
+    /// The caller's epoch is outdated: another change was faster.
     #[error("node {node} is at owner epoch {stands}, not {seen}: it changed hands meanwhile")]
     Epoch {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// What stands.
+        /// The current epoch.
         stands: OwnerEpoch,
-        /// What the caller had seen.
+        /// The epoch of the caller.
         seen: OwnerEpoch,
     },
 }
@@ -104,10 +104,10 @@ impl Entity for Node {
 }
 
 impl Node {
-    /// The node in the hands of `tenant`, if it is free and `seen` is its epoch.
+    /// Returns the node as claimed by `tenant`, if it is free and `seen` is its epoch.
     ///
     /// # Errors
-    /// [`NodeError`] when it is not free or changed hands since it was seen.
+    /// [`NodeError`] if it is not free or its epoch has changed.
     pub fn claim(&self, tenant: &TenantId, by: ExecutionId, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(seen, &[NodeState::Free], "claimed")?;
         Ok(Self {
@@ -119,28 +119,28 @@ impl Node {
         })
     }
 
-    /// The node while it is made ready for its tenant.
+    /// Returns the node in provisioning for its tenant.
     ///
     /// # Errors
-    /// [`NodeError`] when it is not claimed.
+    /// [`NodeError`] if it is not claimed.
     pub fn provision(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(seen, &[NodeState::Claimed, NodeState::Provisioning], "provisioned")?;
         Ok(self.in_state(NodeState::Provisioning))
     }
 
-    /// The node at its tenant's service: from here its tenant's data may be on it.
+    /// Returns the node in service. From here on its tenant's data may be on it.
     ///
     /// # Errors
-    /// [`NodeError`] when it has not been provisioned.
+    /// [`NodeError`] if it is not provisioned.
     pub fn serve(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(seen, &[NodeState::Provisioning, NodeState::InService], "put in service")?;
         Ok(self.in_state(NodeState::InService))
     }
 
-    /// The node free again, as if it had not been claimed: only while its tenant never ran anything on it.
+    /// Returns the node as free, as before its claim. Allowed only if its tenant never ran a workload on it.
     ///
     /// # Errors
-    /// [`NodeError`] when it has been in service, or is kept apart: then only sanitising frees it.
+    /// [`NodeError`] if it was in service or is quarantined: then it must be sanitised first.
     pub fn unclaim(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(
             seen,
@@ -150,10 +150,10 @@ impl Node {
         Ok(self.disowned(NodeState::Free))
     }
 
-    /// The node kept apart, with its owner.
+    /// Returns the node in quarantine, with its owner.
     ///
     /// # Errors
-    /// [`NodeError`] when nobody owns it.
+    /// [`NodeError`] if it has no owner.
     pub fn quarantine(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         let owned = [
             NodeState::Claimed,
@@ -167,44 +167,44 @@ impl Node {
         Ok(self.in_state(NodeState::Quarantined))
     }
 
-    /// The node running no new work.
+    /// Returns the node as draining.
     ///
     /// # Errors
-    /// [`NodeError`] when it is not in service.
+    /// [`NodeError`] if it is not in service.
     pub fn drain(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(seen, &[NodeState::InService, NodeState::Draining], "drained")?;
         Ok(self.in_state(NodeState::Draining))
     }
 
-    /// The node being wiped; still its tenant's.
+    /// Returns the node in sanitisation; still its tenant's.
     ///
     /// # Errors
-    /// [`NodeError`] when its work has not been drained.
+    /// [`NodeError`] if it was not drained.
     pub fn sanitize(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         let from = [NodeState::Draining, NodeState::Quarantined, NodeState::Sanitizing];
         self.check_transition(seen, &from, "sanitised")?;
         Ok(self.in_state(NodeState::Sanitizing))
     }
 
-    /// The node without an owner, to be checked before it is free; the caller holds the record of a passed sanitising.
+    /// Returns the node without an owner, to be checked before it is free. The caller has the record of a passed sanitisation.
     ///
     /// # Errors
-    /// [`NodeError`] when it is not being sanitised.
+    /// [`NodeError`] if it is not being sanitised.
     pub fn clear(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(seen, &[NodeState::Sanitizing], "cleared")?;
         Ok(self.disowned(NodeState::Validating))
     }
 
-    /// The node ready to be claimed.
+    /// Returns the node as free.
     ///
     /// # Errors
-    /// [`NodeError`] when it has not been checked.
+    /// [`NodeError`] if it was not checked.
     pub fn validate(&self, seen: OwnerEpoch) -> Result<Self, NodeError> {
         self.check_transition(seen, &[NodeState::Validating], "freed")?;
         Ok(self.in_state(NodeState::Free))
     }
 
-    /// Whether the change `wanted` may start: `seen` is the epoch that stands, and the state is one of `from`.
+    /// Checks that the change may start: `seen` is the current epoch, and the state is one of `from`.
     fn check_transition(
         &self,
         seen: OwnerEpoch,

@@ -1,4 +1,4 @@
-//! What a tenant holds: the nodes claimed for it, with their epochs. The head for every question about its capacity.
+//! The nodes claimed for a tenant, with their epochs. The head for every decision about its capacity.
 
 use crate::tenancy::{ClusterId, GpuModel, Gpus, NodeId, OwnerEpoch, RegionId, TenantId};
 use engine::Entity;
@@ -9,33 +9,33 @@ use store::ExecutionId;
 /// One node of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocatedNode {
-    /// Its GPUs.
+    /// The GPUs.
     pub gpus: Gpus,
-    /// Its epoch since it was claimed.
+    /// The epoch of the claim.
     pub epoch: OwnerEpoch,
 }
 
 /// The nodes of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAllocation {
-    /// Whose they are.
+    /// The tenant.
     pub tenant: TenantId,
     /// The execution that claimed them.
     pub claimed_by: ExecutionId,
-    /// The cluster they all lie in.
+    /// The cluster of all nodes.
     pub cluster: ClusterId,
-    /// Its region.
+    /// The region.
     pub region: RegionId,
     /// Their GPU model.
     pub model: GpuModel,
-    /// Nodes that serve, or will.
+    /// Nodes in service or in provisioning.
     pub nodes: BTreeMap<NodeId, AllocatedNode>,
-    /// Nodes that proved unfit: kept apart, and still the tenant's until they are sanitised.
+    /// Unfit nodes in quarantine; still the tenant's until they are sanitised.
     pub quarantined: BTreeSet<NodeId>,
 }
 
 impl NodeAllocation {
-    /// GPUs that can serve.
+    /// Returns the number of usable GPUs.
     #[must_use]
     pub fn owned(&self) -> Gpus {
         self.nodes.values().map(|held| held.gpus).sum()

@@ -1,5 +1,4 @@
-//! Which GPUs of a tenant's nodes are in use: a head with the room on each node, and a document per node that names who
-//! uses which GPU.
+//! The GPUs in use on a tenant's nodes: a head with the room on each node, and a document per node with the users of each GPU.
 
 use super::gpu_bars::GpuBars;
 use crate::tenancy::{
@@ -10,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::Timestamp;
 
-/// What one node has of one kind.
+/// The room of one node for one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRoom {
-    /// GPUs or slices that may be used.
+    /// Usable GPUs or slices.
     pub capacity: u64,
-    /// Those that nobody uses.
+    /// Unused ones.
     pub free: u64,
-    /// Free ones that the platform saw in use, or missing: nobody is admitted to them until it sees them free.
+    /// Free ones that were observed in use or missing. No workload is admitted to them until they are observed free.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub astray: u64,
 }
@@ -27,7 +26,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl NodeRoom {
-    /// What may be given away.
+    /// Returns the number that can be assigned.
     #[must_use]
     pub fn assignable(&self) -> u64 {
         self.free.saturating_sub(self.astray)
@@ -37,20 +36,20 @@ impl NodeRoom {
 /// The room on a tenant's nodes. A head document: every allocation rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
-    /// Whose nodes these are.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The cluster they lie in.
+    /// The cluster of the nodes.
     pub cluster: ClusterId,
-    /// Its region.
+    /// The region.
     pub region: RegionId,
-    /// By node and kind. A node that takes no new work is not listed.
+    /// By node and kind. A node that takes no new workloads is not listed.
     pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, NodeRoom>>,
-    /// Counts how often a node was seen otherwise than the ledger has it.
+    /// The number of times that a node was observed in another state than in the ledger.
     pub drifts: u64,
 }
 
 impl Occupancy {
-    /// The most nodes of one tenant. A decision about its quota reads them all, about 110 bytes each; the store has them as pages.
+    /// The most nodes of one tenant. A decision about its quota reads all of them, about 110 bytes each; the store splits them into pages.
     pub const MOST_NODES: usize = 20_000;
 }
 
@@ -63,13 +62,13 @@ impl Entity for Occupancy {
     }
 }
 
-/// When the platform last said what is really free in a tenant's nodes; admission does not go by older words than policy
-/// allows. Apart from the [`Occupancy`], which few looks change.
+/// The time of the latest observation of a tenant's nodes. Admission rejects observations older than policy allows. Separate from [`Occupancy`], which few
+/// observations change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastObservation {
-    /// Whose nodes.
+    /// The tenant.
     pub tenant: TenantId,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
@@ -82,16 +81,16 @@ impl Entity for LastObservation {
     }
 }
 
-/// Who uses a part of a GPU.
+/// A user of a part of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuUser {
     /// The workload's name.
     pub workload: String,
-    /// Its workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// How many slices; 1 for a whole GPU.
+    /// The number of slices; 1 for a whole GPU.
     pub slices: u16,
-    /// Whether it does not run yet: the GPU was freed for it, or set aside, and has not been granted.
+    /// True if it does not run yet: the GPU was freed or earmarked for it, and not granted yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_transit: bool,
 }
@@ -99,34 +98,34 @@ pub struct GpuUser {
 /// One GPU of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuUse {
-    /// The profile that it is cut into; `None` when it is whole. Changes only while nobody uses it.
+    /// The slice profile; `None` for a whole GPU. Changes only while the GPU is unused.
     pub profile: Option<Profile>,
-    /// How many slices it has; 1 when it is whole.
+    /// The number of slices; 1 for a whole GPU.
     pub slices: u16,
-    /// Who uses it; in sum never more than `slices`.
+    /// The users; in sum at most `slices`.
     pub users: Vec<GpuUser>,
-    /// Why it may not be used, such as a failed scrub.
+    /// The reason why it may not be used, such as a failed scrub.
     pub barred: Option<String>,
 }
 
 /// The GPUs of one node of a tenant, by index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeUse {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
-    /// Whose it is; only this tenant's workloads use it (I-3).
+    /// The tenant; only its workloads use the node (I-3).
     pub tenant: TenantId,
-    /// The epoch since which it is.
+    /// The epoch of that tenant.
     pub epoch: OwnerEpoch,
-    /// Its GPUs, by index.
+    /// The GPUs by index.
     pub gpus: Vec<GpuUse>,
     /// Their model.
     pub model: GpuModel,
-    /// Whether it takes new work; its GPUs are in the [`Occupancy`] while it does.
+    /// True if it takes new workloads. The GPUs are then listed in [`Occupancy`].
     pub serving: bool,
-    /// When the use of it changed last; older observations of it say nothing.
+    /// The last change of its use. Older observations of it are ignored.
     pub changed_at: Timestamp,
-    /// Its GPUs that are barred by UUID; those that are barred by index alone are not among them.
+    /// The GPUs barred by UUID; without those barred by index only.
     #[serde(default, skip_serializing_if = "GpuBars::is_empty")]
     pub bars: GpuBars,
 }

@@ -1,12 +1,12 @@
-//! What the GPUs of a node offer, given how they are cut.
+//! The pieces that the GPUs of a node offer, by their layout.
 //!
-//! Quotas, admission, claims of nodes and observations ask here. Invariant: no other module decides from a layout which kind
-//! of GPU a node has, or how many pieces of it.
+//! Used by quotas, admission, claims of nodes and observations. Invariant: only this module derives from a layout the kind of a node's GPUs and the number of
+//! their pieces.
 
 use crate::tenancy::{GpuKind, GpuModel, Gpus, Profile, Resource};
 use serde::{Deserialize, Serialize};
 
-/// How each GPU of a tenant's nodes is cut into slices.
+/// The slices of each GPU of a tenant's nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuSlicing {
     /// The profile of every slice, such as `1g.10gb`.
@@ -23,17 +23,17 @@ impl GpuSlicing {
     }
 }
 
-/// What every GPU of a node offers: whole GPUs, or slices of one profile. Never both.
+/// The pieces of every GPU of a node: whole GPUs, or slices of one profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuOffer {
-    /// The kind that is counted.
+    /// The counted kind.
     pub kind: GpuKind,
     /// The number of pieces of that kind on one GPU; 1 for whole GPUs.
     pub per_gpu: u16,
 }
 
 impl GpuOffer {
-    /// Returns what GPUs of `model` offer when they are cut as `slicing` says, or whole when it is `None`.
+    /// Returns the offer of GPUs of `model` with these slices, or of whole GPUs for `None`.
     #[must_use]
     pub fn of(model: &GpuModel, slicing: Option<&GpuSlicing>) -> Self {
         let profile = slicing.map(|slicing| slicing.profile.clone());
@@ -41,32 +41,31 @@ impl GpuOffer {
         Self { kind: GpuKind { model: model.clone(), profile }, per_gpu }
     }
 
-    /// Returns the resource by which quotas count it.
+    /// Returns the resource of quotas.
     #[must_use]
     pub fn resource(&self) -> Resource {
         Resource::Gpu(self.kind.clone())
     }
 
-    /// Returns the pieces on so many GPUs.
+    /// Returns the pieces on this number of GPUs.
     #[must_use]
     pub fn pieces(&self, gpus: Gpus) -> u64 {
         u64::from(gpus.0).saturating_mul(u64::from(self.per_gpu))
     }
 
-    /// Returns the fewest GPUs that have so many pieces.
+    /// Returns the fewest GPUs with this number of pieces.
     #[must_use]
     pub fn gpus_for(&self, pieces: u64) -> Gpus {
         Gpus(u32::try_from(pieces.div_ceil(u64::from(self.per_gpu.max(1)))).unwrap_or(u32::MAX))
     }
 }
 
-/// The beginning of the name of a layout that cuts every GPU into slices of one profile.
+/// The prefix of a layout with slices of one profile on every GPU.
 const CUT: &str = "all-";
-/// Layouts whose GPUs are whole.
+/// Layouts with whole GPUs.
 const WHOLE: [&str; 2] = ["all-disabled", "time-sliced"];
 
-/// Returns whether a node of this layout has whole GPUs (`None`), or slices of a profile. A node of a layout that is not known
-/// has neither.
+/// Returns true if a node of this layout offers whole GPUs (`None`) or slices of a profile. A node of an unknown layout offers neither.
 #[must_use]
 pub fn layout_offers(layout: &str, profile: Option<&str>) -> bool {
     match profile {

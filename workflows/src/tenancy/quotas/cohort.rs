@@ -1,8 +1,7 @@
-//! A tenant's account of what its workspaces may use and use. The head for every admission: each changes it, so two
-//! that cannot both hold never both commit.
+//! A tenant's account of the quotas and usage of its workspaces. The head for every admission: each rewrites it, so of two conflicting admissions only one
+//! commits.
 //!
-//! In Kueue's words the tenant is the root cohort and its workspaces are its cluster queues; [`crate::scheduling::admission`] has
-//! the arithmetic.
+//! In Kueue's terms the tenant is the root cohort and its workspaces are its cluster queues; [`crate::scheduling::admission`] has the arithmetic.
 
 use crate::tenancy::{
     Allowance, Amounts, CapacityUsage, NodeId, Resource, TenantId, UsageCounters, WorkspaceClass,
@@ -16,16 +15,15 @@ use std::{
 };
 use store::{ExecutionId, Timestamp};
 
-/// What a workspace may use of one resource, and uses.
+/// The quota and usage of a workspace for one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
-    /// What it may use.
+    /// The allowance.
     pub allowance: Allowance,
-    /// What its admitted workloads use, those being reclaimed included.
+    /// The usage of its admitted workloads, including those being reclaimed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub used: u64,
-    /// What has been set aside for its pending demand and not been granted yet. Counts as used, so that no third party
-    /// is admitted to GPUs in transit (I-10).
+    /// The earmarked amount for its pending demand. Counts as used, so that no other workload is admitted to GPUs in transit (I-10).
     #[serde(default, skip_serializing_if = "is_default")]
     pub in_transit: u64,
     /// The sum of its open loans as a borrower.
@@ -34,96 +32,96 @@ pub struct Balance {
     /// The sum of its open loans as a lender.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lent: u64,
-    /// Which soft thresholds of policy it is above, a bit for each in their order (S-124).
+    /// The soft thresholds of policy that usage exceeds, one bit each in their order (S-124).
     #[serde(default, skip_serializing_if = "is_default")]
     pub warned: u16,
-    /// What it used since [`Cohort::since`].
+    /// The usage since [`Cohort::since`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub spent: UsageCounters,
 }
 
-/// What need not be written: accounts are read and written with every decision.
+/// Returns true for values that need not be stored, because accounts are read and written with every decision.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl Balance {
-    /// What it uses or has set aside.
+    /// Returns the used and earmarked amount.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.used.saturating_add(self.in_transit)
     }
 
-    /// What it takes beyond its nominal.
+    /// Returns the part of it above the nominal quota.
     #[must_use]
     pub fn over_nominal(&self) -> u64 {
         self.in_use().saturating_sub(self.allowance.nominal)
     }
 
-    /// What it takes beyond its nominal and nobody lends: after its quota, or a lender's, was lowered. Above zero it is
-    /// over its limit, and is admitted nothing (I-7).
+    /// Returns the part above the nominal quota without a lender, after its quota or a lender's was lowered. While it is above zero, no workload is admitted
+    /// (I-7).
     #[must_use]
     pub fn over_quota(&self) -> u64 {
         self.over_nominal().saturating_sub(self.borrowed)
     }
 }
 
-/// Whether a workspace's account takes new workloads.
+/// The state of a workspace's account.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountState {
-    /// It does.
+    /// It takes new workloads.
     #[default]
     Open,
-    /// Nothing new is admitted, such as while the tenant leaves; what runs goes on.
+    /// No workload is admitted, for example while the tenant leaves. Running workloads continue.
     Frozen {
-        /// The execution that froze it, and alone may open it again.
+        /// The execution that froze it. Only this execution may open it again.
         by: ExecutionId,
     },
 }
 
-/// A [`Reservation`](crate::tenancy::Reservation), as the account repeats it.
+/// A copy of a [`Reservation`](crate::tenancy::Reservation) in the account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountReservation {
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
-    /// How much.
+    /// The amount.
     pub count: u64,
-    /// From when.
+    /// The start.
     pub from: Timestamp,
-    /// Until when.
+    /// The end, if any.
     pub to: Option<Timestamp>,
-    /// From demand to usable GPUs.
+    /// The time from a demand to usable GPUs.
     pub reclaim_deadline: Duration,
-    /// How long a borrower has between the notice and the eviction.
+    /// The time between a borrower's notice and its eviction.
     pub grace: Duration,
 }
 
 /// One workspace in its tenant's account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// What the workspace is for.
+    /// The class of the workspace.
     pub class: WorkspaceClass,
     /// By resource, as in [`Quota::allowances`](crate::tenancy::Quota::allowances).
     pub balances: BTreeMap<Resource, Balance>,
-    /// Its reservations by name.
+    /// The reservations by name.
     pub promises: BTreeMap<String, AccountReservation>,
-    /// Whether it takes new workloads.
+    /// The state.
     pub admitting: AccountState,
-    /// Until then its borrowing limits count by a share of policy alone: it was reclaimed from again and again.
+    /// Until this time its borrowing limits are reduced, because it was reclaimed from repeatedly.
     pub slowed_until: Option<Timestamp>,
-    /// When loans of each lender were reclaimed from it, newest last; no older than policy looks back.
+    /// Times of reclaims by lender, newest last, within the window of policy.
     pub reclaimed: BTreeMap<WorkspaceName, Vec<Timestamp>>,
-    /// How many of its workloads wait.
+    /// The number of its queued workloads.
     pub waiting: u32,
-    /// Of each resource, the least that any of its waiting workloads asks for; so that most lines need not be read.
+    /// The smallest request of its queued workloads by resource, so that most queues need not be read.
     pub least: Amounts,
-    /// Since when the one of them waits that has waited longest.
+    /// The start of the longest wait in its queue.
     pub oldest: Option<Timestamp>,
 }
 
 impl Account {
-    /// An account that may use nothing.
+    /// Creates an account without allowances.
     #[must_use]
     pub fn new(class: WorkspaceClass) -> Self {
         Self {
@@ -139,7 +137,7 @@ impl Account {
         }
     }
 
-    /// What stands of `resource`; nothing of a GPU without an entry, and no limit for anything else.
+    /// Returns the balance of `resource`. Without an entry, a GPU has no allowance and any other resource is unlimited.
     #[must_use]
     pub fn balance(&self, resource: &Resource) -> Balance {
         let without = || match resource {
@@ -151,13 +149,13 @@ impl Account {
         self.balances.get(resource).copied().unwrap_or_else(without)
     }
 
-    /// How much of `resource` is promised at `at`: the sum of its reservations.
+    /// Returns the reserved amount of `resource` at `at`: the sum of its reservations.
     #[must_use]
     pub fn reserved(&self, resource: &Resource, at: Timestamp) -> u64 {
         self.active_reservations(resource, at).map(|promise| promise.count).fold(0, u64::saturating_add)
     }
 
-    /// The promises of `resource` that hold at `at`.
+    /// Returns the reservations of `resource` in force at `at`.
     pub fn active_reservations<'a>(
         &'a self,
         resource: &'a Resource,
@@ -169,52 +167,51 @@ impl Account {
     }
 }
 
-/// A workload that a reclaim frees for.
+/// A workload that a reclaim frees GPUs for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beneficiary {
     /// The workspace.
     pub workspace: WorkspaceName,
-    /// The workload; GPUs are set aside in its name.
+    /// The workload. GPUs are earmarked in its name.
     pub workload: String,
-    /// What is freed for it. With the demand of a reclaim, for others of its line besides.
+    /// The amount to free. For the demand of a reclaim it includes other workloads of its queue.
     pub wanted: u64,
-    /// What has been set aside for it so far, a part of its workspace's [`Balance::in_transit`].
+    /// The earmarked amount so far, a part of its workspace's [`Balance::in_transit`].
     #[serde(default)]
     pub aside: u64,
 }
 
-/// The reclaim that is executing for one kind. At most one at a time (I-15).
+/// The running reclaim of one kind. At most one at a time (I-15).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveReclaim {
     /// The execution.
     pub execution: ExecutionId,
     /// The workspace whose demand it serves.
     pub workspace: WorkspaceName,
-    /// The workload that demands; `None` when a sweep or an operator calls loans back.
+    /// The workload of the demand; `None` if a sweep or an operator reclaims loans.
     pub workload: Option<String>,
-    /// What the demand asks for of this kind; what has been set aside for it stands in its [`Balance::in_transit`].
+    /// The requested amount of this kind. The earmarked amount is in its [`Balance::in_transit`].
     pub wanted: u64,
-    /// What others in its line ask for, who wait inside the workspace's own quota as well: freed with it, so that a burst of
-    /// demands is not served one by one. They are admitted from their line once the demand is.
+    /// The amount for other workloads of its queue that also wait within the workspace's own quota. It is freed together, so that many demands do not need one
+    /// reclaim each. They are admitted from the queue after the demand.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
-    /// Workloads of other workspaces that it frees for, so that owners who come back together are not served one after the other.
-    /// Each is admitted as soon as it has all that it wants, and is no longer here then.
+    /// Beneficiaries in other workspaces, so that several lenders are served together. Each is admitted once its amount is complete, and is then removed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Beneficiary>,
-    /// Whether the workload that demanded is no longer wanted; `workload` is `None` since.
+    /// True if the workload of the demand was withdrawn. `workload` is `None` then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
-    /// Workloads that are being evicted for it and hold their GPUs still.
+    /// Workloads that are being evicted for it and still have their GPUs.
     pub victims: BTreeSet<String>,
-    /// Nodes on which GPUs are set aside for it.
+    /// Nodes with GPUs earmarked for it.
     pub nodes: BTreeSet<NodeId>,
-    /// When the promise is broken.
+    /// The deadline of the promise.
     pub deadline: Timestamp,
 }
 
 impl ActiveReclaim {
-    /// Everybody it serves, the demand first; what is set aside for that stands in its account only, and is 0 here.
+    /// Returns all beneficiaries, the demand first. The demand's earmarked amount is only in its account, and 0 here.
     pub fn beneficiaries(&self) -> impl Iterator<Item = Beneficiary> {
         let wanted = self.wanted.saturating_add(self.more);
         let demand = self.workload.clone().map(|workload| {
@@ -232,34 +229,34 @@ fn is_zero(number: &u64) -> bool {
 /// A tenant's account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cohort {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
     /// By workspace.
     pub accounts: BTreeMap<WorkspaceName, Account>,
-    /// GPUs that the tenant bought, as in its [`Entitlement`](crate::tenancy::Entitlement), by resource. What no workspace
-    /// was promised of them is the tenant's [pool](Self::pool).
+    /// GPUs that the tenant bought, as in its [`Entitlement`](crate::tenancy::Entitlement), by resource. The part that is in no workspace's quota is the
+    /// tenant's [pool](Self::pool).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bought: Amounts,
     /// By kind of GPU.
     pub reclaims: BTreeMap<Resource, ActiveReclaim>,
     /// GPUs on the tenant's nodes, by kind.
     pub stock: BTreeMap<Resource, CapacityUsage>,
-    /// Since when the balances count what was used: the start of the month, or of the account.
+    /// The start of the usage counters: the start of the month, or of the account.
     pub since: Timestamp,
-    /// Until when they have counted it.
+    /// The end of the metered time.
     pub counted: Timestamp,
-    /// Counts the loans that were ever opened, so that each has a number of its own.
+    /// The number of all loans so far; gives each loan its number.
     pub loans: u64,
-    /// Counts the decisions on admission that were ever taken.
+    /// The number of all admission decisions so far.
     pub decisions: u64,
 }
 
 impl Cohort {
-    /// The longest that the document of an account may be, in bytes, so that it keeps under the store's limit (256 KiB) as
-    /// its numbers grow: about 250 workspaces with a quota for each of five resources.
+    /// The longest document of an account, in bytes, so that it stays below the store's limit (256 KiB) as its numbers grow: about 250 workspaces with a quota
+    /// for each of five resources.
     pub const LONGEST: usize = 192 << 10;
 
-    /// An account without workspaces, from `now` on.
+    /// Creates an account without workspaces at `now`.
     #[must_use]
     pub fn new(tenant: TenantId, now: Timestamp) -> Self {
         Self {

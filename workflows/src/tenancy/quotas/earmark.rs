@@ -1,4 +1,4 @@
-//! What open changes of quotas have set aside of a tenant's capacity, so that nobody else is given it meanwhile.
+//! Capacity that running quota changes have reserved, so that no other change uses it.
 
 use crate::tenancy::{AllocatedNode, Allowance, NodeId, QuotaEnd, Resource, TenantId, WorkspaceName};
 use engine::Entity;
@@ -6,50 +6,49 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::ExecutionId;
 
-/// What one change has set aside.
+/// The reservation of one quota change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earmark {
-    /// For which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of which resource.
+    /// The resource.
     pub resource: Resource,
-    /// What will come on top of the quota in force, or was part of it and may still be in force on the platform.
+    /// The amount that will be added to the quota in force, or was removed from it and may still be in force on the platform.
     pub amount: u64,
-    /// Nodes that were claimed for it and do not serve yet.
+    /// Nodes that were claimed for it and are not in service yet.
     pub nodes: BTreeMap<NodeId, AllocatedNode>,
     /// Pieces of the resource on each GPU of such nodes: slices, or 1 for whole GPUs.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
     pub per_gpu: u16,
-    /// The allowance that a decrease has replaced, and the end that it had, to be put back if it is given up.
+    /// The allowance before a decrease, with its end, to restore if the change is undone.
     pub replaced: Option<(Allowance, Option<QuotaEnd>)>,
 }
 
-/// The earmarks of a tenant, by the execution that made them. A head document: every change of them rewrites it, and
-/// every sum of quotas is weighed with it (I-5).
+/// The earmarks of a tenant, by their execution. A head document: every change rewrites it, and every sum of quotas includes it (I-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earmarks {
-    /// Of whose capacity.
+    /// The tenant.
     pub tenant: TenantId,
     /// By execution.
     pub open: BTreeMap<ExecutionId, Earmark>,
 }
 
 impl Earmarks {
-    /// None.
+    /// Creates an empty list.
     #[must_use]
     pub fn empty(tenant: TenantId) -> Self {
         Self { tenant, open: BTreeMap::new() }
     }
 
-    /// What is set aside of `resource` in all, beyond the nodes that were claimed for it: a change may be given up, and its
-    /// nodes with it, so nobody else counts on them.
+    /// Returns the reserved amount of `resource`, without the nodes claimed for it. If a change is undone, its nodes are released, so no other change counts on
+    /// them.
     #[must_use]
     pub fn total(&self, resource: &Resource) -> u64 {
         let marks = self.open.values().filter(|mark| mark.resource == *resource);
         marks.map(|mark| mark.amount.saturating_sub(mark.claimed())).sum()
     }
 
-    /// What open increases of `resource` will add to the quotas.
+    /// Returns the amount that running increases of `resource` will add to the quotas.
     #[must_use]
     pub fn promised(&self, resource: &Resource) -> u64 {
         let marks = self.open.values().filter(|mark| mark.resource == *resource && mark.replaced.is_none());
@@ -58,7 +57,7 @@ impl Earmarks {
 }
 
 impl Earmark {
-    /// What the nodes that were claimed for it have of its resource.
+    /// Returns the amount of its resource on the nodes claimed for it.
     #[must_use]
     pub fn claimed(&self) -> u64 {
         let gpus: u64 = self.nodes.values().map(|held| u64::from(held.gpus.0)).sum();

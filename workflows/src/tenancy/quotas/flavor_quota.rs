@@ -1,8 +1,8 @@
-//! One model's share of a queue.
+//! The quota of a queue for one model.
 
 use serde::{Deserialize, Serialize};
 
-/// One model's share of a queue.
+/// The quota of a queue for one model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlavorQuota {
     /// The model of the GPUs.
@@ -10,10 +10,10 @@ pub struct FlavorQuota {
     /// The profile of their slices; whole GPUs when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// GPUs that are the queue's own.
+    /// The queue's own GPUs.
     pub nominal: u64,
-    /// GPUs it may borrow beyond; without a limit when absent.
+    /// GPUs that it may borrow beyond; unlimited if absent.
     pub borrowing_limit: Option<u64>,
-    /// GPUs of its own that it lends; all of them when absent.
+    /// Own GPUs that it lends; all of them if absent.
     pub lending_limit: Option<u64>,
 }

@@ -8,17 +8,17 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Lender {
-    /// A workspace lends what it leaves idle of its own quota.
+    /// A workspace lends the idle part of its own quota.
     Workspace(WorkspaceName),
-    /// The tenant's pool: GPUs that it bought and promised to no workspace.
+    /// The tenant's pool: GPUs that it bought and that no workspace has in its quota.
     Pool,
 }
 
 impl Lender {
-    /// How the pool is written.
+    /// The text for the pool.
     pub const POOL: &'static str = "@pool";
 
-    /// The workspace, if it is one.
+    /// Returns the workspace, if it is one.
     #[must_use]
     pub fn workspace(&self) -> Option<&WorkspaceName> {
         match self {
@@ -27,7 +27,7 @@ impl Lender {
         }
     }
 
-    /// The lender as text.
+    /// Returns the lender as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.workspace().map_or(Self::POOL, WorkspaceName::as_str)

@@ -1,18 +1,17 @@
-//! What a limit is called in each layer of a platform, and how much of it there is in that layer's unit.
+//! The name and the unit of each limit in each layer of a platform.
 
 use crate::tenancy::{Allowance, Gpus, Resource, WorkspaceName};
 use std::collections::BTreeMap;
 use store::CompositeKey;
 
-/// What a container that asks for nothing is taken to ask for, by resource as containers name it: one core and 4 GiB, what a small
-/// service needs. Whoever needs more says so.
+/// The default request of a container by resource: one core and 4 GiB, enough for a small service.
 pub const REQUEST: [(&str, u64); 2] = [("cpu", 1), ("memory", 4 << 30)];
 
 /// The hard limit of whole GPUs, as Kubernetes names it.
 const WHOLE_GPUS: &str = "requests.nvidia.com/gpu";
 
-/// The hard limits of a namespace, as Kubernetes names them. `bought` bounds what may be borrowed. Who has slices may have no
-/// whole GPU: Kubernetes does not limit what a quota leaves out.
+/// Returns the hard limits of a namespace by their Kubernetes names. `bought` limits borrowing. A workspace with slices gets zero whole GPUs, because
+/// Kubernetes does not limit a resource that a quota does not name.
 #[must_use]
 pub fn hard(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMap<String, u64> {
     let has_slices =
@@ -23,7 +22,7 @@ pub fn hard(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMa
     whole.into_iter().chain(lines).collect()
 }
 
-/// The `GrpTRES` of an association, as Slurm names them.
+/// Returns the `GrpTRES` of a Slurm association.
 #[must_use]
 pub fn associations(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) -> BTreeMap<String, u64> {
     let named = allowances.iter().filter_map(|(resource, line)| {
@@ -32,7 +31,7 @@ pub fn associations(allowances: &BTreeMap<Resource, Allowance>, bought: Gpus) ->
     named.collect()
 }
 
-/// What Kubernetes calls the hard limit of a resource.
+/// Returns the Kubernetes name of the hard limit of a resource.
 #[must_use]
 pub fn hard_name(resource: &Resource) -> String {
     match resource {
@@ -47,7 +46,7 @@ pub fn hard_name(resource: &Resource) -> String {
     }
 }
 
-/// What Slurm calls a trackable resource; `None` for what it does not count.
+/// Returns the Slurm name of a trackable resource; `None` if Slurm does not count it.
 #[must_use]
 pub fn association_name(resource: &Resource) -> Option<String> {
     match resource {
@@ -59,14 +58,14 @@ pub fn association_name(resource: &Resource) -> Option<String> {
     }
 }
 
-/// The name of a workspace's line in the record of its tenant's cohort.
+/// Returns the name of a workspace's entry in the record of its tenant's cohort.
 #[must_use]
 pub fn cohort(workspace: &WorkspaceName, resource: &Resource) -> String {
     CompositeKey::of(&[&workspace]).tail(resource).into()
 }
 
-/// The most that may be used at once, in Kubernetes' unit: GPUs up to what may be borrowed on top, but never beyond what
-/// was bought, unless the quota itself is (an approved exception); whole cores; bytes.
+/// Returns the most that may be used at once, in Kubernetes' unit: whole cores, bytes, or GPUs. GPUs include the borrowing limit, but at most the bought
+/// amount, unless an approved exception raised the quota itself above it.
 #[must_use]
 pub fn amount(resource: &Resource, line: &Allowance, bought: Gpus) -> u64 {
     match resource {
@@ -78,7 +77,7 @@ pub fn amount(resource: &Resource, line: &Allowance, bought: Gpus) -> u64 {
     }
 }
 
-/// The same in Slurm's unit: memory in MiB.
+/// Same as `amount`, in Slurm's unit: memory in MiB.
 #[must_use]
 pub fn association_amount(resource: &Resource, line: &Allowance, bought: Gpus) -> u64 {
     match resource {

@@ -1,12 +1,12 @@
-//! A loan: GPUs of one workspace, or of the tenant's pool, that another workspace uses while they are idle. A row of its own, so that what is lent can be
-//! shown, charged once, and called back.
+//! A loan: GPUs of one workspace, or of the tenant's pool, that another workspace uses while they are idle. Each loan is a document, so that it can be shown,
+//! charged once, and reclaimed.
 
 use crate::tenancy::{Lender, Resource, TenantId, WorkspaceName};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::{CompositeKey, Timestamp};
 
-/// Where a loan stands.
+/// The state of a loan.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumString,
 )]
@@ -15,20 +15,20 @@ use store::{CompositeKey, Timestamp};
 pub enum LoanState {
     /// The borrower uses it.
     Active,
-    /// The borrower knows that it is called back.
+    /// The borrower was notified of the reclaim.
     RecallNotified,
     /// The borrower's workload is being evicted.
     Draining,
-    /// Given back. An end.
+    /// Returned. Final.
     Returned,
-    /// Past its longest duration while somebody waits.
+    /// Past its longest duration while another workload waits.
     Overdue,
-    /// Given up, such as with a node that was lost. An end.
+    /// Written off, for example after the loss of a node. Final.
     WrittenOff,
 }
 
 impl LoanState {
-    /// Whether it is at an end.
+    /// Returns true in a final state.
     #[must_use]
     pub fn is_ended(self) -> bool {
         match self {
@@ -38,39 +38,39 @@ impl LoanState {
     }
 }
 
-/// A loan. Over a tenant and kind, open loans sum up to what is used beyond nominal (I-8).
+/// A loan. For a tenant and kind, open loans add up to the usage above nominal quotas (I-8).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loan {
-    /// Its number within the tenant, from 1.
+    /// The number, unique within the tenant, from 1.
     pub number: u64,
-    /// Whose workspaces these are.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Who lends.
+    /// The lender.
     pub lender: Lender,
-    /// Who borrows.
+    /// The borrower.
     pub borrower: WorkspaceName,
-    /// What.
+    /// The resource.
     pub resource: Resource,
-    /// How much of it is still lent; once it has ended, how much was lent last.
+    /// The amount that is still lent; after the end, the last lent amount.
     pub amount: u64,
     /// The workload that runs on it.
     pub workload: String,
-    /// The decision that granted it: the id of a [`Admission`](crate::tenancy::Admission).
+    /// The id of the [`Admission`](crate::tenancy::Admission) that granted it.
     pub decision: String,
     /// When it was granted.
     pub granted_at: Timestamp,
-    /// Until then it is not called back.
+    /// The time before which it is not reclaimed.
     pub protected_until: Timestamp,
-    /// From then on it is called back as soon as somebody waits.
+    /// The time after which it is reclaimed as soon as another workload waits.
     pub due: Timestamp,
-    /// Where it stands.
+    /// The state.
     pub state: LoanState,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
 }
 
 impl Loan {
-    /// The id of a tenant's loan.
+    /// Returns the id of a tenant's loan.
     #[must_use]
     pub fn key(tenant: &TenantId, number: u64) -> String {
         CompositeKey::of(&[&tenant, &format_args!("{number:012}")]).into()
@@ -87,43 +87,41 @@ impl Entity for Loan {
     }
 }
 
-/// A loan that is open, as the tenant's list of them repeats it.
+/// An open loan, as copied into the tenant's list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenLoan {
-    /// Its number.
+    /// The number.
     pub number: u64,
-    /// Who lends.
+    /// The lender.
     pub lender: Lender,
-    /// Who borrows.
+    /// The borrower.
     pub borrower: WorkspaceName,
     /// The workload that runs on it.
     pub workload: String,
-    /// How much.
+    /// The amount.
     pub amount: u64,
-    /// Until then it is not called back.
+    /// The time before which it is not reclaimed.
     pub protected_until: Timestamp,
-    /// From then on it is called back as soon as somebody waits.
+    /// The time after which it is reclaimed as soon as another workload waits.
     pub due: Timestamp,
 }
 
-/// The open loans of one kind in a tenant: a decision cannot ask for ranges, so they are listed in one document that every
-/// change of a loan rewrites.
+/// The open loans of one kind in a tenant. A decision cannot query ranges, so one document lists them, and every change of a loan rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenLoans {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of what.
+    /// The resource.
     pub resource: Resource,
     /// Oldest first.
     pub open: Vec<OpenLoan>,
 }
 
 impl OpenLoans {
-    /// The most that are open at once in one tenant and kind, so that the list keeps under the store's limit for a document
-    /// (256 KiB). Further borrowers wait.
+    /// The most open loans of one tenant and kind, so that the list stays below the store's limit for a document (256 KiB). More borrowers must wait.
     pub const MOST: usize = 600;
 
-    /// The id of the list of a tenant's open loans of `resource`.
+    /// Returns the id of the list of a tenant's open loans of `resource`.
     #[must_use]
     pub fn key(tenant: &TenantId, resource: &Resource) -> String {
         CompositeKey::of(&[&tenant]).tail(resource).into()

@@ -1,4 +1,4 @@
-//! A workspace's quota, in Kueue's words.
+//! A workspace's quota, in Kueue's terms.
 
 use crate::tenancy::{GpuKind, Gpus, Resource, TenantId, WorkspaceName, workspace_key};
 use engine::Entity;
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{ExecutionId, Timestamp};
 
-/// How much a workspace may use, as a request says it. `None` means without limit, as in Kueue.
+/// The quota of a workspace in a request. `None` means no limit, as in Kueue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaLimits {
-    /// GPUs that are its own.
+    /// The own GPUs.
     pub nominal: Gpus,
     /// GPUs that it may borrow from the tenant's other workspaces.
     pub borrowing_limit: Option<Gpus>,
-    /// GPUs of its own that it lends while idle.
+    /// Own GPUs that it lends while idle.
     pub lending_limit: Option<Gpus>,
     /// Thousandths of CPU cores.
     pub cpu_milli: Option<u64>,
@@ -26,7 +26,7 @@ pub struct QuotaLimits {
 }
 
 impl QuotaLimits {
-    /// The same, by resource; GPUs are counted in pieces of `kind`. What is not limited has no entry.
+    /// Returns the limits by resource; GPUs are counted in pieces of `kind`. An unlimited resource has no entry.
     #[must_use]
     pub fn allowances(&self, kind: &GpuKind) -> BTreeMap<Resource, Allowance> {
         let whole = |gpus: Gpus| u64::from(gpus.0);
@@ -49,28 +49,28 @@ impl QuotaLimits {
     }
 }
 
-/// How much of one resource a workspace may use.
+/// The allowance of a workspace for one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// What is its own.
+    /// The own quota.
     pub nominal: u64,
-    /// What it may use beyond, while others leave it idle; `None` for no limit.
+    /// The most that it may borrow beyond; `None` for no limit.
     pub borrowing_limit: Option<u64>,
-    /// What it lends of its own while idle; `None` for all of it.
+    /// The most of its own quota that it lends while idle; `None` for all of it.
     pub lending_limit: Option<u64>,
 }
 
 impl Allowance {
-    /// As much as anybody wants, neither lent nor borrowed: what stands for a resource that no quota names.
+    /// No limit, without lending or borrowing: the allowance of a resource that no quota names.
     pub const UNLIMITED: Self = Self { nominal: u64::MAX, borrowing_limit: Some(0), lending_limit: Some(0) };
 
-    /// What is its own, if that is limited.
+    /// Returns the own quota, if it is limited.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         Some(self.nominal).filter(|nominal| *nominal < Self::UNLIMITED.nominal)
     }
 
-    /// `most`, neither lent nor borrowed.
+    /// Creates an allowance of `most` without lending or borrowing.
     #[must_use]
     pub fn fixed(most: u64) -> Self {
         Self { nominal: most, borrowing_limit: Some(0), lending_limit: Some(0) }
@@ -82,25 +82,25 @@ impl Allowance {
 pub struct QuotaEnd {
     /// When it ends.
     pub at: Timestamp,
-    /// What holds from then on.
+    /// The allowances from then on.
     pub then: BTreeMap<Resource, Allowance>,
 }
 
-/// The quota in force for one workspace. The head for what was granted; what is used of it stands in the
-/// [`Cohort`](crate::tenancy::Cohort), which repeats the allowances and is written in the same commit.
+/// The quota in force for one workspace. The head for grants. Its usage is in the [`Cohort`](crate::tenancy::Cohort), which copies the allowances and is
+/// written in the same commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// By resource. A kind of GPU without an entry may not be used; anything else without one has no limit.
+    /// By resource. A kind of GPU without an entry may not be used; any other resource without one is unlimited.
     pub allowances: BTreeMap<Resource, Allowance>,
-    /// Counts its changes, from 1.
+    /// The number of its changes, from 1.
     pub version: u32,
     /// The execution that set it.
     pub set_by: ExecutionId,
-    /// When it ends by itself, if it does.
+    /// The end of a temporary quota.
     pub ends: Option<QuotaEnd>,
 }
 

@@ -1,4 +1,4 @@
-//! A reservation: the part of a workspace's nominal quota that it gets back within a deadline, whoever uses it meanwhile.
+//! A reservation: the part of a workspace's nominal quota that it gets back within a deadline, even if it is on loan.
 
 use crate::tenancy::{GpuKind, TenantId, WorkspaceName};
 use engine::Entity;
@@ -9,34 +9,34 @@ use store::{CompositeKey, Timestamp};
 /// A reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Its name within the workspace.
+    /// The name, unique within the workspace.
     pub name: String,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Of what.
+    /// The kind.
     pub kind: GpuKind,
-    /// How much; over a workspace and kind never more than the nominal quota.
+    /// The amount; in sum over a workspace and kind at most the nominal quota.
     pub count: u64,
-    /// From when.
+    /// The start.
     pub from: Timestamp,
-    /// Until when; `None` for as long as the quota lasts.
+    /// The end; `None` for as long as the quota lasts.
     pub to: Option<Timestamp>,
-    /// From demand to usable GPUs.
+    /// The time from a demand to usable GPUs.
     pub reclaim_deadline: Duration,
-    /// How long a borrower has between the notice and the eviction.
+    /// The time between a borrower's notice and its eviction.
     pub grace: Duration,
 }
 
 impl Reservation {
-    /// The id of a reservation.
+    /// Returns the id of a reservation.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, name: &str) -> String {
         CompositeKey::of(&[&tenant, &workspace]).tail(name).into()
     }
 
-    /// Whether it holds at `at`.
+    /// Returns true if it is in force at `at`.
     #[must_use]
     pub fn is_active(&self, at: Timestamp) -> bool {
         self.from <= at && self.to.is_none_or(|to| at < to)

@@ -1,5 +1,4 @@
-//! What was used, for how long and at whose charge, in GPU-milliseconds: exact sums of whole numbers, counted in the same
-//! commits that change what is used.
+//! Usage in GPU-milliseconds, by charge: exact integer sums, metered in the commits that change the usage.
 
 use crate::tenancy::{Resource, TenantId, WorkspaceName};
 use engine::Entity;
@@ -7,31 +6,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{CompositeKey, Timestamp};
 
-/// Pieces of a resource times milliseconds. A thousand GPUs fill it in 500,000 years.
+/// Usage in pieces times milliseconds. A thousand GPUs fill the counter in 500,000 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageCounters {
-    /// Used within its nominal.
+    /// Usage within the nominal quota.
     pub own: u64,
-    /// Used on loan from others; charged to it.
+    /// Usage of loans; charged to the workspace.
     pub borrowed: u64,
-    /// Used beyond its nominal though nobody lent it, after a quota was lowered.
+    /// Usage above the nominal quota without a lender, after a quota was lowered.
     pub over: u64,
-    /// Set aside for its demand.
+    /// Earmarked for its demand.
     pub in_transit: u64,
-    /// Lent to others; credited to it.
+    /// Lent to others; credited to the workspace.
     pub lent: u64,
 }
 
-/// The GPUs of one kind on a tenant's nodes, and how they were used since the account began. What is neither free nor
-/// resting is in use, so that each piece's every moment is accounted for (I-24).
+/// The GPUs of one kind on a tenant's nodes, with their use since the account was opened. A piece is free, resting (unused but not assignable) or in use at
+/// every time (I-24).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityUsage {
-    /// Pieces on the tenant's nodes, whatever their state.
+    /// Pieces on the tenant's nodes, in any state.
     pub pieces: u64,
-    /// Pieces that nobody uses and that may be given away.
+    /// Unused pieces that can be assigned.
     pub free: u64,
-    /// Pieces that nobody uses and that may not be given away: on nodes that drain, are lost or were found unfit, and
-    /// single GPUs that are barred.
+    /// Unused pieces that cannot be assigned: on nodes that are draining, lost or unfit, and barred GPUs.
     pub resting: u64,
     /// Piece-milliseconds in all.
     pub pieces_spent: u64,
@@ -41,26 +39,25 @@ pub struct CapacityUsage {
     pub resting_spent: u64,
 }
 
-/// What one workspace used in one month. Never rewritten once the month is over; the month that runs is counted in the
-/// [`Cohort`](crate::tenancy::Cohort).
+/// The usage of one workspace in one month. Never rewritten after the end of the month; the current month is metered in the [`Cohort`](crate::tenancy::Cohort).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonthlyUsage {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// The month in UTC, as `2026-01`.
+    /// The month in UTC, such as `2026-01`.
     pub month: String,
-    /// From when in that month.
+    /// The start within that month.
     pub from: Timestamp,
-    /// Until when.
+    /// The end.
     pub to: Timestamp,
     /// By resource.
     pub spent: BTreeMap<Resource, UsageCounters>,
 }
 
 impl MonthlyUsage {
-    /// The id of a workspace's month.
+    /// Returns the id of a workspace's month.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, month: &str) -> String {
         CompositeKey::of(&[&tenant, &workspace, &month]).into()

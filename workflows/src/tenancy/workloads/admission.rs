@@ -1,4 +1,4 @@
-//! What was decided on a workload, in every dimension that was looked at: enough to decide it again and get the same.
+//! The decision on a workload with its finding in every dimension and all facts, so that it can be repeated with the same result.
 
 use crate::tenancy::{
     Allowance, Amounts, ClusterId, GpuKind, PolicyRef, RegionId, Resource, TenantId, WorkloadClass,
@@ -12,20 +12,20 @@ use std::{
 };
 use store::{CompositeKey, Timestamp};
 
-/// What a workload is told.
+/// The verdict on a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AdmissionVerdict {
-    /// It has its GPUs.
+    /// It gets its GPUs.
     Admit,
-    /// It waits in line.
+    /// It waits in the queue.
     Queue,
-    /// It can never be admitted as it is.
+    /// It can never be admitted with this request.
     Reject,
 }
 
-/// What is looked at, each of which can be the only one that fails.
+/// The dimensions of a decision. Each can be the only one that fails.
 #[derive(
     Clone,
     Copy,
@@ -45,13 +45,13 @@ pub enum AdmissionVerdict {
 pub enum Dimension {
     /// The workspace's own limits.
     Quota,
-    /// What is promised to it, or to others.
+    /// The reservations of its workspace and of others.
     Reservation,
-    /// What others leave idle and lend.
+    /// The idle amounts that others lend.
     Borrowable,
-    /// The tenant's own nodes: none of another's is ever counted.
+    /// The tenant's own nodes; nodes of other tenants never count.
     Ownership,
-    /// What the platform was last seen to have free.
+    /// The free amounts of the latest observation.
     Availability,
     /// The rules of the policy in force.
     Policy,
@@ -60,131 +60,131 @@ pub enum Dimension {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DimensionFinding {
-    /// What was looked at.
+    /// The dimension.
     pub dimension: Dimension,
-    /// Of which resource, where it is about one.
+    /// The resource, if it concerns one.
     pub resource: Option<Resource>,
-    /// Whether it stands in the way: [`AdmissionVerdict::Admit`] when it does not.
+    /// The verdict of this dimension; [`AdmissionVerdict::Admit`] if it allows the workload.
     pub answer: AdmissionVerdict,
-    /// What there is, in the resource's unit.
+    /// The checked value, in the resource's unit.
     pub value: Option<u64>,
-    /// What it is compared with.
+    /// The limit.
     pub limit: Option<u64>,
-    /// A code such as `quota.exceeded` or `facts.stale`; `ok` when it does not stand in the way.
+    /// A code such as `quota.exceeded` or `facts.stale`; `ok` if it allows the workload.
     pub code: String,
-    /// A sentence for people.
+    /// A sentence that explains the finding.
     pub why: String,
 }
 
-/// What was found of one resource.
+/// The facts of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceFacts {
-    /// What the workspace may use of it; the borrowing limit as it counts at the moment.
+    /// The allowance of the workspace, with the borrowing limit in force now.
     pub allowance: Allowance,
-    /// That limit is cut for a while, because loans had to be called back from it again and again.
+    /// That limit is reduced for a while after repeated reclaims.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub slowed: bool,
-    /// The most it may ever use, that cut apart; `None` for no limit but what there is.
+    /// The most that it may ever use, without that reduction; `None` if only the capacity limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<u64>,
-    /// What it uses or has set aside.
+    /// The used and earmarked amount.
     pub taken: u64,
-    /// What is promised to it.
+    /// The reserved amount.
     pub reserved: u64,
-    /// What it could use more, by Kueue's arithmetic, or as GPUs of its own quota are free.
+    /// How much more it could use, by Kueue's arithmetic or because GPUs of its own quota are free.
     pub available: u64,
-    /// What it could use if nobody used anything, and nothing were cut.
+    /// How much it could use if nothing were in use and no limit were reduced.
     pub potential: u64,
-    /// What others who may lend to it leave idle.
+    /// The idle amount of its possible lenders.
     pub lendable: u64,
-    /// What of the tenant's loans would have no lender if this were admitted.
+    /// How much of the tenant's loans would have no lender after this admission.
     pub uncovered: u64,
-    /// Whether its lenders are only such as policy keeps apart from it.
+    /// True if policy separates it from every possible lender.
     pub kept_apart: bool,
-    /// Loans that are open in the tenant.
+    /// The number of open loans in the tenant.
     pub loans: u64,
-    /// GPUs on the tenant's own nodes that take new work.
+    /// GPUs on the tenant's nodes that take new workloads.
     pub serving: u64,
-    /// The kinds that these nodes have, where they have none of what is asked for: another model, whole GPUs or slices.
+    /// The kinds of these nodes if none has the requested kind: another model, whole GPUs or slices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<GpuKind>,
-    /// Those of them that nobody uses.
+    /// Unused ones among them.
     pub free: u64,
-    /// The most of it that one of these nodes has, in use or not; `None` where there is none, or in older decisions.
+    /// The most of it on one of these nodes, in use or not; `None` without such nodes, or in older decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest: Option<u64>,
-    /// Whether so many can be had there as they are asked for, together where they must be.
+    /// True if the requested amount is free there, in the required groups.
     pub fits: bool,
-    /// A workload that has waited so long that no younger one may borrow before it.
+    /// An overdue workload that younger borrowers must wait behind.
     pub ahead: Option<String>,
 }
 
-/// Everything that a decision on admission rests on: the same grounds and policy give the same answer (I-20).
+/// All facts of an admission decision: equal facts and policy give an equal result (I-20).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionFacts {
-    /// What is asked for.
+    /// The requested amounts.
     pub requests: Amounts,
-    /// The most GPUs that must lie on one node.
+    /// The number of GPUs that must be on one node.
     pub together: u64,
-    /// What the workload is like.
+    /// The class of the workload.
     pub class: WorkloadClass,
-    /// Whether it may be evicted for others.
+    /// True if it may be evicted for other workloads.
     pub preemptible: bool,
-    /// Labels that pins look at: the workload's, and its tenant's compliance tags.
+    /// Labels that pins match: the workload's, and its tenant's compliance tags.
     pub labels: BTreeSet<String>,
-    /// What its workspace is for.
+    /// The class of its workspace.
     pub workspace_class: WorkspaceClass,
-    /// Whether its workspace takes new workloads.
+    /// True if its workspace takes new workloads.
     pub open: bool,
-    /// Whether its tenant lets its work be evicted for others.
+    /// True if its tenant allows evictions of its workloads.
     pub allow_preemption: bool,
-    /// Whether it was evicted a moment ago and may not borrow yet.
+    /// True if it was evicted recently and may not borrow yet.
     pub cooling: bool,
-    /// Where the tenant's nodes lie; `None` while it has none.
+    /// The region and cluster of the tenant's nodes; `None` without nodes.
     pub place: Option<(RegionId, ClusterId)>,
-    /// Whether the list of who runs in its workspace has room for it.
+    /// True if its workspace's list of running workloads has room for it.
     pub listable: bool,
-    /// It waits or ran before: a later quota has it wait, and never rejects it.
+    /// True if it waits or ran before. A quota change can make it wait, but never rejects it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queued: bool,
-    /// How long ago the platform was seen; `None` for never.
+    /// The age of the latest observation; `None` for never.
     pub seen: Option<Duration>,
-    /// The kinds of GPU that policy does not let it have, each with the reason.
+    /// The kinds of GPU that policy forbids for it, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<Resource, String>,
-    /// By resource asked for.
+    /// The facts by requested resource.
     pub resources: BTreeMap<Resource, ResourceFacts>,
 }
 
 /// A decision on one workload. Never rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admission {
-    /// Its number within the tenant, from 1.
+    /// The number, unique within the tenant, from 1.
     pub number: u64,
-    /// Whose workload it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Its name.
+    /// The name of the workload.
     pub workload: String,
-    /// What it asks for.
+    /// The requested amounts.
     pub requests: Amounts,
-    /// What it was told.
+    /// The verdict.
     pub answer: AdmissionVerdict,
     /// Every finding.
     pub weighed: Vec<DimensionFinding>,
-    /// The policy that was in force.
+    /// The policy in force.
     pub policy: PolicyRef,
-    /// Everything that was looked at.
+    /// All facts.
     pub grounds: AdmissionFacts,
-    /// SHA-256 of the grounds, as JSON.
+    /// SHA-256 of the facts, as JSON.
     pub facts_digest: String,
-    /// When.
+    /// The time of the decision.
     pub at: Timestamp,
 }
 
 impl Admission {
-    /// The id of a tenant's decision.
+    /// Returns the id of a tenant's decision.
     #[must_use]
     pub fn key(tenant: &TenantId, number: u64) -> String {
         CompositeKey::of(&[&tenant, &format_args!("{number:012}")]).into()

@@ -1,4 +1,4 @@
-//! An admitted workload that its cluster did not start, until it is tried again.
+//! An admitted workload whose start failed, until the next attempt.
 
 use crate::tenancy::{TenantId, Workload};
 use engine::Entity;
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::{ExecutionId, Timestamp};
 
-/// A start that failed, of a workload that is still admitted. It is removed by the commit that tries again.
+/// A failed start of a workload that is still admitted. The commit of the next attempt removes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedStart {
     /// The workload's tenant.
     pub tenant: TenantId,
-    /// Its name.
+    /// The name.
     pub workload: String,
     /// The decision that admitted it.
     pub decision: String,
     /// The execution that failed last.
     pub execution: ExecutionId,
-    /// How many executions have failed, one after the other.
+    /// The number of consecutive failures.
     pub tries: u32,
-    /// When the last one failed.
+    /// The time of the last failure.
     pub at: Timestamp,
-    /// When it is tried again.
+    /// The time of the next attempt.
     pub next_at: Timestamp,
 }
 
 impl FailedStart {
-    /// From this many failed tries on, operators have to look at it.
+    /// The number of failures after which an operator must check it.
     pub const STUCK_AFTER: u32 = 4;
 
     /// Returns the pause before the next try: a minute after the first failure, twice as long after each further one, and at most 6 hours.
@@ -36,7 +36,7 @@ impl FailedStart {
         engine::MINUTE.saturating_mul(doubled).min(engine::HOUR * 6)
     }
 
-    /// Returns true if it has failed so often that operators have to look at it.
+    /// Returns true if it has failed so often that an operator must check it.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.tries >= Self::STUCK_AFTER

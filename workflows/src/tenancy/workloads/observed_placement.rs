@@ -1,19 +1,18 @@
-//! Where a workload was seen to run, as a fact about its cluster says.
+//! The observed placement of a workload, from a fact of its cluster.
 //!
-//! A [`Placed`](crate::tenancy::Placed) is where the books plan a workload. Nothing here is made from that: only a fact makes an
-//! [`ObservedPlacement`].
+//! A [`Placed`](crate::tenancy::Placed) is the planned placement in the ledger. An [`ObservedPlacement`] is created only from facts, never from a plan.
 
 use crate::tenancy::{GpuKind, NodeId, Workload, WorkloadState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// A GPU on which a workload was seen.
+/// A GPU on which a workload was observed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SeenGpu {
-    /// The UUID of the GPU or of the MIG device, as the driver says.
+    /// The UUID of the GPU or of the MIG device, from the driver.
     pub uuid: String,
-    /// Its index on the node, from 0, if the observer knows it.
+    /// The index on the node, from 0, if the observer knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u16>,
 }
@@ -35,42 +34,42 @@ impl SeenGpu {
 pub struct SeenWorkload {
     /// The name under which it was submitted to Tenure, which may be its scheduler's uid.
     pub workload: String,
-    /// Its uid in the cluster.
+    /// The uid in the cluster.
     pub uid: Option<String>,
     /// The node on which it runs.
     pub node: NodeId,
     /// The node's uid in the cluster.
     pub node_uid: Option<String>,
-    /// The kind of GPU; the kind that the workload asked for if absent.
+    /// The kind of GPU; the requested kind if absent.
     pub kind: Option<GpuKind>,
-    /// How many GPUs or slices it has there; as many as `gpus` names if absent.
+    /// The number of GPUs or slices on the node; the number in `gpus` if absent.
     pub count: Option<u64>,
-    /// Which GPUs, if the observer knows them.
+    /// The GPUs, if the observer knows them.
     pub gpus: BTreeSet<SeenGpu>,
-    /// Since when.
+    /// The start.
     pub since: Option<Timestamp>,
 }
 
 impl SeenWorkload {
-    /// Returns how many GPUs or slices it has on the node.
+    /// Returns the number of GPUs or slices on the node.
     #[must_use]
     pub fn amount(&self) -> u64 {
         self.count.unwrap_or_else(|| u64::try_from(self.gpus.len()).unwrap_or(u64::MAX))
     }
 }
 
-/// What a workload has on one node. It is *bound* there; with as many GPUs named as it has, they are *observed*.
+/// The observed GPUs of a workload on one node. It is *bound* there; if every GPU is named, it is *observed*.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundGpus {
-    /// How many GPUs or slices.
+    /// The number of GPUs or slices.
     pub count: u64,
-    /// Which, as far as an observer could say.
+    /// The GPUs that an observer named.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub gpus: BTreeSet<SeenGpu>,
     /// The node's uid in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_uid: Option<String>,
-    /// Since when.
+    /// The start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
@@ -83,7 +82,7 @@ impl BoundGpus {
     }
 }
 
-/// Where a workload was seen to run when a fact last changed it.
+/// The observed placement of a workload, updated by facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedPlacement {
     /// The workload's uid in the cluster.
@@ -94,7 +93,7 @@ pub struct ObservedPlacement {
 }
 
 impl ObservedPlacement {
-    /// The most GPUs that are kept by name, so that the workload's document stays small. On further nodes it is only bound.
+    /// The most GPUs that are stored by name, so that the workload's document stays small. On further nodes it is only bound.
     pub const MOST_NAMED: usize = 256;
 
     /// Adds a fact about the same workload.
@@ -110,14 +109,14 @@ impl ObservedPlacement {
         self.uid = seen.uid.clone().or_else(|| self.uid.take());
     }
 
-    /// Returns the UUIDs of whole GPUs by node and index, as far as facts name both.
+    /// Returns the UUIDs of whole GPUs by node and index, if facts name both.
     #[must_use]
     pub fn uuids(&self) -> UuidsByNode {
         let of = |part: &BoundGpus| part.gpus.iter().filter_map(SeenGpu::whole).collect();
         self.nodes.iter().map(|(node, part)| (node.clone(), of(part))).collect()
     }
 
-    /// Returns the indexes by node. A node on which not every GPU is known by its index has none.
+    /// Returns the indexes by node. A node with an unknown index has none.
     #[must_use]
     pub fn indexes(&self) -> BTreeMap<String, BTreeSet<u16>> {
         let of = |part: &BoundGpus| -> BTreeSet<u16> {
@@ -128,21 +127,21 @@ impl ObservedPlacement {
     }
 }
 
-/// How much is known about where a workload runs.
+/// The precision of a workload's known placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum PlacementBasis {
-    /// It was admitted, and its cluster has not said where it runs. The books only plan where.
+    /// It was admitted, and its cluster has not reported its placement. Only the plan is known.
     Expected,
-    /// Its cluster says on which nodes it runs, and not on which GPUs.
+    /// The cluster reports its nodes, but not its GPUs.
     Bound,
-    /// Its cluster says on which GPUs it runs.
+    /// The cluster reports its GPUs.
     Observed,
 }
 
 impl Workload {
-    /// Returns how much is known about where it runs; `None` if it is not admitted.
+    /// Returns the precision of its known placement; `None` if it is not admitted.
     #[must_use]
     pub fn placement_basis(&self) -> Option<PlacementBasis> {
         match self.state {

@@ -1,52 +1,52 @@
-//! Who waits in a workspace: its line, most important first, then oldest.
+//! The queue of a workspace, most important first, then oldest.
 
 use crate::tenancy::{Amounts, TenantId, WorkloadClass, WorkspaceName, workspace_key};
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// One that waits.
+/// A queued workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedWorkload {
     /// The workload's name.
     pub workload: String,
-    /// Higher is more important.
+    /// The priority. A higher value is more important.
     pub priority: i32,
-    /// When it was first asked for: its place in line, kept when it is put back.
+    /// When it was first submitted: its place in the queue, kept when it is requeued.
     pub since: Timestamp,
-    /// When it took this place; only what it waits counts as waiting.
+    /// When it took this place. Only the wait since then counts for aging.
     pub entered_at: Timestamp,
-    /// What it asks for.
+    /// The requested amounts.
     pub requests: Amounts,
-    /// The most GPUs that must lie on one node.
+    /// The number of GPUs that must be on one node.
     pub together: u64,
-    /// Whether it may be evicted for others; one that may not never borrows.
+    /// True if it may be evicted for other workloads. Otherwise it never borrows.
     pub preemptible: bool,
-    /// What kind of work it is: policy says which may borrow. `None` if it took its place before this was kept.
+    /// The class. Policy decides which classes may borrow. `None` in documents of earlier versions.
     #[serde(default)]
     pub class: Option<WorkloadClass>,
-    /// Since when it waits inside its workspace's own quota, so that its GPUs are called back.
+    /// The time since which it waits within its workspace's own quota, so that GPUs are reclaimed for it.
     pub demanded_at: Option<Timestamp>,
-    /// Until then it is not admitted as a borrower.
+    /// The time before which it is not admitted as a borrower.
     pub cooling_until: Option<Timestamp>,
 }
 
-/// The line of one workspace. A head document: every change of who waits rewrites it.
+/// The queue of one workspace. A head document: every change rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceQueue {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
     /// Most important first, then oldest, then by name.
     pub waiting: Vec<QueuedWorkload>,
 }
 
 impl WorkspaceQueue {
-    /// The most that wait in one line, whatever policy allows.
+    /// The most workloads in one queue, for any policy.
     pub const MOST: usize = 1_000;
-    /// How long a line's document may be, in bytes, for another to join, so that it keeps under the store's limit (256 KiB)
-    /// also when victims are put back: about 500 with the longest names, 1,000 with usual ones.
+    /// The longest document of a queue, in bytes, that accepts another workload. It stays below the store's limit (256 KiB) even if victims are requeued: about
+    /// 500 workloads with the longest names, 1,000 with usual ones.
     pub const LONGEST: usize = 224 << 10;
 }
 

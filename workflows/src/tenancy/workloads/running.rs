@@ -1,5 +1,5 @@
-//! Who runs in a workspace. A decision cannot ask for ranges, so what a reclaim chooses from is listed here, in parts
-//! that each admission rewrites one of.
+//! The running workloads of a workspace. A decision cannot query ranges, so the candidates of a reclaim are listed here, in parts. Each admission rewrites one
+//! part.
 
 use crate::tenancy::{Amounts, Checkpoint, TenantId, WorkloadClass, WorkspaceName};
 use engine::Entity;
@@ -7,48 +7,48 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{CompositeKey, Timestamp};
 
-/// A workload that runs, as a reclaim looks at it.
+/// A running workload, with the facts for a reclaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningEntry {
-    /// What it is like.
+    /// The class.
     pub class: WorkloadClass,
-    /// Higher is more important.
+    /// The priority. A higher value is more important.
     pub priority: i32,
-    /// Whether it may be evicted for others.
+    /// True if it may be evicted for other workloads.
     pub preemptible: bool,
-    /// How it saves its work.
+    /// The checkpoint support.
     pub checkpoint: Checkpoint,
-    /// What it uses.
+    /// The used amounts.
     pub requests: Amounts,
-    /// When it was first asked for.
+    /// When it was first submitted.
     pub submitted_at: Timestamp,
     /// When it was admitted.
     pub admitted_at: Timestamp,
-    /// Whether it is being evicted.
+    /// True if it is being evicted.
     pub reclaimed: bool,
 }
 
-/// A part of the list of who runs in a workspace.
+/// A part of a workspace's list of running workloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningList {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// Which part, from 0.
+    /// The index of the part, from 0.
     pub part: u8,
     /// By the workload's name.
     pub running: BTreeMap<String, RunningEntry>,
 }
 
 impl RunningList {
-    /// In how many parts a workspace's list lies.
+    /// The number of parts of a workspace's list.
     pub const PARTS: u8 = 8;
-    /// The most that one part lists, so that none nears the store's limit for a document (256 KiB). A workspace may run
-    /// eight times as many, if their names spread evenly.
+    /// The most workloads in one part, so that it stays below the store's limit for a document (256 KiB). A workspace can run eight times this number if the
+    /// names spread evenly.
     pub const MOST: usize = 400;
 
-    /// The part that lists the workload `name`.
+    /// Returns the part that lists the workload `name`.
     #[must_use]
     pub fn part_of(name: &str) -> u8 {
         // FNV-1a: stable over versions of Rust, unlike the standard hasher.
@@ -58,13 +58,13 @@ impl RunningList {
         u8::try_from(hash % u32::from(Self::PARTS)).unwrap_or(0)
     }
 
-    /// The id of a part.
+    /// Returns the id of a part.
     #[must_use]
     pub fn key(tenant: &TenantId, workspace: &WorkspaceName, part: u8) -> String {
         CompositeKey::of(&[&tenant, &workspace, &part]).into()
     }
 
-    /// The ids of all parts.
+    /// Returns the ids of all parts.
     pub fn keys<'a>(tenant: &'a TenantId, workspace: &'a WorkspaceName) -> impl Iterator<Item = String> + 'a {
         (0..Self::PARTS).map(move |part| Self::key(tenant, workspace, part))
     }

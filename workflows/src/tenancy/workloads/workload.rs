@@ -1,4 +1,4 @@
-//! A workload: what a workspace asks GPUs for, as the scheduler of its cluster knows it.
+//! A workload: a request for GPUs by a workspace, named as in the scheduler of its cluster.
 
 use crate::tenancy::{Amounts, NodeId, ObservedPlacement, TenantId, WorkspaceName};
 use engine::Entity;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{CompositeKey, ExecutionId, Timestamp};
 
-/// What a workload is like.
+/// The class of a workload.
 #[derive(
     Clone,
     Copy,
@@ -29,11 +29,11 @@ pub enum WorkloadClass {
     Service,
     /// Works until it is done.
     Batch,
-    /// Somebody sits before it.
+    /// A user works in it.
     Interactive,
 }
 
-/// How a workload saves its work before it is evicted.
+/// The checkpoint support of a workload before its eviction.
 #[derive(
     Clone,
     Copy,
@@ -49,89 +49,89 @@ pub enum WorkloadClass {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Checkpoint {
-    /// Not at all: what it did since it started is lost.
+    /// None; all work since its start is lost.
     #[default]
     None,
     /// On SIGTERM, within its grace.
     Signal,
-    /// When asked to by a call.
+    /// On request, by a call.
     Api,
 }
 
-/// Where a workload stands.
+/// The state of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum WorkloadState {
-    /// In its workspace's line.
+    /// In its workspace's queue.
     Waiting,
-    /// Its GPUs are its own to use.
+    /// It has its GPUs.
     Admitted,
-    /// Admitted, and being evicted by this execution; its GPUs count as used until they were observed free.
+    /// Admitted, and being evicted by this execution. Its GPUs count as used until they are observed free.
     Reclaimed {
-        /// The execution that reclaims.
+        /// The execution of the reclaim.
         by: ExecutionId,
     },
-    /// It ended, or was withdrawn. An end.
+    /// It ended or was withdrawn. Final.
     Finished,
-    /// It can never fit, or policy forbids it. An end.
+    /// It can never fit, or policy forbids it. Final.
     Rejected,
 }
 
-/// Where the books plan a part of a workload. Its booking moves when a fact shows the workload elsewhere.
+/// The planned placement of a part of a workload. It moves if a fact shows the workload elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// On which node.
+    /// The node.
     pub node: NodeId,
-    /// Which of the node's GPUs, by index from 0, and how many slices of each (1 for a whole GPU).
+    /// The node's GPUs by index from 0, each with the number of slices (1 for a whole GPU).
     pub gpus: BTreeMap<u16, u16>,
 }
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Its name within the tenant: the scheduler's uid, or any other of up to 64 characters.
+    /// The name, unique within the tenant: the scheduler's uid, or any other of up to 64 characters.
     pub name: String,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace.
     pub workspace: WorkspaceName,
-    /// What it is like.
+    /// The class.
     pub class: WorkloadClass,
-    /// Higher is more important.
+    /// The priority. A higher value is more important.
     pub priority: i32,
-    /// Whether it may be evicted for others. One that may not never borrows (I-11).
+    /// True if it may be evicted for other workloads. Otherwise it never borrows (I-11).
     pub preemptible: bool,
-    /// How it saves its work.
+    /// The checkpoint support.
     pub checkpoint: Checkpoint,
-    /// What it asks for in all.
+    /// The total requested amounts.
     pub requests: Amounts,
-    /// The most GPUs that must lie on one node; the rest may be spread. 0 for anywhere.
+    /// The number of GPUs that must be on one node; the rest may be spread. 0 allows any nodes.
     pub together: u64,
-    /// Labels that pins of policy look at, such as `hipaa`.
+    /// Labels that policy pins match, such as `hipaa`.
     pub labels: BTreeSet<String>,
-    /// Where it stands.
+    /// The state.
     pub state: WorkloadState,
-    /// Where the books have it, while admitted: as planned, until its cluster says where it runs.
+    /// The planned placement while admitted, updated when its cluster reports the real one.
     pub placed: Vec<Placed>,
-    /// Where its cluster's facts say that it runs. Never made from `placed`.
+    /// The placement that its cluster's facts report. Never derived from `placed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<ObservedPlacement>,
-    /// When it was first asked for; kept when it is put back in line, so that its place is.
+    /// When it was first submitted; kept when it is requeued, so that it keeps its place.
     pub submitted_at: Timestamp,
-    /// When it was admitted last.
+    /// When it was last admitted.
     pub admitted_at: Option<Timestamp>,
-    /// When it ended. `None` while it has not, and in documents of earlier versions.
+    /// When it ended. Also `None` in documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// How often it was evicted for others.
+    /// The number of its evictions for other workloads.
     pub evictions: u32,
-    /// The decision that stands: the id of a [`Admission`](crate::tenancy::Admission).
+    /// The id of the [`Admission`](crate::tenancy::Admission) in force.
     pub decision: String,
 }
 
 impl Workload {
-    /// The id of a tenant's workload.
+    /// Returns the id of a tenant's workload.
     #[must_use]
     pub fn key(tenant: &TenantId, name: &str) -> String {
         CompositeKey::of(&[&tenant]).tail(name).into()
@@ -146,7 +146,7 @@ impl Workload {
         }
     }
 
-    /// Until when it is kept: 400 days from its end. Earlier versions did not write down when that was: then from its last known change.
+    /// Returns the end of its retention: 400 days after its end, or after its last known change in documents of earlier versions.
     fn done_with(&self) -> Option<Timestamp> {
         let seen = self.observed.iter().flat_map(|seen| seen.nodes.values().filter_map(|part| part.since));
         let changes = seen.chain(self.admitted_at).chain([self.submitted_at]);

@@ -1,4 +1,4 @@
-//! A tenant's account on the desk: shared until something changes, and counted up to now before it does.
+//! The cohort in a transaction: shared until its first change, and metered up to now before it.
 
 use crate::{
     scheduling::admission::accounts::metering,
@@ -10,7 +10,7 @@ use std::{
 };
 use store::Timestamp;
 
-/// The account. What is only read is neither copied, nor counted, nor written.
+/// The cohort. Reading neither copies, meters nor writes it.
 #[derive(Clone, Debug)]
 pub(in crate::scheduling::admission) struct CohortCell {
     cohort: Arc<Cohort>,
@@ -19,8 +19,7 @@ pub(in crate::scheduling::admission) struct CohortCell {
 }
 
 impl CohortCell {
-    /// Opens the account at `now`; months that ended are closed, and answered. The account repeats what was bought, and those of
-    /// earlier versions learn it here.
+    /// Opens the account at `now`. Closes and returns the months that ended. Copies the bought amounts into accounts of earlier versions.
     pub(in crate::scheduling::admission) fn open(
         cohort: Arc<Cohort>,
         entitlement: Option<Entitlement>,
@@ -40,23 +39,23 @@ impl CohortCell {
         (books, usages)
     }
 
-    /// Whether it has to be written.
+    /// Returns true if the account must be written.
     pub(in crate::scheduling::admission) fn changed(&self) -> bool {
         self.changed
     }
 
-    /// The account as it is, to be written.
+    /// Returns the account to write.
     pub(in crate::scheduling::admission) fn shared(&self) -> &Arc<Cohort> {
         &self.cohort
     }
 
-    /// Puts another in its place.
+    /// Applies a change to the account.
     pub(in crate::scheduling::admission) fn change(&mut self, change: impl FnOnce(Cohort) -> Cohort) {
         let cohort: &mut Cohort = self;
         *cohort = change(cohort.clone());
     }
 
-    /// What `balance` of it has borrowed this month up to now, in pieces times milliseconds.
+    /// Returns the amount that `balance` has borrowed this month up to now, in pieces times milliseconds.
     pub(in crate::scheduling::admission) fn borrowed(&self, balance: &Balance) -> u128 {
         let since = self.now.0.saturating_sub(self.cohort.counted.0);
         u128::from(balance.spent.borrowed) + u128::from(balance.borrowed) * u128::from(since)
@@ -75,7 +74,7 @@ impl DerefMut for CohortCell {
     fn deref_mut(&mut self) -> &mut Cohort {
         let cohort = Arc::make_mut(&mut self.cohort);
         if !std::mem::replace(&mut self.changed, true) {
-            // What was used until now was used under what stood until now; no month has ended since.
+            // Usage up to now is metered under the state up to now. No month has ended since `open`.
             metering::count(cohort, self.now);
         }
         cohort

@@ -1,11 +1,11 @@
-//! Counting what is used, from timestamps: exact, in the commits that change it, closed month by month.
+//! Meters usage from timestamps: exact, in the commits that change it, closed month by month.
 
 use crate::tenancy::{Balance, Cohort, MonthlyUsage, Resource, UsageCounters, WorkspaceName};
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 use std::collections::BTreeMap;
 use store::Timestamp;
 
-/// The month of `at` in UTC as `2026-01`, and when the next one begins; `None` past the calendar's end.
+/// Returns the month of `at` in UTC, such as `2026-01`, and the start of the next; `None` past the calendar's end.
 fn month(at: Timestamp) -> Option<(String, Timestamp)> {
     let day = DateTime::<Utc>::from_timestamp_millis(i64::try_from(at.0).ok()?)?.date_naive();
     let first = NaiveDate::from_ymd_opt(day.year(), day.month(), 1)?;
@@ -14,7 +14,7 @@ fn month(at: Timestamp) -> Option<(String, Timestamp)> {
     Some((first.format("%Y-%m").to_string(), Timestamp(next)))
 }
 
-/// What `balance` comes to in `millis`. Its own, borrowed, over and in transit sum up to what is taken.
+/// Returns the counters for `balance` over `millis`. Own, borrowed, over-quota and in-transit amounts add up to the total usage.
 fn spent(balance: &Balance, millis: u64) -> UsageCounters {
     let within = balance.in_use().saturating_sub(balance.over_nominal());
     let own = within.saturating_sub(balance.in_transit);
@@ -29,7 +29,7 @@ fn spent(balance: &Balance, millis: u64) -> UsageCounters {
 }
 
 impl UsageCounters {
-    /// This and `more`.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         Self {
@@ -41,14 +41,14 @@ impl UsageCounters {
         }
     }
 
-    /// What was taken of the tenant's GPUs: all but what was lent, which its borrowers took.
+    /// Returns the usage of the tenant's GPUs without the lent part, which counts for its borrowers.
     #[must_use]
     pub fn consumed(self) -> u64 {
         [self.own, self.borrowed, self.over, self.in_transit].into_iter().fold(0, u64::saturating_add)
     }
 }
 
-/// Counts up to `to`; a clock that goes back counts nothing.
+/// Meters up to `to`. A clock that goes backwards adds nothing.
 fn count_to(cohort: &mut Cohort, to: Timestamp) {
     let Some(millis) = to.0.checked_sub(cohort.counted.0).filter(|millis| *millis > 0) else { return };
     for account in cohort.accounts.values_mut() {
@@ -66,12 +66,12 @@ fn count_to(cohort: &mut Cohort, to: Timestamp) {
     cohort.counted = to;
 }
 
-/// Whether a month has ended that the account is still in.
+/// Returns true if the account is still in a month that has ended.
 pub(in crate::scheduling::admission) fn month_ended(cohort: &Cohort, now: Timestamp) -> bool {
     month(cohort.since).is_some_and(|(_, end)| end <= now)
 }
 
-/// Counts up to `now`, closing every month that ended; answers the closed months of workspaces that used something.
+/// Meters up to `now` and closes every month that ended. Returns the closed months of workspaces with usage.
 pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<MonthlyUsage> {
     let mut closed = Vec::new();
     while let Some((month, end)) = month(cohort.since).filter(|(_, end)| *end <= now) {
@@ -86,7 +86,7 @@ pub(crate) fn count(cohort: &mut Cohort, now: Timestamp) -> Vec<MonthlyUsage> {
     closed
 }
 
-/// What each workspace used since the account counts, as documents of `month`.
+/// Returns the usage of each workspace since the start of the counters, as documents of `month`.
 fn usages(cohort: &Cohort, month: &str) -> Vec<MonthlyUsage> {
     let of = |(workspace, spent): (&WorkspaceName, BTreeMap<Resource, UsageCounters>)| MonthlyUsage {
         tenant: cohort.tenant.clone(),
@@ -103,7 +103,7 @@ fn usages(cohort: &Cohort, month: &str) -> Vec<MonthlyUsage> {
     spent.filter(|(_, spent): &(_, BTreeMap<_, _>)| !spent.is_empty()).map(of).collect()
 }
 
-/// What each workspace has used in the month that runs, up to `now`.
+/// Returns the usage of each workspace in the current month, up to `now`.
 #[must_use]
 pub fn usage_so_far(cohort: &Cohort, now: Timestamp) -> Vec<MonthlyUsage> {
     let mut cohort = cohort.clone();

@@ -1,4 +1,4 @@
-//! Who has waited so long that others wait behind it.
+//! Long waits: younger workloads wait behind an overdue one.
 
 use crate::{
     placement::best_fit,
@@ -12,11 +12,11 @@ use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// A place in line: the older comes first, then by name.
+/// A place in the queue: oldest first, then by name.
 pub(in crate::scheduling::admission) type QueuePosition = (Timestamp, String);
 type PlaceOf<'a> = (Timestamp, &'a str);
 
-/// Who asks, of which workspace, for how much.
+/// A requesting workload with its workspace and amount.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scheduling::admission) struct Claimant<'a> {
     workspace: &'a WorkspaceName,
@@ -25,7 +25,7 @@ pub(in crate::scheduling::admission) struct Claimant<'a> {
 }
 
 impl<'a> Claimant<'a> {
-    /// A workload that asks for `resource`.
+    /// Creates the claim of a workload on `resource`.
     pub(in crate::scheduling::admission) fn new(workload: &'a Workload, resource: &Resource) -> Self {
         let asked = workload.requests.get(resource).copied().unwrap_or(0);
         let place = (workload.submitted_at, workload.name.as_str());
@@ -33,33 +33,33 @@ impl<'a> Claimant<'a> {
     }
 }
 
-/// Who must be served first, of those who ask for the same kind.
+/// The overdue workloads that must be admitted before a claimant of the same kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::scheduling::admission) struct Blocker {
-    /// Whoever is younger in the line of the one who asks waits behind this one.
+    /// Younger workloads of the claimant's own queue wait behind this one.
     pub(in crate::scheduling::admission) of_line: Option<QueuePosition>,
-    /// Whoever is younger and borrows waits behind this one, wherever it is.
+    /// Younger borrowers of all workspaces wait behind this one.
     pub(in crate::scheduling::admission) of_all: Option<QueuePosition>,
 }
 
 impl Blocker {
-    /// The oldest of them.
+    /// Returns the older of both.
     pub(in crate::scheduling::admission) fn first(&self) -> Option<&QueuePosition> {
         [&self.of_line, &self.of_all].into_iter().flatten().min()
     }
 }
 
-/// Who waits behind somebody overdue.
+/// The scope of workloads that wait behind an overdue one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BlockScope {
-    /// Those of the same line.
+    /// The same queue.
     Line,
-    /// Those who borrow, of all workspaces.
+    /// Borrowers of all workspaces.
     All,
 }
 
 impl AdmissionTx {
-    /// Whether one that waits must wait behind another for something, to be asked before all else is weighed.
+    /// Returns true if a queued workload must wait behind another for any resource. Checked before the full decision.
     pub(in crate::scheduling::admission) fn is_behind(
         &mut self,
         view: &mut View,
@@ -82,7 +82,7 @@ impl AdmissionTx {
         Ok(None)
     }
 
-    /// Who has waited so long that the one who asks must wait behind it: in its own line, or in any if it borrows.
+    /// Returns the overdue workloads that the claimant must wait behind: in its own queue, or in any queue if it borrows.
     pub(in crate::scheduling::admission) fn ahead(
         &mut self,
         view: &mut View,
@@ -114,9 +114,8 @@ impl AdmissionTx {
         Ok(ahead)
     }
 
-    /// The first of a line who is overdue, waits for `resource`, comes before `place`, and whom it serves that others wait. Those of
-    /// other workspaces do not wait for one that waits behind another of its own line: that they cannot help, and one line that
-    /// stands still must not have all others stand still.
+    /// Returns the first overdue workload of a queue that waits for `resource`, precedes `place`, and benefits if others wait. Workloads of other workspaces do
+    /// not wait for one that is blocked in its own queue: they cannot help it, and one blocked queue must not block all others.
     fn first(
         &self,
         workspace: &WorkspaceName,
@@ -130,7 +129,7 @@ impl AdmissionTx {
         }
         let line = self.loaded_queue(workspace);
         let asks = |waits: &QueuedWorkload| gpus(waits).any(|asked| asked == resource);
-        // One that waits for another kind holds back none who asks for `resource`, but through one who asks for both.
+        // A workload that waits for another kind blocks a claimant of `resource` only through a workload that requests both kinds.
         let chained = line.iter().any(|waits| gpus(waits).nth(1).is_some());
         let counts = |waits: &&QueuedWorkload| {
             (chained || asks(waits))
@@ -171,7 +170,7 @@ impl AdmissionTx {
         Ok(ahead)
     }
 
-    /// What [`serves`](Self::serves) looks at of one that waits.
+    /// Returns the inputs of [`serves`](Self::serves) for a queued workload.
     fn serves_inputs<'a>(
         &self,
         account: &Account,
@@ -180,8 +179,8 @@ impl AdmissionTx {
         (&waits.requests, waits.together, self.may_borrow(account, waits), self.cools(waits))
     }
 
-    /// Whether it serves one who waits that others wait behind it: it could be admitted if nobody else used anything. In its own
-    /// line that is so whatever its workspace uses; others cannot make room in there, nor end a cool-down or a limit of it.
+    /// Returns true if the workload benefits when others wait: it could be admitted if no other workspace used anything. In its own queue its workspace's usage
+    /// does not matter. Other workspaces cannot make room there, nor end its cool-down or a limit.
     fn serves(
         &self,
         workspace: &WorkspaceName,
@@ -214,7 +213,7 @@ impl AdmissionTx {
         Ok(true)
     }
 
-    /// Whether one that waits may use what is others', once it has cooled down.
+    /// Returns true if a queued workload may borrow and its cool-down has ended.
     pub(in crate::scheduling::admission) fn may_borrow(
         &self,
         account: &Account,
@@ -226,7 +225,7 @@ impl AdmissionTx {
         }
     }
 
-    /// Whether such work of a workspace may use what is others'.
+    /// Returns true if such a workload of a workspace may borrow.
     pub(in crate::scheduling::admission) fn borrows(
         &self,
         account: &Account,
@@ -238,7 +237,7 @@ impl AdmissionTx {
             && may_borrow_at_all(&self.tenant, account, &self.rules)
     }
 
-    /// Whether one that waits was called back so lately that it borrows nothing.
+    /// Returns true if a queued workload was reclaimed recently and may not borrow yet.
     pub(in crate::scheduling::admission) fn cools(&self, waits: &QueuedWorkload) -> bool {
         waits.cooling_until.is_some_and(|until| self.now < until)
     }
@@ -248,12 +247,12 @@ fn place_of(waits: &QueuedWorkload) -> PlaceOf<'_> {
     (waits.since, waits.workload.as_str())
 }
 
-/// The GPUs that it asks for.
+/// Returns the requested GPUs.
 fn gpus(waits: &QueuedWorkload) -> impl Iterator<Item = &Resource> {
     waits.requests.iter().filter(|(name, amount)| name.gpu().is_some() && **amount > 0).map(|(name, _)| name)
 }
 
-/// Whether it has waited since `since` as long as waiting counts.
+/// Returns true if the wait since `since` has reached the full aging time.
 fn overdue(rules: &Rules, now: Timestamp, since: Timestamp) -> bool {
     rules.aged_priority(now.since(since)).1
 }

@@ -1,4 +1,4 @@
-//! From a workload to a decision that is written down, and from a consent to GPUs in use.
+//! Turns a workload into a recorded decision, and an admission into GPUs in use.
 
 use crate::{
     policy::sha256,
@@ -18,28 +18,28 @@ use engine::{ActionError, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// A decision not yet written down, and where the workload would run.
+/// A decision before it is recorded, and the GPUs that the workload would use.
 pub(in crate::scheduling::admission) struct PendingDecision {
     pub(in crate::scheduling::admission) admission: Admission,
     pub(in crate::scheduling::admission) choice: Option<GpuChoice>,
 }
 
-/// How a workload comes to be decided on.
+/// The origin of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scheduling::admission) enum DecisionOrigin {
-    /// It is a new request: the only one that may be rejected.
+    /// A new request. Only this one can be rejected.
     New,
-    /// It waits, or ran before.
+    /// A workload that waits, or that ran before.
     Queued {
-        /// It may not borrow until then.
+        /// It may not borrow until this time.
         cooling_until: Option<Timestamp>,
     },
-    /// GPUs were called back for it, so it waits behind nobody.
+    /// GPUs were reclaimed for it, so it waits behind no workload.
     Granted,
 }
 
 impl AdmissionTx {
-    /// Decides on a workload, and changes nothing.
+    /// Decides on a workload without any change.
     pub(in crate::scheduling::admission) fn decide(
         &mut self,
         view: &mut View,
@@ -68,7 +68,7 @@ impl AdmissionTx {
         Ok(PendingDecision { admission, choice })
     }
 
-    /// Writes a decision down; answers its id.
+    /// Records a decision and returns its id.
     pub(in crate::scheduling::admission) fn record(&mut self, mut admission: Admission) -> Admission {
         self.cohort.decisions = self.cohort.decisions.saturating_add(1);
         admission.number = self.cohort.decisions;
@@ -91,7 +91,7 @@ impl AdmissionTx {
                     let ahead = self.ahead(view, Claimant::new(workload, resource), resource, &ground)?;
                     ground.ahead = ahead.first().map(|(_, name)| name.clone());
                 }
-                // What was set aside is of its workspace's own; others of that have their loans from now on.
+                // Earmarked GPUs belong to the workspace's own quota. Its other workloads move to loans from now on.
                 DecisionOrigin::Granted if resource.gpu().is_some() => {
                     if *amount <= self.earmarkable(view, &workload.workspace, resource)? {
                         let rest = ground.allowance.nominal.saturating_sub(*amount);
@@ -137,7 +137,7 @@ impl AdmissionTx {
         })
     }
 
-    /// What a workspace may use, its borrowing limit as it counts at the moment.
+    /// Returns the allowance of a workspace, with the borrowing limit in force now.
     pub(in crate::scheduling::admission) fn effective(
         &self,
         workspace: &WorkspaceName,
@@ -192,14 +192,14 @@ impl AdmissionTx {
         }
         ground.largest = rooms().filter_map(|kinds| kinds.get(&kind)).map(|room| room.capacity).max();
         ground.fits = !misfits.contains(&kind);
-        // A lender's own GPUs that are free are not held back by loans that no other lender can take over.
+        // Loans that no other lender can take over do not keep a lender from its own free GPUs.
         if borrows || amount > ground.free {
             ground.uncovered = self.uncovered_with(view, workspace, resource, amount)?;
         }
         Ok(ground)
     }
 
-    /// Gives a workload its GPUs by a decision that admits it.
+    /// Assigns GPUs to a workload by an admission.
     pub(in crate::scheduling::admission) fn admit(
         &mut self,
         view: &mut View,
@@ -230,7 +230,7 @@ impl AdmissionTx {
         Ok(admission)
     }
 
-    /// Lists a workload among those that run.
+    /// Adds a workload to the list of running ones.
     pub(in crate::scheduling::admission) fn enrol(
         &mut self,
         view: &mut View,

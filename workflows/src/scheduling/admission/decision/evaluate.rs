@@ -1,4 +1,4 @@
-//! The decision itself: grounds and policy in, an answer in every dimension out. Pure.
+//! The decision: takes facts and policy, returns a finding in every dimension. Pure.
 
 use crate::{
     policy::decisions::{BorrowRefusal, Borrower, borrow_refusals},
@@ -9,9 +9,9 @@ use crate::{
     },
 };
 
-/// Decides on a workload (S-37 to S-42). It is rejected only if it can never be admitted as it is: it asks for more than the
-/// nominal and the borrowing limit, or than all workspaces together, or policy forbids it. Else it waits until nothing stands
-/// in its way. A workload that waits or ran before is never rejected: quotas can be raised again.
+/// Decides on a workload (S-37 to S-42). Rejects a new workload only if it can never be admitted: it exceeds the nominal quota plus the borrowing limit, or all
+/// workspaces together, or policy forbids it. Otherwise it waits until every finding allows it. A workload that waits or ran before is never rejected, because
+/// quotas can be raised again.
 #[must_use]
 pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<DimensionFinding>) {
     let mut weighed = Vec::new();
@@ -41,10 +41,10 @@ pub fn admit(grounds: &AdmissionFacts, rules: &Rules) -> (AdmissionVerdict, Vec<
     (answer.unwrap_or(AdmissionVerdict::Admit), weighed)
 }
 
-/// Whether the workload may use what is others', or why not.
+/// Returns whether the workload may borrow.
 ///
 /// # Errors
-/// A code and a sentence.
+/// The code and the reason of the refusal.
 pub(in crate::scheduling::admission) fn may_borrow(
     grounds: &AdmissionFacts,
     rules: &Rules,
@@ -72,7 +72,7 @@ pub(in crate::scheduling::admission) fn may_borrow(
     })
 }
 
-/// Whether anything of a workspace may borrow.
+/// Returns true if any workload of a workspace may borrow.
 pub(in crate::scheduling::admission) fn may_borrow_at_all(
     tenant: &Tenant,
     account: &Account,
@@ -89,7 +89,7 @@ fn severity(answer: AdmissionVerdict) -> u8 {
     }
 }
 
-/// One resource on the scale.
+/// The evaluation of one resource.
 struct Evaluator<'a> {
     resource: &'a Resource,
     facts: &'a ResourceFacts,
@@ -114,18 +114,18 @@ impl Evaluator<'_> {
         self.facts.allowance.nominal
     }
 
-    /// The most the workspace may use now; `None` for no limit but what there is.
+    /// Returns the most that the workspace may use now; `None` if only the capacity limits it.
     fn usage_limit(&self) -> Option<u64> {
         let own = self.facts.allowance.limit()?;
         self.facts.allowance.borrowing_limit.map(|limit| own.saturating_add(limit))
     }
 
-    /// What it would use beyond its nominal, with what it uses now.
+    /// Returns the usage above the nominal quota if the workload were admitted.
     fn over_nominal(&self) -> u64 {
         self.facts.taken.saturating_add(self.requested).saturating_sub(self.nominal())
     }
 
-    /// What of that this workload adds.
+    /// Returns how much of that amount this workload adds.
     fn borrow(&self) -> u64 {
         self.over_nominal().min(self.requested)
     }
@@ -140,7 +140,7 @@ impl Evaluator<'_> {
                 );
                 ((AdmissionVerdict::Reject, "quota.exceeded"), why)
             }
-            // What is cut for an hour must not turn away for ever what may be borrowed after it.
+            // A temporarily reduced limit must not reject a workload that may borrow afterwards.
             (_, Some(most)) if self.facts.slowed && taken.saturating_add(asked) > most => {
                 let why = format!(
                     "{taken} of {resource} are in use, and {asked} more would exceed {most}: the workspace borrows less \
@@ -157,7 +157,7 @@ impl Evaluator<'_> {
         self.finding(Dimension::Quota, answer, taken.saturating_add(asked), most, why)
     }
 
-    /// Whether the request lies inside the workspace's own quota.
+    /// Returns true if the request stays within the workspace's own quota.
     fn is_within_quota(&self) -> bool {
         self.over_nominal() == 0
     }
@@ -247,7 +247,7 @@ impl Evaluator<'_> {
         self.finding(Dimension::Availability, answer, asked, Some(ground.free), why)
     }
 
-    /// One who may not borrow waits until its own is enough, and is rejected if it never is.
+    /// A workload that may not borrow waits until its own quota is enough, and is rejected if it can never be.
     fn borrowing(&self, (code, why): (&'static str, &'static str)) -> DimensionFinding {
         let answer = if self.requested > self.nominal() {
             (AdmissionVerdict::Reject, code)
@@ -260,7 +260,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// S-41: what was seen too long ago admits nothing.
+/// S-41: an old observation admits nothing.
 fn freshness(grounds: &AdmissionFacts, rules: &Rules) -> DimensionFinding {
     let gpus = grounds.requests.iter().any(|(resource, amount)| resource.gpu().is_some() && *amount > 0);
     let stale = gpus && grounds.seen.is_none_or(|seen| seen > rules.max_staleness);
@@ -280,7 +280,7 @@ fn freshness(grounds: &AdmissionFacts, rules: &Rules) -> DimensionFinding {
     }
 }
 
-/// The rules of policy; one finding that nothing stands in the way if nothing does.
+/// Checks the rules of policy. Returns one positive finding if every rule allows the workload.
 fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
     let mut weighed = Vec::new();
     if !grounds.open {

@@ -1,4 +1,4 @@
-//! The decision on one workload: the rules of policy, the evaluation in every dimension, and what it changes.
+//! The decision on one workload: policy rules, evaluation in every dimension, and its changes.
 
 pub(crate) mod aging;
 pub(crate) mod decide;

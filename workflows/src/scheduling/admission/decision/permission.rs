@@ -1,7 +1,7 @@
-//! Which kinds of GPU a new workload cannot have, whatever is free: those that policy does not let it have, and models that do not exist.
+//! The kinds of GPU that a new workload cannot get: kinds that policy forbids, and models that do not exist.
 //!
-//! Called once for a new request. Invariant: the answer is that of [`decide_permission`], which `policy explain` and examples show.
-//! What a workload borrows is decided later, from the same rules, when it is known whether it has to.
+//! Called once for a new request. Invariant: the result is that of [`decide_permission`], which `policy explain` and the examples show. Borrowing is decided
+//! later by the same rules, once it is known to be necessary.
 
 use crate::{
     policy::{
@@ -17,14 +17,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Policies that were read lately: a version never changes.
+/// Recently read policies. A version never changes.
 static READ: Mutex<Vec<Arc<PlatformPolicy>>> = Mutex::new(Vec::new());
-/// The number of policies that are kept.
+/// The number of cached policies.
 const KEPT: usize = 4;
-/// The most pieces that a decision is asked about: whether they are whole does not depend on their number.
+/// The largest amount passed to a decision. The rules for whole GPUs do not depend on the amount.
 const MOST: u64 = 1_000_000;
 
-/// The policy in force, which is the one of `reference`.
+/// Returns the policy in force, which has the version `reference`.
 fn in_force(view: &mut View, reference: &PolicyRef) -> Result<Arc<PlatformPolicy>, Undecided> {
     if let Ok(kept) = READ.lock()
         && let Some(policy) = kept.iter().find(|policy| policy.reference == *reference)
@@ -40,7 +40,7 @@ fn in_force(view: &mut View, reference: &PolicyRef) -> Result<Arc<PlatformPolicy
 }
 
 impl AdmissionTx {
-    /// Returns the kinds of GPU that policy does not let a new workload have, each with the reason.
+    /// Returns the kinds of GPU that policy forbids for a new workload, each with the reason.
     pub(in crate::scheduling::admission) fn refused_kinds(
         &self,
         view: &mut View,
@@ -60,7 +60,7 @@ impl AdmissionTx {
                 refused.insert(resource.clone(), format!("requests: {unknown}"));
                 continue;
             }
-            // A tenant without nodes has no GPUs yet: its request waits for them, or was never possible.
+            // A tenant without nodes has no GPUs yet. Its request waits for them, or is impossible anyway.
             let Some(region) = &region else { continue };
             let facts = self.permission(workload, resource, kind, *amount, region)?;
             let ruling = decide_permission(&facts, &policy);
@@ -72,7 +72,7 @@ impl AdmissionTx {
         Ok(refused)
     }
 
-    /// Whether the tenant has GPUs of a model, or a quota of them: then the model exists, whatever policy lists.
+    /// Returns true if the tenant has GPUs of a model or a quota of them. Then the model exists, even if policy does not list it.
     fn knows(&self, model: &GpuModel) -> bool {
         let quotas = self.cohort.accounts.values().flat_map(|account| account.balances.keys());
         let mut kinds = self.cohort.stock.keys().chain(quotas).filter_map(Resource::gpu);
@@ -87,8 +87,8 @@ impl AdmissionTx {
         amount: u64,
         region: &RegionId,
     ) -> Result<PermissionFacts, Undecided> {
-        // A tenant whose GPUs are cut agreed to that when they were cut. Which workspaces then meet on one GPU is a matter of room.
-        // The stock of what a tenant has no more stays listed, with no pieces.
+        // A tenant whose GPUs are partitioned agreed to that earlier. Free room decides which workspaces share one GPU. Kinds that the tenant had before stay
+        // listed with 0 pieces.
         let has = self.cohort.stock.get(resource).is_some_and(|stock| stock.pieces > 0);
         let is_cut = kind.profile.is_some() && has;
         let pieces = u32::try_from(amount.min(MOST)).unwrap_or(u32::MAX);
@@ -96,7 +96,7 @@ impl AdmissionTx {
             isolation: if is_cut { Isolation::SharedSlices } else { self.tenant.isolation },
             allow_preemption: self.tenant.allow_preemption,
             allow_gpu_sharing: is_cut || self.tenant.allow_gpu_sharing,
-            // What was cut for a tenant was agreed with it then.
+            // The tenant agreed to the partition of these GPUs earlier.
             multitenancy: self.tenant.multitenancy.filter(|_| !is_cut),
             class: self.account(&workload.workspace)?.class,
             workload: workload.class,

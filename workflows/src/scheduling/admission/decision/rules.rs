@@ -1,4 +1,4 @@
-//! What policy says on admission and lending, resolved.
+//! The rules of policy for admission and lending, resolved.
 
 use crate::{
     policy::{AntiColocate, Pin, PlatformPolicy, PolicyInForce, PolicyRef, SoftThreshold},
@@ -15,76 +15,76 @@ use std::{
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How waiting raises a request in its line. One that it cannot raise further is overdue: no younger one borrows before it.
+/// Aging: a wait raises the priority of a queued request. At the maximum the request is overdue: no younger one borrows before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueAging {
-    /// After each such span. Default 10 min.
+    /// The interval of one raise. Default 10 min.
     pub every: Duration,
-    /// By so much. Default 1.
+    /// The raise per interval. Default 1.
     pub priority: u32,
-    /// But never by more than this. Default 50.
+    /// The maximum raise. Default 50.
     pub at_most: u32,
 }
 
-/// A threshold of usage that is told and never blocks, in thousandths of the nominal.
+/// A soft threshold of usage, in thousandths of the nominal quota. It raises a notice and never blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageThreshold {
-    /// Told when usage rises to this.
+    /// Usage at or above this raises a notice.
     pub at: u64,
-    /// Armed again when it falls below this.
+    /// Usage below this arms the threshold again.
     pub clear: u64,
 }
 
-/// When a borrower that is reclaimed from again and again borrows less for a while (P-9).
+/// Limits for a borrower that is reclaimed repeatedly: it borrows less for a while (P-9).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrashLimits {
-    /// So many reclaims for one lender. Default 3.
+    /// The number of reclaims for one lender. Default 3.
     pub reclaims: usize,
-    /// Within so long. Default 1 h.
+    /// The window in which reclaims are counted. Default 1 h.
     pub within: Duration,
-    /// Cut the borrowing limit to so many thousandths. Default 500.
+    /// The reduced borrowing limit, in thousandths of the limit. Default 500.
     pub share: u64,
-    /// For so long. Default 1 h.
+    /// The duration of the reduction. Default 1 h.
     pub hold: Duration,
 }
 
 /// The rules of admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// The policy that they come from.
+    /// The policy version of these rules.
     pub policy: PolicyRef,
     /// Older observations admit nothing (S-41). Default 2 min.
     pub max_staleness: Duration,
-    /// Workloads of one workspace that may wait. Default 1,000; never more than [`WorkspaceQueue::MOST`](crate::tenancy::WorkspaceQueue::MOST).
+    /// The most queued workloads of one workspace. Default 1,000; never more than [`WorkspaceQueue::MOST`](crate::tenancy::WorkspaceQueue::MOST).
     pub line_limit: u32,
-    /// How waiting raises a request.
+    /// Aging of queued requests.
     pub ageing: QueueAging,
-    /// Soft thresholds, lowest first; the first 16 count.
+    /// Soft thresholds, lowest first; only the first 16 count.
     pub soft: Vec<UsageThreshold>,
-    /// Workspaces that may borrow, by class. Default all.
+    /// Classes of workspaces that may borrow. Default all.
     pub borrowers: BTreeSet<WorkspaceClass>,
-    /// Workloads that may borrow, by class. Default batch and interactive (S-59).
+    /// Classes of workloads that may borrow. Default batch and interactive (S-59).
     pub borrowing: BTreeSet<WorkloadClass>,
-    /// How long a loan lasts at most while somebody waits. Default 24 h.
+    /// The longest duration of a loan while another workload waits. Default 24 h.
     pub max_duration: Duration,
-    /// How long a loan is safe from being called back. Default none.
+    /// The time before a loan can be reclaimed. Default none.
     pub min_runtime: Duration,
-    /// How long a victim may not borrow again. Default 10 min.
+    /// The time for which a victim may not borrow again. Default 10 min.
     pub cool_down: Duration,
-    /// When a borrower is slowed.
+    /// Limits for borrowers that are reclaimed repeatedly.
     pub thrash: ThrashLimits,
-    /// Who is kept apart.
+    /// Classes that may not share nodes or loans.
     pub apart: Vec<AntiColocate>,
-    /// What must stay where it is.
+    /// Workloads that must not be moved.
     pub pins: Vec<Pin>,
-    /// From demand to usable GPUs, where no reservation says. Default 15 min.
+    /// The time from a demand to usable GPUs, unless a reservation sets it. Default 15 min.
     pub reclaim_deadline: Duration,
-    /// Between notice and eviction, where no reservation says. Default 2 min.
+    /// The time between notice and eviction, unless a reservation sets it. Default 2 min.
     pub grace: Duration,
 }
 
 impl Rules {
-    /// The defaults, as if `policy` said nothing else.
+    /// Returns the defaults under the name of `policy`.
     #[must_use]
     pub fn new(policy: PolicyRef) -> Self {
         Self {
@@ -112,13 +112,13 @@ impl Rules {
         }
     }
 
-    /// Whether workspaces of these classes are kept apart in `region` (S-14): they share no node and lend each other nothing.
+    /// Returns true if policy separates workspaces of these classes in `region` (S-14): they share no node and lend each other nothing.
     #[must_use]
     pub fn keeps_apart(&self, region: Option<&RegionId>, a: WorkspaceClass, b: WorkspaceClass) -> bool {
         region.is_some_and(|region| self.apart.iter().any(|rule| rule.forbids(region, a, b)))
     }
 
-    /// How much waiting for `waited` has raised a priority, and whether it can raise it no further.
+    /// Returns the raise of the priority after `waited`, and true if it is the maximum.
     #[must_use]
     pub fn aged_priority(&self, waited: Duration) -> (u32, bool) {
         let QueueAging { every, priority, at_most } = self.ageing;
@@ -129,16 +129,16 @@ impl Rules {
     }
 }
 
-/// Rules that were read lately. A version of a policy never changes, so what was read of it stays true.
+/// Recently read rules. A version of a policy never changes, so cached rules stay valid.
 static READ: Mutex<Vec<Rules>> = Mutex::new(Vec::new());
-/// How many versions are kept.
+/// The number of cached versions.
 const KEPT: usize = 4;
 
 impl Rules {
-    /// The rules of the policy in force.
+    /// Returns the rules of the policy in force.
     ///
     /// # Errors
-    /// What the view lacks; a permanent `policy.invalid`.
+    /// Undecided until the view has loaded every needed document; permanent `policy.invalid`.
     pub fn in_force(view: &mut View) -> Result<Self, Undecided> {
         let head = view.get::<PolicyInForce>(PlatformPolicy::NAME)?;
         let reference = match &head {
@@ -163,7 +163,7 @@ impl Rules {
     }
 }
 
-/// The policy that holds while none was published.
+/// The built-in policy, used until a version is published.
 static BUILT_IN: OnceLock<PolicyRef> = OnceLock::new();
 
 impl From<&PlatformPolicy> for Rules {

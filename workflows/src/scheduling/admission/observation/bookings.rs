@@ -1,26 +1,25 @@
-//! Where bookings go when workloads are seen elsewhere than they are booked. Pure.
+//! Moves bookings when workloads are observed on other nodes than booked. Pure.
 //!
-//! Invariant: each booking keeps its amount, and no node is booked beyond what it has.
+//! Invariant: each booking keeps its amount, and no node is booked above its capacity.
 
 use crate::tenancy::NodeId;
 use std::collections::BTreeMap;
 
-/// How much on each node.
+/// Amounts by node.
 pub(super) type Spread = BTreeMap<NodeId, u64>;
 
-/// What is booked of one kind for one workload.
+/// The booking of one kind for one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Booking {
-    /// Where it is booked, on the nodes that are looked at.
+    /// The booked amounts on the inspected nodes.
     pub(super) booked: Spread,
-    /// Where it was seen, if it was.
+    /// The observed amounts, if it was observed.
     pub(super) seen: Option<Spread>,
-    /// It was seen where it is booked, or may not be moved for another reason.
+    /// True if it was observed where it is booked, or may not be moved for another reason.
     pub(super) firm: bool,
 }
 
-/// Moves what was seen to where it was seen, and what was only planned out of its way. Answers the bookings that change; `None` if they
-/// do not fit.
+/// Moves observed bookings to their observed nodes, and planned bookings out of their way. Returns the changed bookings; `None` if they do not fit.
 pub(super) fn settle(
     capacity: &Spread,
     bookings: &BTreeMap<String, Booking>,
@@ -29,7 +28,7 @@ pub(super) fn settle(
     let mut settled: BTreeMap<&str, Spread> = BTreeMap::new();
     let mut left: BTreeMap<&str, u64> =
         bookings.iter().map(|(name, it)| (name.as_str(), it.booked.values().sum())).collect();
-    // First those that stay, then those that were seen elsewhere, then what of these is not accounted for, then plans.
+    // First the firm bookings, then those observed elsewhere, then their unobserved parts, then plans.
     let firm = bookings.iter().filter(|(_, it)| it.firm).map(|(name, it)| (name, &it.booked));
     let seen =
         bookings.iter().filter(|(_, it)| !it.firm).filter_map(|(name, it)| Some((name, it.seen.as_ref()?)));
@@ -42,7 +41,7 @@ pub(super) fn settle(
         for (node, amount) in wanted {
             let room = free.entry(node.clone()).or_default();
             let there = spread.entry(node.clone()).or_default();
-            // What is there already was taken by an earlier turn of the same workload.
+            // An earlier round for the same workload already took the present amount.
             let taken = amount.saturating_sub(*there).min(*room).min(*left);
             (*there, *room, *left) = (*there + taken, *room - taken, *left - taken);
         }
@@ -61,7 +60,7 @@ pub(super) fn settle(
     Some(changed)
 }
 
-/// Books what is left on the nodes that have most room.
+/// Books the rest on the nodes with the most room.
 fn place(free: &mut Spread, spread: &mut Spread, mut left: u64) -> Option<()> {
     while left > 0 {
         let (node, room) = free.iter_mut().max_by_key(|(_, room)| **room).filter(|(_, room)| **room > 0)?;
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(moved, BTreeMap::new());
     }
 
-    /// Whatever is seen, each booking keeps its amount and each node its bound; and what was seen is where it was seen, as far as it fits.
+    /// For random observations, each booking keeps its amount and each node its capacity. Observed amounts are booked at the observed node if they fit.
     #[test]
     fn random_sightings_neither_make_nor_lose_a_gpu() {
         let mut seed = 11_u64;

@@ -1,8 +1,7 @@
-//! What a cluster says of a tenant's nodes, and of who runs where, taken into the books.
+//! Applies a cluster's observation of a tenant's nodes and running workloads to the account.
 //!
-//! A workload that is seen elsewhere than it was planned has its booking moved there in the same commit, to the very GPUs where facts
-//! name them. Busy GPUs of an unknown
-//! workload, and GPUs that are missing, are `astray`: nobody is admitted to them.
+//! If a workload is observed on other nodes than planned, the same commit moves its booking there, to the exact GPUs if the observation names them. Busy GPUs
+//! of an unknown workload and missing GPUs are `astray`: no workload is admitted to them.
 
 mod bookings;
 mod relocate;
@@ -32,54 +31,54 @@ use std::{
 };
 use store::Timestamp;
 
-/// What the platform says of one kind on one node.
+/// The observation of one kind on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedKind {
-    /// GPUs or slices that work can use, in use or not: what is allocatable.
+    /// Allocatable GPUs or slices, in use or not.
     pub usable: u64,
-    /// Those in use.
+    /// GPUs or slices in use.
     pub busy: u64,
 }
 
-/// What the platform says of a tenant's nodes. Nodes that it does not name are not seen: nobody is admitted to them.
+/// The observation of a tenant's nodes. A node that is not named is not observed: no workload is admitted to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// When it was so.
+    /// The time of the observation.
     pub at: Timestamp,
     /// By node and kind.
     pub nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
 }
 
-/// A node that was seen otherwise than the ledger has it.
+/// A node whose observation differs from the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
-    /// Of which kind.
+    /// The kind.
     pub kind: GpuKind,
-    /// Free ones that nobody is admitted to until they are seen free.
+    /// Free GPUs that take no workload until they are observed free.
     pub astray: u64,
 }
 
-/// What an observation came to.
+/// The result of an observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservationResult {
-    /// What differs from the ledger.
+    /// Differences from the ledger.
     pub drift: Vec<Drift>,
-    /// Workloads whose booking moved to where they were seen.
+    /// Workloads whose booking moved to the observed nodes.
     #[serde(default)]
     pub moved: BTreeSet<String>,
-    /// Workloads that began to run on nodes that take no new work, or on barred GPUs, by node.
+    /// Workloads that started on nodes out of service or on barred GPUs, by node.
     #[serde(default)]
     pub resting: BTreeMap<NodeId, BTreeSet<String>>,
-    /// What else happened.
+    /// Other effects of the commit.
     pub news: AdmissionEffects,
 }
 
-/// Takes in what the platform sees, from a sender that does not say who runs where.
+/// Applies an observation from a sender that does not list running workloads.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn observe(
     view: &mut View,
     tenant: &TenantId,
@@ -88,13 +87,12 @@ pub fn observe(
     observe_running(view, tenant, seen, &[])
 }
 
-/// Takes in what the platform sees. A workload that is `running` elsewhere than it is booked has its booking moved. Then GPUs that the
-/// ledger has as free and the platform sees in use, or not at all, are left alone until it sees them free, unless they are in use by
-/// workloads that are booked on other nodes and are not seen there. What changed after the observation is not judged by it. One older
-/// than what was seen already says nothing.
+/// Applies an observation. Moves the booking of a `running` workload to the observed nodes. Then blocks GPUs that are free in the ledger but busy or missing on
+/// the platform, until they are observed free; GPUs used by workloads that are booked on other nodes and not observed there are not blocked. Bookings that
+/// changed after the observation are left unchanged. An observation older than the last one is ignored.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn observe_running(
     view: &mut View,
     tenant: &TenantId,
@@ -121,11 +119,11 @@ pub fn observe_running(
     Ok(ObservationResult { drift, moved: moves.moved, resting, news: desk.save(view)? })
 }
 
-/// GPUs in use by workloads that the books do not know, by kind and node.
+/// GPUs in use by workloads that the ledger does not know, by kind and node.
 type Strangers = BTreeMap<GpuKind, BTreeMap<NodeId, u64>>;
 
 impl AdmissionTx {
-    /// The workloads that the facts name and the books know as running, and what others have.
+    /// Returns the observed workloads that the ledger knows as running, and the GPUs of all others.
     fn sightings(
         &mut self,
         view: &mut View,
@@ -135,7 +133,7 @@ impl AdmissionTx {
         let (mut sightings, mut strangers) = (BTreeMap::<String, Sighting>::new(), Strangers::new());
         for fact in running {
             let workload = self.workload(view, &fact.workload)?.cloned();
-            // One that was admitted after the look ran earlier, under an admission that has ended.
+            // A workload that was admitted after the observation ran earlier under an admission that has ended.
             let known = workload.filter(|workload| {
                 matches!(workload.state, WorkloadState::Admitted | WorkloadState::Reclaimed { .. })
                     && workload.admitted_at.is_some_and(|admitted| admitted <= at)
@@ -175,7 +173,7 @@ impl AdmissionTx {
         }
     }
 
-    /// Writes down which free GPUs nobody is admitted to; answers where these are more than before.
+    /// Records the blocked free GPUs. Returns the nodes on which their number increased.
     fn mark_astray(
         &mut self,
         view: &mut View,
@@ -224,7 +222,7 @@ impl AdmissionTx {
         Ok(drift)
     }
 
-    /// When the use of a node changed last, before this observation moved bookings.
+    /// Returns the last change of a node's usage before this observation moved bookings.
     fn changed_at(
         &mut self,
         view: &mut View,
@@ -237,8 +235,8 @@ impl AdmissionTx {
         Ok(self.node(view, id)?.map(|node| node.changed_at))
     }
 
-    /// Counts what is booked on nodes and was not seen in use there: it may be what is in use elsewhere. Nodes are read one by one only
-    /// where GPUs of the kind are in use that are free in the books.
+    /// Counts bookings on nodes that were not observed in use; these workloads may be the ones in use elsewhere. Loads nodes one by one only if GPUs of the
+    /// kind are in use that are free in the ledger.
     fn find_unseen_bookings(
         &mut self,
         view: &mut View,
@@ -253,7 +251,7 @@ impl AdmissionTx {
         let idle: Vec<NodeId> = idle.map(|(id, _)| id.clone()).collect();
         view.prefetch::<NodeUse>(idle.iter().map(ToString::to_string))?;
         for id in idle {
-            // A booking that is younger than the look need not have begun when it was made.
+            // A booking made after the observation need not have been in use then.
             if self.changed_at(view, &id, changed_before)?.is_none_or(|changed| changed > at) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Moves the bookings of workloads to where they were seen: nodes, rooms and workloads together.
+//! Moves the bookings of workloads to the observed nodes: nodes, room and workloads together.
 
 use super::{
     bookings::{Booking, Spread, settle},
@@ -17,19 +17,19 @@ use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// A workload that runs, as it was seen.
+/// The observation of a running workload.
 #[derive(Clone, Debug)]
 pub(super) struct Sighting {
     pub(super) workload: Workload,
     pub(super) placement: ObservedPlacement,
-    /// How much of each kind on each node.
+    /// The amount of each kind on each node.
     pub(super) counts: BTreeMap<GpuKind, Spread>,
-    /// Which whole GPUs on each node, as far as they are known by their index.
+    /// The whole GPUs on each node whose index is known.
     pub(super) gpus: GpusByNode,
 }
 
 impl Sighting {
-    /// Returns true if as much is booked on each node as was seen there. Kinds on one node are not told apart.
+    /// Returns true if the booked amount on each node equals the observed one. Does not distinguish the kinds on one node.
     fn is_booked_so(&self) -> bool {
         let mut seen = Spread::new();
         for (node, amount) in self.counts.values().flatten() {
@@ -42,29 +42,29 @@ impl Sighting {
     }
 }
 
-/// What becomes of workloads that earlier facts saw on the nodes, and that are not among these sightings.
+/// Handling of workloads that an earlier observation found on the nodes and this one did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierSightings {
-    /// Their bookings make way, as plans do: facts name everybody who runs on a node.
+    /// Their bookings can be moved like plans, because the observation names every workload that runs on a node.
     MakeWay,
-    /// Their bookings stay: only one workload was looked at.
+    /// Their bookings stay, because only one workload was observed.
     Stay,
 }
 
-/// What moved.
+/// The bookings that moved.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
-    /// Workloads that were seen elsewhere than they were booked.
+    /// Workloads observed on other nodes than booked.
     pub(super) moved: BTreeSet<String>,
-    /// When the use of each node that was touched had changed before.
+    /// The last change before this move, for the usage of each affected node.
     pub(super) changed_before: BTreeMap<NodeId, Timestamp>,
 }
 
-/// The booking of a workload follows it to where its cluster's backend saw it: to the nodes, and on them to the very GPUs. Tolerates a
-/// workload that does not run, and a place that is not the tenant's: the booking of that part stays as it is.
+/// Moves the booking of a workload to the nodes and GPUs on which its cluster's backend observed it. Tolerates a workload that does not run, and a node that is
+/// not the tenant's: that part of the booking stays unchanged.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn move_to_observed(
     view: &mut View,
     tenant: &TenantId,
@@ -80,7 +80,7 @@ pub fn move_to_observed(
     let Some(workload) = desk.workload(view, name)?.cloned() else { return Ok(()) };
     let (mut counts, mut seen) = (BTreeMap::<GpuKind, Spread>::new(), GpusByNode::new());
     for (node, gpus) in observed.iter() {
-        // What was seen on a node that is not the tenant's stays booked where it is.
+        // The part observed on another tenant's node keeps its booking.
         let Ok(id) = node.parse::<NodeId>() else { continue };
         let Some(known) = desk.node(view, &id)? else { continue };
         seen.insert(id.clone(), gpus.clone());
@@ -98,7 +98,7 @@ pub fn move_to_observed(
 }
 
 impl AdmissionTx {
-    /// Writes down where workloads were seen, and moves their bookings there.
+    /// Records the observed placements of workloads and moves their bookings.
     pub(super) fn take_in(
         &mut self,
         view: &mut View,
@@ -113,7 +113,7 @@ impl AdmissionTx {
         self.relocate(view, sightings, EarlierSightings::MakeWay)
     }
 
-    /// Moves bookings of whole GPUs; slices stay where they are booked, since what is free of a cut GPU depends on who shares it.
+    /// Moves bookings of whole GPUs. Slices keep their booking, because the room on a partitioned GPU depends on the workloads that share it.
     fn relocate(
         &mut self,
         view: &mut View,
@@ -147,7 +147,7 @@ impl AdmissionTx {
         let (mut capacity, mut bookings) = (Spread::new(), BTreeMap::<String, Booking>::new());
         let mut users: BTreeMap<String, (WorkspaceName, bool)> = BTreeMap::new();
         for id in nodes {
-            // A node that is not the tenant's has no room for it: what was seen there stays booked where it is.
+            // Another tenant's node has no room for the workload. The booking of that part stays.
             let Some(node) = self.node(view, id)?.filter(|node| node.model == kind.model).cloned() else {
                 continue;
             };
@@ -157,7 +157,7 @@ impl AdmissionTx {
                 *capacity.entry(id.clone()).or_default() += open;
                 for user in &gpu.users {
                     let booking = bookings.entry(user.workload.clone()).or_default();
-                    // Who has a barred GPU goes on there.
+                    // A workload with a barred GPU keeps it.
                     let leaves = sightings.get(&user.workload).is_some_and(|seen| !seen.is_booked_so());
                     booking.firm |= open == 0 && !leaves;
                     if open == 1 || leaves {
@@ -183,7 +183,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Returns true if earlier facts saw a workload on one of these nodes.
+    /// Returns true if an earlier observation found a workload on one of these nodes.
     fn was_seen_on(
         &mut self,
         view: &mut View,
@@ -194,7 +194,7 @@ impl AdmissionTx {
         Ok(seen.is_some_and(|seen| seen.nodes.keys().any(|node| nodes.contains(node))))
     }
 
-    /// Gives the GPUs of these workloads back and takes others, as many.
+    /// Exchanges the GPUs of these workloads for an equal number of others.
     fn rebook(
         &mut self,
         view: &mut View,
@@ -211,7 +211,7 @@ impl AdmissionTx {
             let choice = GpuChoice::from([(kind.clone(), spread.clone())]);
             self.assign_gpus(view, name, workspace, &choice, *in_transit)?;
             if *in_transit {
-                // It is let go on the nodes that its reclaim remembers.
+                // The reclaim lists the nodes on which it is released.
                 if let Some(reclaim) = self.cohort.reclaims.get_mut(&Resource::Gpu(kind.clone())) {
                     reclaim.nodes.extend(spread.keys().cloned());
                 }
@@ -223,8 +223,8 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// The cluster of a workload that was not seen to run is told where it is planned now: its start may have named other nodes, for
-    /// which it would wait for ever.
+    /// Sends the current plan to the cluster of a workload that was not observed running. Its start may have named other nodes, for which it would wait
+    /// forever.
     fn tell_new_plan(&mut self, view: &mut View, name: &str) -> Result<(), Undecided> {
         let workload = self.need_workload(view, name)?;
         if workload.state == WorkloadState::Admitted && workload.observed.is_none() {
@@ -234,7 +234,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Writes down where a workload that runs is booked, after its booking changed on `nodes`.
+    /// Records the booking of a running workload after it changed on `nodes`.
     pub(super) fn follow_booking(
         &mut self,
         view: &mut View,

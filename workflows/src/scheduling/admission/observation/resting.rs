@@ -1,7 +1,7 @@
-//! Workloads that were seen where nothing new may be placed: on a node that rests, or on a GPU that is barred.
+//! Workloads observed on a node that is out of service or on a barred GPU.
 //!
-//! What was seen wins: the booking moves there, and the node rests on. Operators are told, since a drain or a repair may count on the node
-//! being empty.
+//! The observation wins: the booking moves there, and the node stays out of service. Operators are notified, because a drain or a repair may rely on an empty
+//! node.
 
 use super::relocate::Sighting;
 use crate::{
@@ -12,7 +12,7 @@ use engine::{Notification, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl AdmissionTx {
-    /// Tells operators of workloads that began to run on resting nodes or barred GPUs, once each. Answers them by node.
+    /// Notifies operators once of each workload that started on a node out of service or on a barred GPU. Returns the workloads by node.
     pub(super) fn tell_resting(
         &mut self,
         view: &mut View,
@@ -55,7 +55,7 @@ impl AdmissionTx {
     }
 }
 
-/// What is wrong with the place, if the workload was not booked or seen there before.
+/// Returns the problem of the place, unless the workload was already booked or observed there.
 fn problem(node: &NodeUse, seen: &Sighting, part: &BoundGpus) -> Option<&'static str> {
     let booked = seen.workload.placed.iter().find(|placed| placed.node == node.node);
     let known = seen.workload.observed.as_ref().is_some_and(|before| before.nodes.contains_key(&node.node));

@@ -1,23 +1,23 @@
-//! How much of what is free in the books is not free in the cluster. Pure.
+//! Counts GPUs that are free in the ledger but not in the cluster. Pure.
 //!
-//! Counts of one kind are compared over all nodes of a tenant, not node by node: a workload that its scheduler has put on another node
-//! than the books planned is busy on one node and idle on the other, and takes nothing away from anybody.
+//! Counts are compared over all nodes of a tenant. If a scheduler puts a workload on another node than planned, one node is busy and the other idle, and no
+//! other workload loses GPUs.
 
 use super::ObservedKind;
 use crate::tenancy::{NodeId, NodeRoom};
 use std::collections::BTreeMap;
 
-/// One kind on one node: as it is booked, and as it was seen.
+/// The booked and observed amounts of one kind on one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoomFinding {
     free: u64,
     booked: u64,
     busy: u64,
-    /// Was there, and was not seen as usable.
+    /// GPUs in stock that were not observed as usable.
     missing: u64,
-    /// In use by workloads that the facts name and the books do not know.
+    /// In use by workloads that the observation names and the ledger does not know.
     strangers: u64,
-    /// Booked for workloads that may run, and not in use.
+    /// Booked for workloads that may run, but not in use.
     unseen: u64,
     was_seen: bool,
 }
@@ -36,7 +36,7 @@ impl RoomFinding {
         }
     }
 
-    /// In use beyond what is booked.
+    /// In use above the booked amount.
     fn strange(&self) -> u64 {
         self.busy.saturating_sub(self.booked)
     }
@@ -45,30 +45,30 @@ impl RoomFinding {
         self.strange() > 0
     }
 
-    /// Returns true if the node was seen with fewer GPUs in use than are booked.
+    /// Returns true if fewer GPUs were observed in use than are booked.
     pub(super) fn has_idle_bookings(&self) -> bool {
         self.was_seen && self.busy < self.booked
     }
 
-    /// Sets how much is booked for workloads that may run.
+    /// Sets the booked amount of workloads that may run.
     pub(super) fn unseen_of(&mut self, running: u64) {
         self.unseen = running.min(self.booked).saturating_sub(self.busy);
     }
 }
 
-/// Returns how much of what is free on each node nobody may be admitted to.
+/// Returns the amount of free GPUs on each node that must not be assigned.
 pub(super) fn astray(on: &BTreeMap<NodeId, RoomFinding>) -> BTreeMap<NodeId, u64> {
     let mut elsewhere: u64 = on.values().map(|finding| finding.unseen).sum();
     let mut homeless = 0_u64;
     let mut astray = BTreeMap::new();
     for (id, finding) in on {
-        // What an unknown workload has is not what a known one, which is booked on another node, has here.
+        // GPUs of an unknown workload are not those of a known workload that is booked on another node.
         let unnamed = finding.strange().saturating_sub(finding.strangers);
         let explained = unnamed.min(elsewhere);
         elsewhere -= explained;
         let taken = (finding.strange() - explained).saturating_add(finding.missing);
         astray.insert(id.clone(), taken.min(finding.free));
-        // Where an unknown workload sits on what is booked, the booked one will need room on another node.
+        // If an unknown workload occupies booked GPUs, the booked workload will need room on another node.
         homeless =
             homeless.saturating_add(finding.strangers.saturating_sub(finding.free).min(finding.booked));
     }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(of(&[lost]), [4]);
     }
 
-    /// In sum as much is given away as the cluster has idle, less what is booked and has not begun.
+    /// In sum, the assignable GPUs equal the idle GPUs of the cluster, less bookings that have not started.
     #[test]
     fn in_sum_nothing_is_given_away_that_the_cluster_does_not_have_and_nothing_is_kept_back() {
         let mut seed = 7_u64;

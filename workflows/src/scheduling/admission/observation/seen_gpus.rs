@@ -1,7 +1,7 @@
-//! Moves bookings within a node to the very GPUs on which workloads were seen.
+//! Moves bookings within a node to the exact GPUs on which workloads were observed.
 //!
-//! Invariant: each workload keeps as many GPUs on the node as it had, no plan moves to a barred GPU, and what is set aside does not move
-//! to a GPU on which the workload that comes in its place was seen.
+//! Invariant: each workload keeps its number of GPUs on the node, and no plan moves to a barred GPU. An earmark does not move to a GPU on which the workload
+//! that displaces it was observed.
 
 use super::relocate::{EarlierSightings, Moves, Sighting};
 use crate::{
@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// GPUs by node.
 pub(super) type GpusByNode = BTreeMap<NodeId, BTreeSet<u16>>;
 
-/// Returns the GPUs that a placement names on each node. A node on which not every GPU is known has none.
+/// Returns the GPUs that a placement names on each node. A node with an unknown GPU gets none.
 pub(super) fn by_node(placement: &ObservedPlacement) -> GpusByNode {
     let named = placement.indexes().into_iter();
     named.filter_map(|(node, gpus)| Some((node.parse().ok()?, gpus))).collect()
 }
 
 impl AdmissionTx {
-    /// Gives workloads the GPUs on which they were seen, on nodes where they have as many others.
+    /// Moves workloads to the GPUs on which they were observed, on nodes where they are booked on as many others.
     pub(super) fn relocate_within_nodes(
         &mut self,
         view: &mut View,
@@ -48,7 +48,7 @@ impl AdmissionTx {
             let ran_on = ran_on.and_then(|observed| by_node(observed).remove(&id));
             let mover = Mover { workload: name, seen, ran_on };
             if self.move_within(view, &id, &mover, &firm, moves)? {
-                // Those for whom these GPUs were set aside are served anew.
+                // Beneficiaries of these earmarked GPUs get others.
                 self.drop_earmarks(view, std::slice::from_ref(&id))?;
                 self.move_within(view, &id, &mover, &firm, moves)?;
             }
@@ -56,7 +56,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Moves a booking within a node. Answers whether GPUs that are set aside are in its way still.
+    /// Moves a booking within a node. Returns true if earmarked GPUs still block it.
     fn move_within(
         &mut self,
         view: &mut View,
@@ -79,7 +79,7 @@ impl AdmissionTx {
         Ok(in_the_way)
     }
 
-    /// The GPUs of a node of which the user was seen on that very GPU.
+    /// Returns the GPUs of a node whose user was observed on that GPU.
     fn users_seen_there(
         &mut self,
         view: &mut View,
@@ -110,7 +110,7 @@ fn uses(gpu: &GpuUse, workload: &str) -> bool {
     gpu.users.iter().any(|user| user.workload == workload)
 }
 
-/// The whole GPUs of a node for which `which` holds.
+/// Returns the indexes of a node's whole GPUs that satisfy `which`.
 fn indexes<'a>(node: &'a NodeUse, which: impl Fn(&GpuUse) -> bool + 'a) -> impl Iterator<Item = u16> + 'a {
     let all = (0_u16..).zip(&node.gpus);
     all.filter(move |(_, gpu)| gpu.profile.is_none() && which(gpu)).map(|(index, _)| index)
@@ -119,25 +119,25 @@ fn indexes<'a>(node: &'a NodeUse, which: impl Fn(&GpuUse) -> bool + 'a) -> impl 
 /// A workload on a node.
 struct Mover<'a> {
     workload: &'a str,
-    /// The GPUs on which it was seen.
+    /// The GPUs on which it was observed.
     seen: &'a BTreeSet<u16>,
-    /// Those on which earlier facts saw it; empty if they did not say on which.
+    /// The GPUs of earlier observations; empty if they did not name any.
     ran_on: Option<BTreeSet<u16>>,
 }
 
 impl Mover<'_> {
-    /// Whether its memory may be left on a GPU.
+    /// Returns true if its memory contents may remain on a GPU.
     fn may_have_run_on(&self, index: u16) -> bool {
         let before = self.ran_on.as_ref();
         self.seen.contains(&index) || before.is_some_and(|on| on.is_empty() || on.contains(&index))
     }
 
-    /// The GPUs that it has and was not seen on.
+    /// Returns the GPUs that it is booked on and was not observed on.
     fn given_up(&self, node: &NodeUse) -> Vec<u16> {
         indexes(node, |gpu| uses(gpu, self.workload)).filter(|index| !self.seen.contains(index)).collect()
     }
 
-    /// Whether it could move to GPUs on which it was seen if they were not set aside for others.
+    /// Returns true if only earmarks keep it from the GPUs on which it was observed.
     fn is_blocked_on(&self, node: &NodeUse) -> bool {
         let mut aside = indexes(node, |gpu| !uses(gpu, self.workload) && is_set_aside(gpu));
         aside.any(|index| self.seen.contains(&index)) && !self.given_up(node).is_empty()
@@ -148,8 +148,8 @@ fn is_set_aside(gpu: &GpuUse) -> bool {
     gpu.users.iter().any(|user| user.in_transit)
 }
 
-/// Exchanges the GPUs that a workload is booked on with those on which it was seen. The users of GPUs in `firm` stay, and so does what is
-/// set aside if no GPU is left for it on which the workload did not run. Answers the workloads of which a booking changed.
+/// Exchanges a workload's booked GPUs for the observed ones. Users of GPUs in `firm` keep theirs. An earmark keeps its GPU if no other GPU is free on which the
+/// workload did not run. Returns the workloads whose booking changed.
 fn move_to(node: &mut NodeUse, mover: &Mover<'_>, firm: &BTreeSet<u16>) -> BTreeSet<String> {
     let wanted: Vec<u16> = indexes(node, |gpu| !uses(gpu, mover.workload))
         .filter(|index| mover.seen.contains(index) && !firm.contains(index))
@@ -159,7 +159,7 @@ fn move_to(node: &mut NodeUse, mover: &Mover<'_>, firm: &BTreeSet<u16>) -> BTree
     for to in wanted {
         let there = node.gpus.get(usize::from(to));
         let (used, aside) = (there.is_some_and(|gpu| !gpu.users.is_empty()), there.is_some_and(is_set_aside));
-        // A plan that makes way gets a GPU that may be used, and what is set aside gets one that is clean.
+        // A plan that is moved gets a usable GPU, and an earmark gets a clean one.
         let open = |index: u16| node.gpus.get(usize::from(index)).is_some_and(|gpu| gpu.barred.is_none());
         let fits = |index: u16| !used || (open(index) && !(aside && mover.may_have_run_on(index)));
         let (at, goes_to) = match given_up.iter().position(|index| fits(*index)) {
@@ -184,7 +184,7 @@ fn move_to(node: &mut NodeUse, mover: &Mover<'_>, firm: &BTreeSet<u16>) -> BTree
     changed
 }
 
-/// A free GPU of the node on which a workload did not run.
+/// Returns a free GPU of the node on which a workload did not run.
 fn free_for(node: &NodeUse, mover: &Mover<'_>) -> Option<u16> {
     let mut free = indexes(node, |gpu| gpu.users.is_empty() && gpu.barred.is_none());
     free.find(|index| !mover.may_have_run_on(*index))
@@ -254,7 +254,7 @@ mod tests {
         assert!(!moves(&mut there, &[3], Some(&[0, 1])));
         assert_eq!((on(&there, "a"), on(&there, "demand")), ([3].into(), [2].into()));
 
-        // Facts that did not say on which GPUs it ran.
+        // The observation did not name its GPUs.
         let mut unknown = node(&[("a", &[0], RUNS), ("demand", &[3], ASIDE)]);
         assert!(moves(&mut unknown, &[3], Some(&[])));
         assert_eq!((on(&unknown, "a"), on(&unknown, "demand")), ([0].into(), [3].into()));

@@ -1,4 +1,4 @@
-//! What a look asks of clusters.
+//! Tests of the requests that an observation sends to clusters.
 
 use super::AdmissionTx;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use engine::SECOND;
 
-/// The workloads that a look starts again.
+/// Returns the workloads that an observation starts again.
 fn started_by(books: &mut Books, running: &[SeenWorkload]) -> Vec<String> {
     books.now = books.now.after(SECOND);
     books.decide(|view| {
@@ -21,7 +21,7 @@ fn started_by(books: &mut Books, running: &[SeenWorkload]) -> Vec<String> {
     })
 }
 
-/// A job of Slurm waits for the nodes that its start named: a plan that makes way is told to the cluster, and nothing else is.
+/// A Slurm job waits for the nodes that its start named. So only a moved plan is sent to the cluster.
 #[test]
 fn a_plan_that_moves_to_another_node_is_started_again_with_the_new_plan() {
     let all = [0, 1, 2, 3, 4, 5, 6, 7];

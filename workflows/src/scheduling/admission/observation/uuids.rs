@@ -1,4 +1,4 @@
-//! Follows barred GPUs by their UUIDs, as facts name them.
+//! Follows barred GPUs by the UUIDs in observations.
 
 use crate::{
     scheduling::admission::unit_of_work::AdmissionTx,
@@ -7,7 +7,7 @@ use crate::{
 use engine::{Undecided, View};
 
 impl AdmissionTx {
-    /// Moves the bars of GPUs that facts show at other indexes than before. Nodes without such bars are left alone.
+    /// Moves the bars of GPUs that were observed at other indexes. Skips nodes without such bars.
     pub(super) fn follow_bars(&mut self, view: &mut View, running: &[SeenWorkload]) -> Result<(), Undecided> {
         let mut seen = UuidsByNode::new();
         for fact in running {
@@ -24,7 +24,7 @@ impl AdmissionTx {
             self.change_node(view, id, |node| node.observe_uuids(uuids))?;
             moved.push(id.clone());
         }
-        // What was set aside on a GPU that is barred now is set aside elsewhere.
+        // An earmark on a GPU that is now barred moves to another GPU.
         if moved.is_empty() { Ok(()) } else { self.drop_earmarks(view, &moved) }
     }
 }

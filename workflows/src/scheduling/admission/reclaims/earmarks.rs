@@ -1,5 +1,4 @@
-//! What is set aside for whom a reclaim serves: what is free at its fence, what its victims let go, and what is free again when it
-//! ends or nobody wants it any more.
+//! Earmarks of a reclaim: GPUs free at its fence, GPUs that its victims release, and their release when the reclaim ends or its beneficiary leaves.
 
 use crate::{
     placement::best_fit,
@@ -17,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::ExecutionId;
 
 impl AdmissionTx {
-    /// Whom a reclaim serves, the demand first, with what is set aside for each.
+    /// The beneficiaries of a reclaim, the demand first, each with its earmarks.
     fn beneficiaries(
         &self,
         resource: &Resource,
@@ -30,7 +29,7 @@ impl AdmissionTx {
         Ok(serving)
     }
 
-    /// The same of every kind that is being reclaimed.
+    /// The beneficiaries of all reclaims.
     fn all_serving(&self) -> Result<Vec<(Resource, Beneficiary)>, Undecided> {
         let mut all = Vec::new();
         for (resource, reclaim) in &self.cohort.reclaims {
@@ -40,7 +39,7 @@ impl AdmissionTx {
         Ok(all)
     }
 
-    /// Sets aside for everybody whom a reclaim serves what is free and they lack still.
+    /// Earmarks free GPUs for every beneficiary that still lacks some.
     pub(in crate::scheduling::admission) fn top_up(&mut self, view: &mut View) -> Result<(), Undecided> {
         for (resource, served) in self.all_serving()? {
             self.earmark(view, &resource, &served, u64::MAX, None)?;
@@ -48,8 +47,8 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// What may be set aside more of what a workspace owns. What of its work may borrow can run on loans in place of it, the rest
-    /// cannot; and what is in transit would be lent to nobody who runs.
+    /// Returns how much more of a workspace's own quota can be earmarked. Its workloads that may borrow can move to loans, the others cannot. An earmark beyond
+    /// that would be a loan without a running workload.
     pub(in crate::scheduling::admission) fn earmarkable(
         &mut self,
         view: &mut View,
@@ -75,7 +74,7 @@ impl AdmissionTx {
         Ok(room.min(available))
     }
 
-    /// Sets aside up to `most`, on `nodes` first if given; answers how much.
+    /// Earmarks up to `most`, on `nodes` first if given. Returns the amount.
     fn earmark(
         &mut self,
         view: &mut View,
@@ -114,7 +113,7 @@ impl AdmissionTx {
         Ok(all - rest)
     }
 
-    /// Counts what is set aside for one, in its account and in the reclaim.
+    /// Adds an earmark to the beneficiary's account and to the reclaim.
     pub(in crate::scheduling::admission) fn count_earmark(
         &mut self,
         resource: &Resource,
@@ -132,7 +131,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// What was set aside for one is free.
+    /// Frees the earmarks of a beneficiary.
     fn let_go(
         &mut self,
         view: &mut View,
@@ -145,7 +144,7 @@ impl AdmissionTx {
         self.count_earmark(resource, served, |aside| aside.saturating_sub(served.aside))
     }
 
-    /// One is served no longer besides a demand: what was set aside for it is free.
+    /// Ends the service of a beneficiary other than the demand, and frees its earmarks.
     fn release_beneficiary(
         &mut self,
         view: &mut View,
@@ -159,8 +158,8 @@ impl AdmissionTx {
         self.settle_loans(view, resource, SettlementCause::Allowance)
     }
 
-    /// Admits those whom reclaims serve besides their demands and for whom all is set aside: on that, whoever else waits. Where no
-    /// victim is left that could free what others lack, they wait like everybody, and what they had goes to whom is served still.
+    /// Admits beneficiaries other than the demands whose earmarks are complete, before any queued workload. If no remaining victim can free the missing GPUs,
+    /// they wait like others, and their earmarks go to the remaining beneficiaries.
     pub(in crate::scheduling::admission) fn serve_others(
         &mut self,
         view: &mut View,
@@ -184,7 +183,7 @@ impl AdmissionTx {
         if left { self.top_up(view) } else { Ok(()) }
     }
 
-    /// Admits one for whom GPUs were freed, if nothing else stands against it; else it waits on in its place.
+    /// Admits a workload whose GPUs were freed if every finding allows it; otherwise it keeps its place in the queue.
     fn admit_served(&mut self, view: &mut View, served: &Beneficiary) -> Result<(), Undecided> {
         let workload = self.need_workload(view, &served.workload)?;
         if workload.state != WorkloadState::Waiting {
@@ -201,7 +200,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// A workload that was reclaimed is gone: as much of its GPUs as those lack who are served is set aside for them.
+    /// Earmarks the GPUs of a released victim for the beneficiaries that lack them.
     pub(in crate::scheduling::admission) fn hand_over(
         &mut self,
         view: &mut View,
@@ -222,7 +221,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Ends a reclaim: frees what was set aside and spares who is left.
+    /// Ends a reclaim: frees its earmarks and spares the remaining victims.
     pub(in crate::scheduling::admission) fn unfence(
         &mut self,
         view: &mut View,
@@ -240,8 +239,7 @@ impl AdmissionTx {
         Ok(reclaim.victims)
     }
 
-    /// What was set aside of more than a workspace owns since its quota was lowered is free: it would be borrowed, and nobody runs on
-    /// it whose loan that could be.
+    /// Frees earmarks above a workspace's own quota after the quota was lowered. They would be a loan without a running workload.
     pub(in crate::scheduling::admission) fn keep_to_own(&mut self, view: &mut View) -> Result<(), Undecided> {
         for (resource, served) in self.all_serving()? {
             let balance = self.account(&served.workspace)?.balance(&resource);
@@ -253,7 +251,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// A waiting workload is no longer wanted: what was set aside for it is free.
+    /// Withdraws a queued workload and frees its earmarks.
     pub(in crate::scheduling::admission) fn withdraw(
         &mut self,
         view: &mut View,
@@ -273,7 +271,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// What was set aside on nodes is not any more, and is called back anew where else it can be.
+    /// Removes earmarks on nodes and reclaims the amount elsewhere if possible.
     pub(in crate::scheduling::admission) fn drop_earmarks(
         &mut self,
         view: &mut View,

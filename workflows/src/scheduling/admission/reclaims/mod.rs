@@ -1,4 +1,4 @@
-//! The steps of a reclaim in the account of a tenant, from the fence to the grant.
+//! The steps of a reclaim in a tenant's account, from the fence to the grant.
 
 pub(crate) mod earmarks;
 pub(crate) mod spare_victims;

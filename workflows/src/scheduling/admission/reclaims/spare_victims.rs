@@ -1,4 +1,4 @@
-//! Who need not give way after all: nobody whom the reclaim serves lacks anything, in the moment before an eviction begins.
+//! Drops a victim just before its eviction if the reclaim no longer needs its GPUs.
 
 use crate::{
     scheduling::admission::{reclaims::steps::GrantAttempt, unit_of_work::AdmissionTx},
@@ -8,11 +8,11 @@ use crate::{
 use engine::{Undecided, View};
 use store::ExecutionId;
 
-/// A victim's eviction is about to begin: its loans drain. One that nobody needs any more is its workspace's again instead; answers why.
-/// One that has `exited`, as somebody says, is not spared: whether it has is for the eviction to see. Called again, it answers the same.
+/// Starts the eviction of a victim: its loans drain. Spares a victim that is no longer needed and returns the reason. A victim reported as `exited` is not
+/// spared; the eviction verifies the exit. A repeated call returns the same result.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn drain_victim(
     view: &mut View,
     tenant: &TenantId,
@@ -48,10 +48,9 @@ pub fn drain_victim(
 }
 
 impl AdmissionTx {
-    /// Why no victim of a reclaim is needed any more, if none is.
+    /// Returns the reason why a reclaim needs no further victims, if so.
     ///
-    /// How much is to come is not weighed against what is lacking: what others would give up may not come, and whoever counted on it would
-    /// wait for another grace.
+    /// Expected releases do not count against the missing amount. They may fail, and the demand would wait for another grace period.
     fn unneeded_reason(
         &mut self,
         view: &mut View,
@@ -66,7 +65,7 @@ impl AdmissionTx {
         if reclaim.workload.is_none() {
             return Ok(Some("nobody waits any more for what it holds"));
         }
-        // As the grant itself would go, on a desk that nobody saves. Facts may be stale now, and are seen anew until then.
+        // Dry run of the grant. The changes are discarded. Stale observations do not matter here; they are renewed before the grant.
         let mut trial = Self::open(view, &self.tenant.id, [])?;
         trial.seen_at = Some(trial.now);
         let granted = match trial.try_grant(view, resource, reclaim)? {
@@ -77,7 +76,7 @@ impl AdmissionTx {
         Ok(granted.then_some("whoever it was called back for has all without it"))
     }
 
-    /// Whether another waits inside what the workspace owns, for whom the victims are as well.
+    /// Returns true if another workload waits within its workspace's own quota and the victims also serve it.
     fn another_waits(
         &mut self,
         view: &mut View,
@@ -91,7 +90,7 @@ impl AdmissionTx {
         Ok(others.any(|waits| waits.requests.get(resource).is_some_and(|amount| (1..=room).contains(amount))))
     }
 
-    /// Lets a victim go.
+    /// Spares a victim.
     pub(in crate::scheduling::admission) fn spare(
         &mut self,
         view: &mut View,
@@ -110,7 +109,7 @@ impl AdmissionTx {
             self.mark_loans(view, resource, name, LoanState::Active)?;
         }
         let victim = Workload { state: WorkloadState::Admitted, ..victim };
-        // Its eviction may have made it inactive, or come before its start. The start waits until the eviction has ended.
+        // The eviction may have suspended it, or come before its start. The start waits until the eviction has ended.
         let start = WorkloadStart::new(self.tenant.id.clone(), name.to_owned(), victim.decision.clone());
         self.effects.starts.push(WorkloadStart { again: Some(execution), ..start });
         self.enrol(view, &victim)?;

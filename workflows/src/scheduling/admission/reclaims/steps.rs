@@ -1,9 +1,7 @@
-//! What a reclaim does to the account, from the fence to the grant. The workflow calls these one after the other; each is one
-//! commit, and each may be called again.
+//! Changes of the account by a reclaim, from the fence to the grant. The workflow calls these functions in order; each is one commit and safe to repeat.
 //!
-//! GPUs are granted only after they were observed free (I-10): a victim's count as used until [`release_victim`], then as in
-//! transit to the demand, on the very GPUs, until [`grant`]. What is free at the fence is set aside as well, so nobody else gets
-//! ahead of the demand.
+//! GPUs are granted only after they were observed free (I-10). A victim counts as usage until [`release_victim`]; then its exact GPUs are in transit to the
+//! demand until [`grant`]. GPUs free at the fence are earmarked too, so no other workload can take them first.
 
 use crate::{
     scheduling::admission::{
@@ -23,99 +21,99 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::{ExecutionId, Timestamp};
 
-/// A reclaim to be fenced.
+/// A reclaim to begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fence {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// The reclaim.
+    /// The execution of the reclaim.
     pub execution: ExecutionId,
-    /// The workspace whose demand it serves.
+    /// The workspace of the demand.
     pub workspace: WorkspaceName,
-    /// The workload that demands; `None` to call loans back for nobody in particular.
+    /// The workload of the demand; `None` to reclaim loans without a demand.
     pub workload: Option<String>,
-    /// What is freed for others of its line besides.
+    /// The amount to free for other workloads of the same queue.
     pub more: u64,
-    /// Workloads of other workspaces that it frees for. Called again, those of the first time stay.
+    /// Beneficiaries in other workspaces. A repeated call keeps the first list.
     pub others: Vec<Beneficiary>,
-    /// Workloads to be evicted, as planned. Called again with more, these are added (P-8).
+    /// The planned victims. A repeated call adds its victims (P-8).
     pub victims: BTreeSet<String>,
-    /// When the promise is broken.
+    /// The deadline of the promise.
     pub deadline: Timestamp,
 }
 
-/// What fencing came to.
+/// The result of fencing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FenceOutcome {
-    /// The victims are marked, and what is free is set aside.
+    /// The victims are marked, and free GPUs are earmarked.
     Done {
-        /// Set aside so far.
+        /// The earmarked amount.
         aside: u64,
-        /// Asked for.
+        /// The requested amount.
         wanted: u64,
     },
-    /// The demand has its GPUs, or is no longer wanted. Nothing was changed.
+    /// The demand has its GPUs or was withdrawn. No change was made.
     NothingToDo,
-    /// The plan no longer holds: plan again. Nothing was changed.
+    /// The plan is outdated: plan again. No change was made.
     Stale {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Another execution reclaims the kind (I-15). Nothing was changed.
+    /// Another execution reclaims the kind (I-15). No change was made.
     Busy {
-        /// That one.
+        /// The other execution.
         by: ExecutionId,
     },
 }
 
-/// What became of a victim.
+/// The exit of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VictimExit {
-    /// It was evicted: back to its old place in line, and it may not borrow until it has cooled down.
+    /// It was evicted: it returns to its old place in the queue and may not borrow until its cool-down ends.
     Evicted,
-    /// It ended by itself.
+    /// It ended without an eviction.
     Ended,
 }
 
-/// What granting came to.
+/// The result of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantOutcome {
-    /// The demand runs; the reclaim is over, and victims that still ran are theirs again.
+    /// The demand runs. The reclaim has ended, and victims that still ran are spared.
     Done {
-        /// The decision that admits it; `None` if it served no workload, or that had been admitted or withdrawn before.
+        /// The decision that admits it; `None` if there was no workload, or it was admitted or withdrawn before.
         admission: Option<Box<Admission>>,
-        /// Victims that were spared.
+        /// The spared victims.
         spared: BTreeSet<String>,
-        /// What else happened.
+        /// Other effects of the commit.
         news: AdmissionEffects,
     },
-    /// Not yet. Nothing was changed but what could be set aside.
+    /// The grant is not possible yet. Only earmarks were added.
     NotYet {
-        /// What is still missing of the kind.
+        /// The missing amount of the kind.
         missing: u64,
-        /// Why the demand is not admitted though nothing is missing: codes of the decision.
+        /// Codes of the decision that keep the demand waiting although no GPUs are missing.
         codes: Vec<String>,
     },
 }
 
-/// What the end of a reclaim came to.
+/// The result of ending a reclaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnfenceOutcome {
-    /// Victims that were spared.
+    /// The spared victims.
     pub spared: BTreeSet<String>,
-    /// What else happened.
+    /// Other effects of the commit.
     pub news: AdmissionEffects,
 }
 
-/// Begins a reclaim, or adds victims to it: marks the victims, notes the reclaim in the account, sets aside what is free.
+/// Begins a reclaim or adds victims to it: marks the victims, records the reclaim in the account, and earmarks free GPUs.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn fence(view: &mut View, fence: &Fence) -> Result<FenceOutcome, Undecided> {
     let keys = fence.victims.iter().chain(&fence.workload).map(|name| Workload::key(&fence.tenant, name));
     let mut desk = AdmissionTx::open(view, &fence.tenant, [view.prefetch::<Workload>(keys)])?;
@@ -145,11 +143,11 @@ pub fn fence(view: &mut View, fence: &Fence) -> Result<FenceOutcome, Undecided> 
     Ok(FenceOutcome::Done { aside, wanted })
 }
 
-/// A victim was observed to be gone and its GPUs free: they are in transit to the demand, and it is back in line. Called again,
-/// and for one that ended meanwhile, it changes nothing.
+/// Releases a victim after it was observed gone and its GPUs free: the GPUs are in transit to the demand, and the victim is queued. Does nothing if repeated,
+/// or for a victim that has ended.
 ///
 /// # Errors
-/// What the view lacks; a permanent `reclaim.not_ours` for a victim of another.
+/// Undecided until the view has loaded every needed document; permanent `reclaim.not_ours` for a victim of another reclaim.
 pub fn release_victim(
     view: &mut View,
     tenant: &TenantId,
@@ -184,10 +182,10 @@ pub fn release_victim(
     desk.save(view)
 }
 
-/// Admits the demand to what was set aside for it and ends the reclaim, in one commit.
+/// Admits the demand to its earmarked GPUs and ends the reclaim, in one commit.
 ///
 /// # Errors
-/// What the view lacks; a permanent `reclaim.not_ours` when the execution does not reclaim the kind.
+/// Undecided until the view has loaded every needed document; permanent `reclaim.not_ours` if the execution does not reclaim the kind.
 pub fn grant(
     view: &mut View,
     tenant: &TenantId,
@@ -220,34 +218,33 @@ pub fn grant(
         line.waiting.retain(|waits| waits.workload != demand.name);
     })?;
     let admission = desk.admit(view, demand, decided)?;
-    // The reclaim starts its demand itself, and ends only then.
+    // The reclaim starts its demand itself and ends only afterwards.
     desk.effects.starts.retain(|start| start.workload != admission.workload);
     desk.admit_waiting(view)?;
     Ok(GrantOutcome::Done { admission: Some(Box::new(admission)), spared, news: desk.save(view)? })
 }
 
-/// How far a grant comes.
+/// The progress of a grant.
 pub(in crate::scheduling::admission) enum GrantAttempt {
-    /// Nobody demands any more; nothing was changed.
+    /// The demand was withdrawn. No change was made.
     Gone,
-    /// So much of the kind is missing; what could be set aside is.
+    /// This amount of the kind is missing. Available GPUs are earmarked.
     Missing(u64),
-    /// The reclaim is over on this desk, and the demand was decided on.
+    /// The reclaim has ended in this transaction, and the demand was decided on.
     Decided {
-        /// It.
+        /// The demand.
         demand: Box<Workload>,
-        /// The decision, which need not admit it.
+        /// The decision, which may not admit it.
         decided: Box<PendingDecision>,
-        /// Victims that still ran.
+        /// The victims that still ran.
         spared: BTreeSet<String>,
     },
 }
 
-/// Ends a reclaim without a grant: victims that still run are theirs again, and what was set aside is free. Tolerates that it
-/// has ended.
+/// Ends a reclaim without a grant: spares victims that still run and frees the earmarks. Tolerates a reclaim that has ended.
 ///
 /// # Errors
-/// What the view lacks.
+/// Undecided until the view has loaded every needed document.
 pub fn unfence(
     view: &mut View,
     tenant: &TenantId,
@@ -275,7 +272,7 @@ impl AdmissionTx {
         reclaim.cloned().ok_or_else(problem)
     }
 
-    /// Grants on this desk, short of writing the decision down.
+    /// Performs the grant in this transaction, without recording the decision.
     pub(in crate::scheduling::admission) fn try_grant(
         &mut self,
         view: &mut View,
@@ -333,8 +330,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Remembers that loans of these lenders were called back from a borrower, once a moment each, and slows it when that
-    /// happens again and again (P-9).
+    /// Records that these lenders reclaimed loans from a borrower, once per time. Reduces the borrower's limit after repeated reclaims (P-9).
     fn note_reclaim(
         &mut self,
         view: &mut View,
@@ -362,7 +358,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    /// Puts a workload that ran back in its old place in line.
+    /// Returns a workload that ran to its old place in the queue.
     pub(in crate::scheduling::admission) fn requeue(
         &mut self,
         view: &mut View,

@@ -1,4 +1,4 @@
-//! What stands against a reclaim's fence: the books have moved on since it was planned.
+//! Checks a reclaim's fence against the account, which may have changed since the plan.
 
 use crate::{
     scheduling::admission::{Fence, unit_of_work::AdmissionTx},
@@ -8,7 +8,7 @@ use engine::{Undecided, View};
 use std::collections::BTreeMap;
 
 impl AdmissionTx {
-    /// Why the planned victims may not be taken, or would not be enough (I-11, I-12), or one whom they are for waits no more.
+    /// Returns why the planned victims may not be taken or would not be enough (I-11, I-12), or that a beneficiary no longer waits.
     pub(in crate::scheduling::admission) fn fence_problem(
         &mut self,
         view: &mut View,
@@ -31,7 +31,7 @@ impl AdmissionTx {
         Ok(objection)
     }
 
-    /// Whether a reclaim that begins is to serve one of another workspace besides who waits no more. Later it serves whom it served.
+    /// Returns the reason if a new reclaim names a beneficiary in another workspace that no longer waits. A running reclaim keeps its beneficiaries.
     fn waits_no_more(&mut self, view: &mut View, fence: &Fence) -> Result<Option<String>, Undecided> {
         if self.cohort.reclaims.contains_key(&fence.resource) {
             return Ok(None);
@@ -50,7 +50,7 @@ impl AdmissionTx {
         Ok(None)
     }
 
-    /// Whether a reclaim that begins is for a demand that fits on what is free: nobody is evicted for that.
+    /// Returns the reason if the demand of a new reclaim fits on free GPUs, so that no eviction is needed.
     fn fits_already(&mut self, view: &mut View, fence: &Fence) -> Result<Option<String>, Undecided> {
         let begun = self.cohort.reclaims.contains_key(&fence.resource);
         let Some(name) = fence.workload.as_ref().filter(|_| !begun) else { return Ok(None) };
@@ -60,7 +60,7 @@ impl AdmissionTx {
         Ok(fits.then(|| format!("{} of {name} fits on what is free", fence.resource)))
     }
 
-    /// Why a victim may not be taken; if all may, they are gone from the account.
+    /// Returns why a victim may not be taken. If all may be taken, removes them from the account.
     fn may_not_go(
         &mut self,
         view: &mut View,
@@ -100,8 +100,8 @@ impl AdmissionTx {
         Ok(None)
     }
 
-    /// The smallest first. A plan takes victims in an order in which each comes from a workspace above its own; a set has none, but if
-    /// there is such an order, this is one.
+    /// Sorts victims by size, smallest first. A plan takes each victim from a workspace above its own quota. A set has no order, but if a valid order exists,
+    /// this is one.
     fn by_size(
         &mut self,
         view: &mut View,
@@ -117,7 +117,7 @@ impl AdmissionTx {
         Ok(sized.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// Whom the victims, who are gone, free too little for.
+    /// Returns the beneficiaries for which the removed victims free too little.
     fn shortfall(
         &mut self,
         view: &mut View,
@@ -135,7 +135,7 @@ impl AdmissionTx {
             let aside = self.account(workspace)?.balance(resource).in_transit;
             let mut could = self.earmarkable(view, workspace, resource)?;
             if first {
-                // Nobody is evicted for one that has its own in use since: it would borrow.
+                // A workspace that now uses its full quota would borrow, and no victim is evicted for a loan.
                 let balance = self.account(workspace)?.balance(resource);
                 let uses = balance.used.saturating_sub(balance.borrowed).saturating_add(aside);
                 could = could.min(balance.allowance.nominal.saturating_sub(uses));

@@ -1,4 +1,4 @@
-//! Names at the entry: of GPU models as the books have them, and of workloads as their cluster takes them.
+//! Names at the entry: GPU models as the ledger names them, and workload names that clusters accept.
 
 use crate::{
     policy::{model_named, resource_named},
@@ -7,7 +7,7 @@ use crate::{
 };
 use engine::{ActionError, Undecided, View};
 
-/// The amounts by the canonical names of GPU models. A name that is canonical already is left as it is.
+/// Returns the amounts under the canonical names of GPU models. Canonical names stay unchanged.
 pub(super) fn canonical(amounts: &Amounts) -> Amounts {
     let named = |(resource, amount): (&Resource, &u64)| {
         let name = resource.to_string().parse().unwrap_or_else(|_| resource.clone());
@@ -16,13 +16,13 @@ pub(super) fn canonical(amounts: &Amounts) -> Amounts {
     amounts.iter().map(named).collect()
 }
 
-/// Whether both are the same amounts, whichever names of its models either has: an alias may be younger than what is stored.
+/// Returns true if both are the same amounts under any names of their GPU models. An alias may be newer than the stored name.
 pub(super) fn same_amounts(view: &mut View, one: &Amounts, other: &Amounts) -> Result<bool, Undecided> {
     let (one, other) = (canonical(one), canonical(other));
     Ok(one == other || by_models(view, &one)? == by_models(view, &other)?)
 }
 
-/// The amounts by the models that their names stand for, in order; two names of one model stay two amounts.
+/// Returns the amounts by the models behind their names, in order. Two names of one model stay two amounts.
 fn by_models(view: &mut View, amounts: &Amounts) -> Result<Vec<(Resource, u64)>, Undecided> {
     let mut named = Vec::new();
     for (resource, amount) in amounts {
@@ -38,7 +38,7 @@ fn by_models(view: &mut View, amounts: &Amounts) -> Result<Vec<(Resource, u64)>,
     Ok(named)
 }
 
-/// The amounts by the models that their names stand for by the aliases of policy; the tenant's own names stay.
+/// Returns the amounts by the models behind the aliases of policy. The tenant's own names stay.
 pub(super) fn by_aliases(
     view: &mut View,
     tenant: &TenantId,
@@ -55,7 +55,7 @@ pub(super) fn by_aliases(
     Ok(requests)
 }
 
-/// Whether Kubernetes takes `text` as the name of any object, and as the value of a label (RFC 1123).
+/// Returns true if Kubernetes accepts `text` as an object name and a label value (RFC 1123).
 fn is_dns_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let ends = text.chars().next().is_some_and(plain) && text.chars().next_back().is_some_and(plain);
@@ -63,8 +63,7 @@ fn is_dns_label(text: &str) -> bool {
 }
 
 impl AdmissionTx {
-    /// The amounts by the names that the tenant's books have for its GPUs: nodes that were brought in before models had canonical
-    /// names keep theirs.
+    /// Returns the amounts under the names that the tenant's ledger uses. Nodes that were added before models had canonical names keep their names.
     pub(in crate::scheduling::admission) fn as_named_in_books(&self, requests: Amounts) -> Amounts {
         let own = |resource: Resource| {
             if resource.gpu().is_none() || self.cohort.stock.contains_key(&resource) {
@@ -78,7 +77,7 @@ impl AdmissionTx {
         requests.into_iter().map(|(resource, amount)| (own(resource), amount)).collect()
     }
 
-    /// Refuses a name that no object of the tenant's cluster can have.
+    /// Rejects a name that no object of the tenant's cluster can have.
     pub(in crate::scheduling::admission) fn check_name(
         &self,
         view: &mut View,

@@ -1,10 +1,10 @@
-//! Promises of loan matching.
+//! Tests of loan matching.
 
 use super::*;
 use crate::tenancy::{Allowance, WorkspaceClass};
 use store::Timestamp;
 
-/// A small generator of its own (Knuth's MMIX constants): the same cases each time.
+/// A small deterministic random generator (Knuth's MMIX constants).
 struct Dice(u64);
 
 impl Dice {
@@ -34,7 +34,7 @@ fn random(dice: &mut Dice, cohort: &mut Cohort, count: usize) {
     }
 }
 
-/// The most that lenders can lend to borrowers, by the plainest way: augmenting paths, one GPU at a time.
+/// Returns the most that lenders can lend to borrowers, by augmenting paths of one GPU each.
 fn most(cohort: &Cohort, forbid: &dyn Fn(&WorkspaceName, &WorkspaceName) -> bool) -> u64 {
     let kind = gpus();
     let all: Vec<_> = cohort.balances(&kind).map(|(n, b)| (n.clone(), spare(&b), b.over_nominal())).collect();
@@ -47,7 +47,7 @@ fn most(cohort: &Cohort, forbid: &dyn Fn(&WorkspaceName, &WorkspaceName) -> bool
             if got == all[start].2 {
                 continue;
             }
-            // From a borrower to any lender it may have, from a lender to those it lends to.
+            // From a borrower to each possible lender, and from a lender to its borrowers.
             let mut to_lender: Vec<Option<usize>> = vec![None; count];
             let mut to_borrower: Vec<Option<usize>> = vec![None; count];
             let mut wave = vec![start];
@@ -105,8 +105,8 @@ fn apply(open: &[OpenLoan], settlement: &Settlement, next: &mut u64) -> Vec<Open
     after
 }
 
-/// I-8, over 3,000 random changes: every borrower has what it takes beyond its nominal, no lender lends more than it
-/// leaves idle, and what nobody lends could not have been lent by any arrangement.
+/// I-8, over 3,000 random changes: each borrower has its usage above the nominal quota on loan, and no lender lends more than its idle amount. No other
+/// arrangement of loans could have covered the rest.
 #[test]
 fn loans_are_settled_as_far_as_lenders_go() {
     let mut dice = Dice(7);

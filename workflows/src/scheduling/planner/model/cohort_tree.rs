@@ -1,7 +1,6 @@
 //! Quota arithmetic over the tree of cohorts, as Kueue's `resource_node.go` defines it.
 //!
-//! A node's usage counts in its parent only above what the node keeps for itself. Sums of 64-bit amounts are kept in
-//! 128 bits, so that nothing here overflows or saturates.
+//! A node's usage counts in its parent only above the node's local quota. Sums of 64-bit amounts use 128 bits, so they neither overflow nor saturate.
 
 use crate::scheduling::planner::Quota;
 use std::{
@@ -9,23 +8,23 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// A workspace or cohort, by its place in the snapshot.
+/// The index of a workspace or cohort in the snapshot.
 pub(in crate::scheduling::planner) type NodeIx = u32;
-/// A kind, by its place in the snapshot.
+/// The index of a kind in the snapshot.
 pub(in crate::scheduling::planner) type KindIx = usize;
 
 /// One kind's quota at one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::scheduling::planner) struct NodeQuota {
-    /// Whether a quota was ever set here or, for a cohort, below. Fair shares look at nothing else.
+    /// True if a quota was set here or, for a cohort, below. Only fair shares use it.
     pub(in crate::scheduling::planner) declared: bool,
     pub(in crate::scheduling::planner) quota: Quota,
-    /// Its own nominal and what its children lend it.
+    /// The own nominal quota plus the quota that its children lend.
     pub(in crate::scheduling::planner) subtree: i128,
 }
 
 impl NodeQuota {
-    /// What the node keeps for itself whoever asks.
+    /// Returns the quota that the node never lends.
     pub(in crate::scheduling::planner) fn local(&self) -> i128 {
         self.quota.lending_limit.map_or(0, |limit| (self.subtree - i128::from(limit)).max(0))
     }
@@ -38,12 +37,12 @@ pub(in crate::scheduling::planner) struct KindColumn {
     pub(in crate::scheduling::planner) usage: Vec<i128>,
 }
 
-/// The tree: who is whose child, and what they own and use.
+/// The tree: parents and children, quotas and usage.
 #[derive(Clone, Debug, Default)]
 pub(in crate::scheduling::planner) struct CohortTree {
     pub(in crate::scheduling::planner) parents: Vec<Option<NodeIx>>,
     pub(in crate::scheduling::planner) columns: Vec<KindColumn>,
-    /// Children that use more than is theirs, by parent and kind.
+    /// Children above their own quota, by parent and kind.
     pub(in crate::scheduling::planner) over: BTreeMap<(NodeIx, KindIx), BTreeSet<NodeIx>>,
 }
 
@@ -72,7 +71,7 @@ impl CohortTree {
         self.parents.get(slot(node)).copied().flatten()
     }
 
-    /// The node and all above it, the root last.
+    /// Returns the node and all nodes above it, the root last.
     pub(in crate::scheduling::planner) fn path(&self, node: NodeIx) -> impl Iterator<Item = NodeIx> {
         std::iter::successors(Some(node), |node| self.parent(*node))
     }
@@ -89,7 +88,7 @@ impl CohortTree {
         self.columns.get(kind).and_then(|column| column.usage.get(slot(node))).copied().unwrap_or_default()
     }
 
-    /// Adds to the usage of a node and, as far as it counts there, of those above it.
+    /// Adds usage to a node and, where it counts there, to the nodes above it.
     pub(in crate::scheduling::planner) fn charge(&mut self, node: NodeIx, kind: KindIx, amount: i128) {
         let mut touched = Vec::new();
         if let Some(column) = self.columns.get_mut(kind) {
@@ -100,7 +99,7 @@ impl CohortTree {
         }
     }
 
-    /// Sets what a node owns, and counts again what those above it have and use.
+    /// Sets a node's quota, and recomputes quota and usage of the nodes above it.
     pub(in crate::scheduling::planner) fn set_quota(&mut self, node: NodeIx, kind: KindIx, quota: Quota) {
         let (mut change, mut used) = (i128::from(quota.nominal), 0);
         let mut own = Some(quota);
@@ -161,8 +160,7 @@ fn charge(
     }
 }
 
-/// The tree with workloads taken away and put back, without touching the snapshot. A kind's usage is copied when it
-/// is first changed.
+/// The tree with workloads removed and returned, without a change of the snapshot. Copies a kind's usage on its first change.
 pub(in crate::scheduling::planner) struct TreeOverlay<'a> {
     pub(in crate::scheduling::planner) tree: &'a CohortTree,
     usage: Vec<Cow<'a, [i128]>>,
@@ -187,12 +185,12 @@ impl<'a> TreeOverlay<'a> {
         charge(&self.tree.parents, &column.rows, usage.to_mut(), node, amount, |_| ());
     }
 
-    /// What a workspace could still be given, with what its cohorts lend it; never below zero.
+    /// Returns how much more a workspace can get, including loans from its cohorts; at least 0.
     pub(in crate::scheduling::planner) fn available(&self, node: NodeIx, kind: KindIx) -> i128 {
         self.room(node, kind, |node| self.usage(node, kind)).max(0)
     }
 
-    /// What it could be given if nothing were used.
+    /// Returns how much it could get if nothing were in use.
     pub(in crate::scheduling::planner) fn potential(&self, node: NodeIx, kind: KindIx) -> i128 {
         self.room(node, kind, |_| 0)
     }
@@ -215,7 +213,7 @@ impl<'a> TreeOverlay<'a> {
         room.unwrap_or_default()
     }
 
-    /// Whether the node would use more than its own with so much more.
+    /// Returns true if the node would exceed its own quota with this additional amount.
     pub(in crate::scheduling::planner) fn borrows_with(
         &self,
         node: NodeIx,
@@ -225,7 +223,7 @@ impl<'a> TreeOverlay<'a> {
         self.usage(node, kind) + amount > self.tree.row(node, kind).subtree
     }
 
-    /// Whether the node uses no more than its own of any of these kinds.
+    /// Returns true if the node uses no more than its own quota of each of these kinds.
     pub(in crate::scheduling::planner) fn within(&self, node: NodeIx, kinds: &[KindIx]) -> bool {
         kinds.iter().all(|kind| !self.borrows_with(node, *kind, 0))
     }

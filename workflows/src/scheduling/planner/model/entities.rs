@@ -1,4 +1,4 @@
-//! What a snapshot is made of: quotas, preemption policies, running workloads, nodes.
+//! The parts of a snapshot: quotas, preemption policies, running workloads, nodes.
 
 use crate::scheduling::planner::ResourceKind;
 use serde::{Deserialize, Serialize};
@@ -7,54 +7,54 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Amounts by kind.
 pub type Amounts = BTreeMap<ResourceKind, u64>;
 
-/// What a workspace or a cohort owns of one kind, and how far it may borrow and lends.
+/// The quota of a workspace or a cohort for one kind, with its borrowing and lending limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
-    /// What is its own.
+    /// The nominal quota.
     pub nominal: u64,
-    /// How much it may use above nominal; none: no limit.
+    /// The most that it may use above the nominal quota; `None` for no limit.
     #[serde(default)]
     pub borrowing_limit: Option<u64>,
-    /// How much of its own others may use; none: all of it.
+    /// The most of its own quota that others may use; `None` for all of it.
     #[serde(default)]
     pub lending_limit: Option<u64>,
 }
 
-/// Whom a demand may preempt.
+/// The workloads that a demand may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreemptPolicy {
-    /// Nobody.
+    /// No workload.
     #[default]
     Never,
     /// Workloads of lower priority.
     LowerPriority,
-    /// Those, and workloads of the same priority that were queued later.
+    /// Workloads of lower priority, and workloads of equal priority that were queued later.
     LowerOrNewerEqualPriority,
-    /// Everybody.
+    /// Every workload.
     Any,
 }
 
-/// Whether a demand may preempt others and still end up borrowing.
+/// The rule for demands that preempt other workspaces and still borrow afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BorrowWithinCohort {
-    /// It may not.
+    /// Never allowed.
     #[default]
     Never,
-    /// It may preempt workloads of lower priority, up to a threshold if one is set.
+    /// Allowed for workloads of lower priority, up to a threshold if one is set.
     LowerPriority {
-        /// The highest priority that may be preempted so.
+        /// The highest priority that may be preempted.
         max_priority_threshold: Option<i64>,
     },
 }
 
-/// A part of 1, in billionths: the weight of fair sharing. Zero gives way to everybody.
+/// The weight in fair sharing, in billionths of 1. A weight of zero is preempted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Weight(u64);
 
 impl Weight {
-    /// The weight of who was not given one.
+    /// The default weight.
     pub const ONE: Self = Self(1_000_000_000);
-    /// The highest weight that shares are told apart with: about 17,592.
+    /// The highest weight that shares distinguish: about 17,592.
     const MOST: u64 = 1 << 44;
 
     /// A weight in billionths, at most about 17,592.
@@ -74,23 +74,23 @@ impl Default for Weight {
     }
 }
 
-/// How a workspace or cohort takes part in sharing.
+/// The settings of a workspace or cohort for sharing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharing {
-    /// Its weight among its siblings.
+    /// The weight relative to its siblings.
     pub weight: Weight,
-    /// How long what runs in it is left alone, in ms; none: as the cohort above says.
+    /// The minimum runtime of its workloads, in ms; `None` uses that of the cohort above.
     pub min_runtime: Option<i64>,
 }
 
-/// What a demand of a workspace may preempt.
+/// The preemption rules for demands of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemption {
-    /// In its own workspace.
+    /// For its own workspace.
     pub within_workspace: PreemptPolicy,
-    /// In others of its cohort that use more than their nominal.
+    /// For other workspaces of its cohort above their nominal quota.
     pub reclaim_within_cohort: PreemptPolicy,
-    /// In others, when it would still be borrowing afterwards. Classical only.
+    /// For other workspaces if it still borrows afterwards. Classical preemption only.
     pub borrow_within_cohort: BorrowWithinCohort,
 }
 
@@ -99,57 +99,57 @@ pub struct Preemption {
 pub struct WorkloadPart {
     /// The node.
     pub node: String,
-    /// The GPU on it, where the part is slices of one.
+    /// The GPU, if the part consists of slices of one GPU.
     #[serde(default)]
     pub gpu: Option<u32>,
-    /// What it holds there.
+    /// The amounts on this node.
     pub amounts: Amounts,
 }
 
-/// Workloads that only run together.
+/// Workloads that run only together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gang {
-    /// Its name within the workspace.
+    /// The name, unique within the workspace.
     pub id: String,
-    /// How many members must run; below that, all are freed.
+    /// The number of members that must run. Below it, all are freed.
     pub min_available: u32,
 }
 
 /// A workload that holds quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Its id, which breaks ties.
+    /// Its id. Breaks ties.
     pub id: String,
-    /// Where it counts.
+    /// The workspace that its usage counts in.
     pub workspace: String,
     /// Higher is more important.
     pub priority: i64,
-    /// What it holds.
+    /// The amounts.
     pub usage: Amounts,
-    /// When it was queued, in ms.
+    /// The time when it was queued, in ms.
     pub queued_at: i64,
-    /// When it was given its quota, in ms. The most recent goes first.
+    /// The time when its quota was reserved, in ms. The most recent workload is preempted first.
     pub reserved_at: i64,
-    /// Whether it is being evicted. It counts as usage until it is removed from the snapshot.
+    /// True if it is being evicted. It counts as usage until it is removed from the snapshot.
     pub evicted: bool,
-    /// The demand that it is being evicted for.
+    /// The demand that it is evicted for.
     pub freeing_for: Option<String>,
-    /// Whether it may be preempted at all.
+    /// True if it may be preempted.
     pub preemptible: bool,
-    /// Whether it can be checkpointed, so that little is lost.
+    /// True if it supports checkpoints, so that little work is lost.
     pub checkpoints: bool,
-    /// Whether it writes a checkpoint at this moment.
+    /// True if it is writing a checkpoint now.
     pub checkpointing: bool,
-    /// Until when its loan may not be called back, in ms.
+    /// The time until which its loan is protected, in ms.
     pub protected_until: Option<i64>,
     /// The gang it is a member of.
     pub gang: Option<Gang>,
-    /// Where it runs.
+    /// The parts on nodes.
     pub parts: Vec<WorkloadPart>,
 }
 
 impl Workload {
-    /// A preemptible workload with nothing but usage; the rest is set with struct update syntax.
+    /// Creates a preemptible workload with only its usage. Set other fields with struct update syntax.
     #[must_use]
     pub fn new(id: &str, workspace: &str, usage: Amounts) -> Self {
         Self {
@@ -174,51 +174,51 @@ impl Workload {
 /// A node as placement sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What nobody uses. Slices in a GPU's layout are given in `slices`.
+    /// Its free amounts. Slices with a known GPU are in `slices` instead.
     pub free: Amounts,
-    /// Unused slices of each GPU, by its number on the node.
+    /// Free slices of each GPU, by its index on the node.
     #[serde(default)]
     pub slices: BTreeMap<u32, Amounts>,
-    /// The workflow that holds the node for itself.
+    /// The workflow that holds the node exclusively.
     #[serde(default)]
     pub held_by: Option<String>,
 }
 
-/// A part of a demand that must lie on one node or on one GPU.
+/// A part of a demand that needs one node or one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DemandPiece {
-    /// What it needs.
+    /// The amounts.
     pub needs: Amounts,
-    /// Whether its slices must lie on one GPU.
+    /// True if its slices must be on one GPU.
     #[serde(default)]
     pub on_one_gpu: bool,
 }
 
-/// What is asked for. It is placed whole or not at all.
+/// The requested amounts. They are placed completely or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demand {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// Who asks.
+    /// The requesting workspace.
     pub workspace: String,
     /// Higher is more important.
     pub priority: i64,
-    /// When it was queued, in ms.
+    /// The time when it was queued, in ms.
     pub queued_at: i64,
     /// The time of the plan, in ms.
     pub now: i64,
-    /// What it needs in all.
+    /// The total amounts.
     pub requests: Amounts,
-    /// The kinds that cannot be had without preemption; none: told from the snapshot.
+    /// The kinds that are not available without preemption; `None` computes them from the snapshot.
     pub contested: Option<BTreeSet<ResourceKind>>,
-    /// How it must lie on nodes; none: anywhere.
+    /// The pieces on nodes; empty for any placement.
     pub pieces: Vec<DemandPiece>,
-    /// Workloads freed for this demand that do not end: others are sought in their place.
+    /// Workloads freed for this demand that do not end. The planner chooses others instead.
     pub stuck: BTreeSet<String>,
 }
 
 impl Demand {
-    /// A demand of priority 0, asked and planned at time 0.
+    /// Creates a demand of priority 0, queued and planned at time 0.
     #[must_use]
     pub fn new(id: &str, workspace: &str, requests: Amounts) -> Self {
         Self {

@@ -1,17 +1,16 @@
-//! What is counted: GPUs by model, MIG slices by model and profile, CPU and memory.
+//! The counted kinds: GPUs by model, MIG slices by model and profile, CPU and memory.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The resource name of a whole GPU, as Kubernetes writes it.
 const GPU: &str = "nvidia.com/gpu";
-/// What the resource name of a MIG slice begins with, as Kubernetes writes it.
+/// The prefix of the Kubernetes resource name of a MIG slice.
 const SLICE: &str = "nvidia.com/mig-";
 
 /// A kind of resource, written `flavor/resource`: `h100/nvidia.com/gpu`, `h100/nvidia.com/mig-1g.10gb`, `default/cpu`.
 ///
-/// A slice is a kind of its own. Slices that are freed serve demands for that profile; they never add up to a GPU, since
-/// the layout of their GPU stays as it is.
+/// A slice is a kind of its own. Freed slices serve demands for their profile. They never add up to a GPU, because the layout of their GPU stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceKind {
@@ -44,25 +43,25 @@ impl ResourceKind {
         Self { flavor: "default".to_owned(), resource: "memory".to_owned() }
     }
 
-    /// The GPU model or, for what is no device, the flavour.
+    /// Returns the GPU model, or the flavor of a resource that is not a device.
     #[must_use]
     pub fn flavor(&self) -> &str {
         &self.flavor
     }
 
-    /// The name of the resource, over which fair shares sum all flavours.
+    /// Returns the resource name. Fair shares sum all flavors of a resource.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Whether it is a whole GPU.
+    /// Returns true if it is a whole GPU.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         self.resource == GPU
     }
 
-    /// Whether it is a GPU or a slice of one; the guard and the placement look at these.
+    /// Returns true if it is a GPU or a slice. Guard and placement consider only these.
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.is_gpu() || self.resource.starts_with(SLICE)
@@ -75,7 +74,7 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// A text that is no kind.
+/// A text that does not name a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no kind; write it as flavor/resource, for example h100/nvidia.com/gpu")]
 pub struct ParseKindError(String);

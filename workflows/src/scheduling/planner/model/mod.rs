@@ -1,4 +1,4 @@
-//! The input of the planner: quotas, cohorts, nodes and running workloads, kept in a snapshot.
+//! The input of the planner: a snapshot of quotas, cohorts, nodes and running workloads.
 
 pub(crate) mod cohort_tree;
 pub(crate) mod entities;

@@ -1,25 +1,25 @@
-//! How plans are made: the algorithm, the guard, the forbidden pairs.
+//! Settings of the planner: algorithm, guard and forbidden pairs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// When a workload of another workspace may be preempted for the sake of fairness.
+/// The condition under which fair sharing preempts a workload of another workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strategy {
-    /// The demand's share will be at most what the other's is without the workload (S2-a).
+    /// The demand's share will be at most the other share without the workload (S2-a).
     LessThanOrEqualToFinalShare,
-    /// The demand's share will be less than what the other's is with it (S2-b).
+    /// The demand's share will be less than the other share with the workload (S2-b).
     LessThanInitialShare,
 }
 
-/// How victims are chosen.
+/// The algorithm that chooses victims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
-    /// By who is above nominal, and by priority.
+    /// By usage above the nominal quota, and by priority.
     Classical,
-    /// By who has most above its own.
+    /// By the highest share above the own quota.
     Fair {
-        /// The first decides; the second, if there is one, is S2-b for those that were left.
+        /// The first strategy decides. The second, if present, is S2-b for the remaining candidates.
         strategies: Vec<Strategy>,
     },
 }
@@ -32,19 +32,18 @@ impl Algorithm {
     }
 }
 
-/// What a plan may do without anybody approving it.
+/// The limits that a plan may not exceed without an approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
-    /// The most that victims may hold, in percent of what was asked for. Default 200: KAI evicted 376 GPUs for a request
-    /// of 48 (KAI#1565).
+    /// The most that victims may use, in percent of the requested amount. Default 200: KAI evicted 376 GPUs for a request of 48 (KAI#1565).
     pub ratio_percent: u64,
-    /// The most that victims may hold, in percent of what the tenant has of the kind. Default 25.
+    /// The most that victims may use, in percent of the tenant's capacity of the kind. Default 25.
     pub share_percent: u64,
-    /// The most whole GPUs that one victim may have. Default 8, one node.
+    /// The most whole GPUs of one victim. Default 8, one node.
     pub max_victim_gpus: u64,
-    /// The longest, in ms, that a victim without checkpoints may have run. Default 24 h.
+    /// The longest runtime of a victim without checkpoints, in ms. Default 24 h.
     pub max_run_without_checkpoint: i64,
-    /// Whether no plan beyond it is made at all.
+    /// True if a plan above a limit is rejected instead of approved.
     pub hard: bool,
 }
 
@@ -60,30 +59,30 @@ impl Default for Guard {
     }
 }
 
-/// Whose minimum runtime protects a workload (KAI resolves it in these two ways).
+/// The node whose minimum runtime protects a workload. KAI offers both variants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinRuntimeAt {
-    /// Its workspace's or, if that has none, the next above.
+    /// Its workspace or, if that has none, the nearest cohort above with one.
     #[default]
     Workspace,
-    /// That of its branch just below the cohort it shares with the demand or, if that has none, the next above.
+    /// The branch just below the cohort that it shares with the demand or, if that has none, the nearest cohort above with one.
     CommonCohort,
 }
 
-/// How plans are made.
+/// The settings of the planner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// How victims are chosen.
+    /// The algorithm that chooses victims.
     pub algorithm: Algorithm,
-    /// What needs an approval; none: nothing does.
+    /// The guard; `None` needs no approvals.
     pub guard: Option<Guard>,
-    /// Pairs (who asks, who holds) that may not take from one another.
+    /// Pairs (requester, holder) between which preemption is forbidden.
     pub forbidden: BTreeSet<(String, String)>,
-    /// Whose minimum runtime counts.
+    /// The source of the minimum runtime.
     pub min_runtime_at: MinRuntimeAt,
-    /// Whether a victim that turned out not to be needed is let go. Kueue does so and KAI does not; off only to compare.
+    /// True if victims that turn out unnecessary are removed from the plan. Kueue does this and KAI does not; disable only for comparisons.
     pub fill_back: bool,
-    /// How many candidates an explanation lists at most. Default 200, about 30 KB.
+    /// The most candidates in an explanation. Default 200, about 30 KB.
     pub explain: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Who owns and uses what, kept up change by change, so that a plan never counts anything again.
+//! Quotas and usage, updated with every change, so that a plan does not recount them.
 
 use crate::scheduling::planner::{
     Node, Preemption, Quota, ResourceKind, Sharing, Workload,
@@ -13,10 +13,10 @@ use std::{
     sync::Arc,
 };
 
-/// A workload, by its place in the snapshot.
+/// The index of a workload in the snapshot.
 pub(in crate::scheduling::planner) type LoadIx = u32;
 
-/// The order in which workloads are freed: evicted first, then low priority, then the most recent, then by id.
+/// The order of preemption: evicted first, then low priority, then the most recent, then by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::scheduling::planner) struct Key {
     pub(in crate::scheduling::planner) settled: bool,
@@ -34,7 +34,7 @@ pub(in crate::scheduling::planner) struct RunningLoad {
     pub(in crate::scheduling::planner) key: Key,
 }
 
-/// What a node of the tree is.
+/// The role of a node in the tree.
 #[derive(Clone, Debug)]
 pub(in crate::scheduling::planner) enum Role {
     /// A cohort, with its children by name.
@@ -52,18 +52,18 @@ pub(in crate::scheduling::planner) struct Entry {
 
 /// The state that plans are made on.
 ///
-/// Each change costs the depth of the tree and the logarithm of the workspace's workloads.
+/// The cost of a change is the depth of the tree plus the logarithm of the workspace's workloads.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(in crate::scheduling::planner) tree: CohortTree,
     pub(in crate::scheduling::planner) entries: Vec<Entry>,
     pub(in crate::scheduling::planner) cohorts: BTreeMap<String, NodeIx>,
     pub(in crate::scheduling::planner) workspaces: BTreeMap<String, NodeIx>,
-    /// What there is of a kind, where that was said.
+    /// The total amount of a kind, if set.
     pub(in crate::scheduling::planner) owned: BTreeMap<ResourceKind, u64>,
     pub(in crate::scheduling::planner) kinds: BTreeMap<ResourceKind, KindIx>,
     pub(in crate::scheduling::planner) names: Vec<ResourceKind>,
-    /// The resource of each kind, as a number.
+    /// The resource index of each kind.
     pub(in crate::scheduling::planner) resources: Vec<usize>,
     loads: Vec<Option<RunningLoad>>,
     spare: Vec<LoadIx>,
@@ -75,16 +75,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// One without anything.
+    /// Creates an empty snapshot.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a cohort below another, or as a root: a tenant is a root.
+    /// Adds a cohort below another, or as a root. A tenant is a root.
     ///
     /// # Errors
-    /// If there is one of that name, or not the one above.
+    /// If a cohort of that name exists, or the parent does not.
     pub fn add_cohort(&mut self, name: &str, parent: Option<&str>, sharing: Sharing) -> Result<(), Unknown> {
         if self.cohorts.contains_key(name) {
             return Err(Unknown::Twice(format!("cohort {name}")));
@@ -95,10 +95,10 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Adds a workspace to a cohort, or on its own.
+    /// Adds a workspace to a cohort, or without one.
     ///
     /// # Errors
-    /// If there is one of that name, or not the cohort.
+    /// If a workspace of that name exists, or the cohort does not.
     pub fn add_workspace(
         &mut self,
         name: &str,
@@ -141,15 +141,15 @@ impl Snapshot {
         Ok(node)
     }
 
-    /// Says how much there is of a kind in all. Of one of which that was not said there is what its quotas make available to all.
+    /// Sets the total amount of a kind. Without it, the total is the amount that the quotas make available.
     pub fn set_owned(&mut self, kind: ResourceKind, amount: u64) {
         self.owned.insert(kind, amount);
     }
 
-    /// Sets what a workspace owns of a kind, and its limits.
+    /// Sets a workspace's quota and limits for a kind.
     ///
     /// # Errors
-    /// If there is no such workspace.
+    /// If the workspace does not exist.
     pub fn set_quota(&mut self, workspace: &str, kind: &ResourceKind, quota: Quota) -> Result<(), Unknown> {
         let node = self.workspace(workspace)?;
         let kind = self.intern(kind);
@@ -157,10 +157,10 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Sets what a cohort owns besides what its members do, and its limits towards the cohort above.
+    /// Sets a cohort's own quota, in addition to its members' quotas, and its limits towards the cohort above.
     ///
     /// # Errors
-    /// If there is no such cohort.
+    /// If the cohort does not exist.
     pub fn set_cohort_quota(
         &mut self,
         cohort: &str,
@@ -173,10 +173,10 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Sets whom a workspace's demands may preempt, and how it shares.
+    /// Sets the preemption and sharing settings of a workspace.
     ///
     /// # Errors
-    /// If there is no such workspace.
+    /// If the workspace does not exist.
     pub fn set_policies(
         &mut self,
         workspace: &str,
@@ -193,10 +193,10 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Takes in a workload that holds quota.
+    /// Adds a workload that uses quota.
     ///
     /// # Errors
-    /// If there is one of that id, or not its workspace.
+    /// If a workload of that id exists, or its workspace does not.
     pub fn admit(&mut self, workload: Workload) -> Result<(), Unknown> {
         let node = self.workspace(&workload.workspace)?;
         let id: Arc<str> = workload.id.as_str().into();
@@ -228,7 +228,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Forgets a workload, whose quota is free from then on; answers what it was.
+    /// Removes a workload, frees its quota, and returns it.
     pub fn remove(&mut self, id: &str) -> Option<Workload> {
         let load = self.ids.remove(id)?;
         let gone = self.loads.get_mut(load as usize)?.take()?;
@@ -240,10 +240,10 @@ impl Snapshot {
         Some(gone.workload)
     }
 
-    /// Notes that a workload is being evicted for a demand. It counts as usage until it is removed.
+    /// Records that a workload is being evicted for a demand. It counts as usage until it is removed.
     ///
     /// # Errors
-    /// If there is no such workload.
+    /// If the workload does not exist.
     pub fn mark_evicted(&mut self, id: &str, demand: &str) -> Result<(), Unknown> {
         let mut workload = self.remove(id).ok_or_else(|| Unknown::Workload(id.to_owned()))?;
         workload.evicted = true;
@@ -251,17 +251,17 @@ impl Snapshot {
         self.admit(workload)
     }
 
-    /// Sets what is free on a node, as it was observed. Workloads that come and go do not change it.
+    /// Sets the observed free amounts of a node. Added and removed workloads do not change them.
     pub fn set_node(&mut self, name: &str, node: Node) {
         self.machines.insert(name.to_owned(), node);
     }
 
-    /// Forgets a node.
+    /// Removes a node.
     pub fn remove_node(&mut self, name: &str) {
         self.machines.remove(name);
     }
 
-    /// What a workspace could be given of a kind at this moment, with what it may borrow.
+    /// Returns how much of a kind a workspace can get now, including loans.
     #[must_use]
     pub fn available(&self, workspace: &str, kind: &ResourceKind) -> u64 {
         let (Some(node), Some(kind)) = (self.workspaces.get(workspace), self.kinds.get(kind)) else {
@@ -272,7 +272,7 @@ impl Snapshot {
         u64::try_from(available).unwrap_or(u64::MAX)
     }
 
-    /// What a workspace uses of a kind.
+    /// Returns a workspace's usage of a kind.
     #[must_use]
     pub fn usage(&self, workspace: &str, kind: &ResourceKind) -> u64 {
         let (Some(node), Some(kind)) = (self.workspaces.get(workspace), self.kinds.get(kind)) else {
@@ -281,19 +281,19 @@ impl Snapshot {
         u64::try_from(self.tree.usage(*node, *kind)).unwrap_or(u64::MAX)
     }
 
-    /// A workload by its id.
+    /// Returns a workload by its id.
     #[must_use]
     pub fn workload(&self, id: &str) -> Option<&Workload> {
         self.ids.get(id).and_then(|load| self.load(*load)).map(|load| &load.workload)
     }
 
-    /// Whether there is such a workspace.
+    /// Returns true if the workspace exists.
     #[must_use]
     pub fn has_workspace(&self, name: &str) -> bool {
         self.workspaces.contains_key(name)
     }
 
-    /// The nominal quota of a workspace.
+    /// Returns the nominal quota of a workspace.
     #[must_use]
     pub fn nominal(&self, workspace: &str, kind: &ResourceKind) -> u64 {
         let (Some(node), Some(kind)) = (self.workspaces.get(workspace), self.kinds.get(kind)) else {

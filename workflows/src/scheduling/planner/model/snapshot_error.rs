@@ -1,18 +1,18 @@
-//! Changes that a snapshot refuses.
+//! Changes that a snapshot rejects.
 
-/// A change that names what the snapshot does not have, or has already.
+/// The change names an unknown or duplicate item.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// No such cohort; cohorts are added before what is in them.
+    /// The cohort does not exist. Add cohorts before their members.
     #[error("there is no cohort {0}; add it first")]
     Cohort(String),
-    /// No such workspace.
+    /// The workspace does not exist.
     #[error("there is no workspace {0}; add it first")]
     Workspace(String),
-    /// No such workload.
+    /// The workload does not exist.
     #[error("there is no workload {0}")]
     Workload(String),
-    /// It is there already.
+    /// The item already exists.
     #[error("{0} is there already")]
     Twice(String),
 }

@@ -1,4 +1,4 @@
-//! One attempt: take candidates away until the demand fits, then give back what was taken for nothing.
+//! One attempt: preempts candidates until the demand fits, then returns the unnecessary ones.
 
 use crate::scheduling::planner::{
     Reason, Verdict,
@@ -11,7 +11,7 @@ use crate::scheduling::planner::{
 };
 use std::collections::HashSet;
 
-/// What is taken and given back as one: a workload, or the gang that it breaks.
+/// Workloads that are preempted and returned together: a single workload, or the gang that its loss breaks.
 #[derive(Clone, Debug)]
 pub(in crate::scheduling::planner) struct PreemptionUnit {
     pub(in crate::scheduling::planner) lead: LoadIx,
@@ -25,11 +25,11 @@ pub(in crate::scheduling::planner) struct PreemptionRun<'a, 'b> {
     pub(in crate::scheduling::planner) sim: TreeOverlay<'a>,
     pub(in crate::scheduling::planner) units: Vec<PreemptionUnit>,
     taken: HashSet<LoadIx>,
-    /// How each candidate was judged, in order.
+    /// The verdicts in order.
     pub(in crate::scheduling::planner) judged: Vec<(LoadIx, Verdict)>,
-    /// Whether the demand must also find its nodes.
+    /// True if the demand also needs nodes.
     placed: bool,
-    /// Those to be taken before all others.
+    /// Workloads to preempt before all others.
     pub(in crate::scheduling::planner) first: HashSet<LoadIx>,
 }
 
@@ -51,19 +51,19 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
         self.judged.push((load.key.load, verdict));
     }
 
-    /// Whether quota and, if asked for, nodes are there.
+    /// Returns true if the demand fits by quota and, if required, on nodes.
     pub(in crate::scheduling::planner) fn fits(&self, borrowing: bool) -> bool {
         self.ask.fits(&self.sim, borrowing)
             && (!self.placed || placement::place(self.ask, self.all_taken()).is_some())
     }
 
-    /// Everything that is away in this attempt.
+    /// Returns every workload that is removed in this attempt.
     pub(in crate::scheduling::planner) fn all_taken(&self) -> impl Iterator<Item = LoadIx> {
         let members = self.units.iter().flat_map(|unit| unit.members.iter().copied());
         members.chain(self.ask.freed.iter().copied())
     }
 
-    /// Takes a candidate away, with its gang if that cannot run on; not if one of the gang is to be left alone.
+    /// Preempts a candidate, with its gang if the gang cannot run without it. Does nothing if a member of the gang is protected.
     pub(in crate::scheduling::planner) fn take(&mut self, load: &'a RunningLoad, reason: Reason) -> bool {
         let at = load.key.load;
         let mut members = vec![at];
@@ -73,7 +73,7 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
                 return false;
             }
             let gang: HashSet<LoadIx> = broken.iter().map(|other| other.key.load).collect();
-            // What went before as single members comes back only with all of them.
+            // Members that were preempted earlier can be returned only together with the gang.
             for unit in self.units.extract_if(.., |unit| gang.contains(&unit.lead)) {
                 members.extend(unit.members);
             }
@@ -91,7 +91,7 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
         true
     }
 
-    /// The others of a gang that has too few members without this one.
+    /// Returns the other members of a gang that falls below its minimum without this workload.
     fn broken(&self, load: &RunningLoad) -> Option<Vec<&'a RunningLoad>> {
         let gang = load.workload.gang.as_ref()?;
         let members = self.ask.snapshot.gangs.get(&(load.node, gang.id.clone()))?;
@@ -109,14 +109,14 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
         }
     }
 
-    /// Gives back, from the last but one, whatever the demand fits without.
+    /// Returns victims that the demand does not need, starting with the last but one.
     pub(in crate::scheduling::planner) fn fill_back(&mut self, borrowing: bool) {
         if !self.ask.settings.fill_back {
             return;
         }
         let mut returned = HashSet::new();
         for at in (0..self.units.len().saturating_sub(1)).rev() {
-            // A unit without members counts as gone; all such are dropped at the end, which keeps this linear.
+            // A unit without members counts as returned. Such units are removed at the end, which keeps this linear.
             let Some(unit) = self.units.get_mut(at) else { continue };
             let (lead, members) = (unit.lead, std::mem::take(&mut unit.members));
             members.iter().for_each(|member| self.charge(*member, 1));
@@ -140,12 +140,12 @@ impl<'a, 'b> PreemptionRun<'a, 'b> {
         }
     }
 
-    /// Whether as many have been judged as are ever listed: where nothing can come of it, the rest need not be.
+    /// Returns true if the explanation is full. If the demand cannot fit anyway, the remaining candidates need no check.
     pub(in crate::scheduling::planner) fn has_enough_verdicts(&self, besides: usize) -> bool {
         self.judged.len().saturating_add(besides) > self.ask.settings.explain
     }
 
-    /// Everything that was taken was not enough.
+    /// Records that all victims together were not enough.
     pub(in crate::scheduling::planner) fn give_up(&mut self) {
         for (_, verdict) in &mut self.judged {
             if matches!(verdict, Verdict::Taken { .. }) {

@@ -1,4 +1,4 @@
-//! Workloads of many workspaces, one after the other in the order in which they are to go.
+//! Merges the workloads of many workspaces in the order of preemption.
 
 use crate::scheduling::planner::{
     model::{
@@ -17,7 +17,7 @@ use std::{
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scheduling::planner) struct Source {
     pub(in crate::scheduling::planner) node: NodeIx,
-    /// The lowest cohort that it shares with the demand; none for the demand's own workspace.
+    /// The lowest cohort shared with the demand; `None` for the demand's own workspace.
     pub(in crate::scheduling::planner) common: Option<NodeIx>,
 }
 
@@ -47,13 +47,12 @@ impl PartialEq for Stream<'_> {
 
 impl Eq for Stream<'_> {}
 
-/// The workloads of several workspaces that hold something contested, in order. Those that policy cannot allow are
-/// left out as soon as a workspace has no others.
+/// The workloads of several workspaces that use a contested kind, in order. Skips the rest of a workspace once policy protects all of it.
 pub(in crate::scheduling::planner) struct Merge<'a, 'b> {
     ask: &'b Preemptor<'a>,
     heap: BinaryHeap<Reverse<Stream<'a>>>,
     last: Option<LoadIx>,
-    /// Whether those that policy or a filter protects are left out.
+    /// True if workloads protected by policy or a filter are skipped.
     free_to_go: bool,
 }
 
@@ -63,7 +62,7 @@ impl<'a, 'b> Merge<'a, 'b> {
         Self { ask, heap: streams.map(Reverse).collect(), last: None, free_to_go: false }
     }
 
-    /// Only those that neither policy nor a filter protects.
+    /// Creates a merge of the workloads that neither policy nor a filter protects.
     pub(in crate::scheduling::planner) fn free_to_go(ask: &'b Preemptor<'a>, sources: &[Source]) -> Self {
         Self { free_to_go: true, ..Self::new(ask, sources) }
     }
@@ -91,7 +90,7 @@ impl<'a> Iterator for Merge<'a, '_> {
                 stream.head = head;
                 self.heap.push(Reverse(stream));
             }
-            // One that holds several contested kinds comes once for each, in a row.
+            // A workload with several contested kinds appears once for each, in sequence.
             if self.last.replace(key.load) != Some(key.load)
                 && let Some(load) = self.ask.snapshot.load(key.load)
                 && (!self.free_to_go || (self.ask.allowed(load) && self.ask.filter(load).is_none()))
@@ -102,10 +101,10 @@ impl<'a> Iterator for Merge<'a, '_> {
     }
 }
 
-/// A merge of which the next can be looked at.
+/// A merge whose next item can be peeked.
 pub(in crate::scheduling::planner) type Queue<'a, 'b> = Peekable<Merge<'a, 'b>>;
 
-/// Whether any workload of these workspaces may be preempted.
+/// Returns true if any workload of these workspaces may be preempted.
 pub(in crate::scheduling::planner) fn any(ask: &Preemptor<'_>, sources: &[Source]) -> bool {
     sources.iter().any(|source| Merge::free_to_go(ask, std::slice::from_ref(source)).next().is_some())
 }

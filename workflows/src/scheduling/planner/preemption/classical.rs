@@ -1,4 +1,4 @@
-//! Kueue's classical preemption: who is above nominal gives way, by precedence in the tree and by priority.
+//! Kueue's classical preemption: preempts workloads of workspaces above their nominal quota, by precedence in the tree and by priority.
 
 use crate::scheduling::planner::{
     Attempt, Reason, Verdict,
@@ -14,16 +14,16 @@ use crate::scheduling::planner::{
 };
 use std::collections::HashSet;
 
-/// Workspaces with candidates, by what the demand's place in the tree gives it over them.
+/// Workspaces with candidates, by the precedence of the demand over them.
 struct Found {
-    /// Those that use quota of a subtree into which the demand fits.
+    /// Workspaces that use quota of a subtree into which the demand fits.
     hierarchical: Vec<Source>,
-    /// Those that give way by priority, or if the demand does not borrow.
+    /// Workspaces that are preempted by priority, or if the demand does not borrow.
     priority: Vec<Source>,
     own: Vec<Source>,
 }
 
-/// Tries the attempts in order; answers the last, and whether it found room.
+/// Runs the attempts in order. Returns the last, and true if the demand fits.
 pub(in crate::scheduling::planner) fn run<'a, 'b>(
     ask: &'b Preemptor<'a>,
     placed: bool,
@@ -46,9 +46,9 @@ pub(in crate::scheduling::planner) fn run<'a, 'b>(
     (run, None)
 }
 
-/// Whether to borrow, in the order in which it is tried. Fixed by what Kueue did before it knew precedence.
+/// Returns the borrowing modes in the order of their attempts. Kueue fixed this order before it introduced precedence.
 ///
-/// Staying within its own is not tried where the demand alone is more than that.
+/// Skips the mode without borrowing if the demand exceeds its own quota.
 fn modes(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, found: &Found) -> Vec<bool> {
     let hierarchical = candidates::any(ask, &found.hierarchical);
     let others = hierarchical || candidates::any(ask, &found.priority);
@@ -66,7 +66,7 @@ fn modes(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, found: &Found) -> Vec<bool>
     modes
 }
 
-/// Whether the workspace uses less than its nominal.
+/// Returns true if the workspace uses less than its nominal quota.
 fn below(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>, kind: KindIx) -> bool {
     sim.usage(ask.node, kind) < ask.snapshot.tree.row(ask.node, kind).subtree
 }
@@ -90,7 +90,7 @@ fn find(ask: &Preemptor<'_>, sim: &TreeOverlay<'_>) -> Found {
     found
 }
 
-/// Whether requests fit into a node's own quota, and what of them is left for the node above.
+/// Returns true if requests fit into a node's own quota, and the remaining amounts for the node above.
 fn covers(
     sim: &TreeOverlay<'_>,
     node: NodeIx,
@@ -105,7 +105,7 @@ fn covers(
     (fits, requests)
 }
 
-/// Workspaces below a cohort that use more than their own, through cohorts that do.
+/// Collects workspaces below a cohort that exceed their own quota, through cohorts that also do.
 fn collect(
     ask: &Preemptor<'_>,
     sim: &TreeOverlay<'_>,
@@ -150,8 +150,7 @@ fn attempt<'a>(run: &mut PreemptionRun<'a, '_>, found: &Found, borrowing: bool) 
     false
 }
 
-/// Whether the demand could fit if everything went that may go in this attempt. If not, nobody has to be looked at, but for
-/// the evidence.
+/// Returns true if the demand fits once every candidate of this attempt is preempted. If not, candidates are checked only for the explanation.
 fn could_fit(ask: &Preemptor<'_>, found: &Found, borrowing: bool) -> bool {
     let mut sim = ask.sim();
     let by_priority = !borrowing || !ask.borrowing_forbidden();
@@ -165,7 +164,7 @@ fn could_fit(ask: &Preemptor<'_>, found: &Found, borrowing: bool) -> bool {
     ask.fits(&sim, borrowing)
 }
 
-/// Takes a candidate if it may go in this attempt and as things are by now.
+/// Preempts a candidate if this attempt and the current state allow it.
 fn consider<'a>(
     run: &mut PreemptionRun<'a, '_>,
     load: &'a RunningLoad,
@@ -206,7 +205,7 @@ fn consider<'a>(
     run.take(load, reason)
 }
 
-/// Whether the workload's workspace and every cohort below the common one still use more than their own.
+/// Returns true if the workload's workspace and every cohort below the common one still exceed their own quota.
 fn still_above(run: &PreemptionRun<'_, '_>, load: &RunningLoad, common: NodeIx) -> bool {
     let path = run.ask.snapshot.tree.path(load.node).take_while(|node| *node != common);
     path.into_iter().all(|node| !run.sim.within(node, &run.ask.contested))

@@ -6,13 +6,13 @@ use crate::scheduling::planner::{
 };
 use std::{cmp::Ordering, collections::HashMap};
 
-/// What a node uses above its own, as a part of what its parent could lend, divided by its weight; of the resource
-/// where that is most.
+/// A node's usage above its own quota, as a part of the amount that its parent could lend, divided by its weight. Taken from the resource with the largest
+/// part.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scheduling::planner) struct Share {
-    /// Whether it uses more than its own of anything, be it that nothing can be lent.
+    /// True if it exceeds its own quota of any resource, even if its parent can lend nothing.
     pub(in crate::scheduling::planner) borrowing: bool,
-    /// Whether its weight is zero and its share is not: it ranks above all others.
+    /// True if its weight is zero and its share is not. Such a share ranks above all others.
     boundless: bool,
     above: u128,
     below: u128,
@@ -51,9 +51,9 @@ impl PartialEq for Share {
 
 impl Eq for Share {}
 
-/// Shares of nodes, with what each parent can lend counted once.
+/// The shares of nodes. The lendable amount of each parent is computed once.
 pub(in crate::scheduling::planner) struct Shares<'a> {
-    /// The resource of each kind, as a number.
+    /// The resource index of each kind.
     resources: &'a [usize],
     lendable: HashMap<NodeIx, Vec<i128>>,
 }
@@ -79,7 +79,7 @@ impl<'a> Shares<'a> {
         })
     }
 
-    /// The share of a node in this state of the tree.
+    /// Returns the share of a node in this state of the tree.
     pub(in crate::scheduling::planner) fn share_of(
         &mut self,
         sim: &TreeOverlay<'_>,

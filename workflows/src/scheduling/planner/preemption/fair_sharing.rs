@@ -1,4 +1,4 @@
-//! Kueue's fair sharing: whoever has most above its own gives way, as long as the demand's workspace would have less.
+//! Kueue's fair sharing: preempts workloads of the workspace with the highest share, as long as the demand's workspace stays below it.
 
 use crate::scheduling::planner::{
     Algorithm, Attempt, Reason, Strategy, Verdict,
@@ -13,7 +13,7 @@ use crate::scheduling::planner::{
 };
 use std::collections::HashSet;
 
-/// Takes in turn from those with the highest share until the demand fits; answers whether it does.
+/// Preempts from the highest share down until the demand fits. Returns true if it fits.
 pub(in crate::scheduling::planner) fn run<'a, 'b>(
     ask: &'b Preemptor<'a>,
     placed: bool,
@@ -22,7 +22,7 @@ pub(in crate::scheduling::planner) fn run<'a, 'b>(
 ) -> (PreemptionRun<'a, 'b>, Option<bool>) {
     let mut run = PreemptionRun::new(ask, placed, first.clone());
     let sources = sources(ask, &run);
-    // Shares count the demand as if it were there.
+    // Shares include the demand as if it were admitted.
     arrive(&mut run, 1);
     let within = run.sim.within(ask.node, &ask.contested);
     let strategies = match &ask.settings.algorithm {
@@ -76,7 +76,7 @@ fn arrive(run: &mut PreemptionRun<'_, '_>, sign: i128) {
     }
 }
 
-/// Whether the demand, counted in the shares, fits.
+/// Returns true if the demand fits, with its own amounts included in the shares.
 fn fits(run: &mut PreemptionRun<'_, '_>) -> bool {
     arrive(run, -1);
     let fits = run.fits(true);
@@ -84,8 +84,7 @@ fn fits(run: &mut PreemptionRun<'_, '_>) -> bool {
     fits
 }
 
-/// The first rule: own workloads by priority, others while the rule allows or, if the demand is the workspace's own
-/// quota, whatever the shares.
+/// First rule: preempts own workloads by priority, and others while the rule allows it. If the demand is within its own quota, shares do not matter.
 fn take_in_turn<'a>(
     run: &mut PreemptionRun<'a, '_>,
     sources: &[Source],
@@ -99,8 +98,8 @@ fn take_in_turn<'a>(
     while let Some(node) = turn.next() {
         let own = node == ask.node;
         let shares = (!own && !within).then(|| both(&mut turn, run, node));
-        // What goes only lowers a share: where the whole of it is too low, nothing of the workspace passes. The second rule
-        // looks at its first; the others are kept for the evidence alone.
+        // A removed workload only lowers a share. If the full share is too low, no workload of the workspace passes. The second rule checks only its first
+        // workload; the others are kept for the explanation.
         let in_vain = shares.is_some_and(|(ours, before)| match strategy {
             Strategy::LessThanInitialShare => ours >= before,
             Strategy::LessThanOrEqualToFinalShare => ours > before,
@@ -165,7 +164,7 @@ fn charge(run: &mut PreemptionRun<'_, '_>, load: &RunningLoad, sign: i128) {
     }
 }
 
-/// The second rule, for those that the first left: one from each workspace that has more than the demand's would.
+/// Second rule, for the remaining candidates: preempts one workload of each workspace whose share exceeds the demand's.
 fn second_chance<'a>(run: &mut PreemptionRun<'a, '_>, kept: Vec<&'a RunningLoad>) -> bool {
     let mut turn = Tournament::from_sorted(run.ask, &run.sim, kept);
     while let Some(node) = turn.next() {
@@ -184,7 +183,7 @@ fn second_chance<'a>(run: &mut PreemptionRun<'a, '_>, kept: Vec<&'a RunningLoad>
     false
 }
 
-/// The shares of the two branches, the demand's and the other's, just below the cohort they have in common.
+/// Returns the shares of the demand's and the other branch, just below their common cohort.
 fn both(turn: &mut Tournament<'_, '_>, run: &PreemptionRun<'_, '_>, node: NodeIx) -> (Share, Share) {
     let (ours, theirs) = below_common(run.ask, node);
     (turn.share(&run.sim, ours), turn.share(&run.sim, theirs))

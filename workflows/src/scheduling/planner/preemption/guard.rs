@@ -1,4 +1,4 @@
-//! What a plan may do without an approval.
+//! The limits of plans without an approval.
 
 use crate::scheduling::planner::{
     Breach, Guard, ResourceKind, Snapshot,
@@ -10,7 +10,7 @@ use crate::scheduling::planner::{
 };
 use std::collections::BTreeMap;
 
-/// What the loads break, in a fixed order.
+/// Returns the limits that these workloads exceed, in a fixed order.
 pub(in crate::scheduling::planner) fn breaches(
     ask: &Preemptor<'_>,
     guard: &Guard,
@@ -28,7 +28,7 @@ pub(in crate::scheduling::planner) fn breaches(
     found
 }
 
-/// Whether a load breaks the guard whatever else goes with it.
+/// Returns true if this workload exceeds the guard without other victims.
 pub(in crate::scheduling::planner) fn breaks_alone(
     ask: &Preemptor<'_>,
     guard: &Guard,
@@ -68,7 +68,7 @@ fn ratios(ask: &Preemptor<'_>, guard: &Guard, loads: &[&RunningLoad]) -> Vec<Bre
     over.collect()
 }
 
-/// Whether so many victims together are too large a part of what there is.
+/// Returns the kinds of which the victims take more than the allowed share of the capacity.
 pub(in crate::scheduling::planner) fn shares(
     snapshot: &Snapshot,
     node: NodeIx,
@@ -92,7 +92,7 @@ pub(in crate::scheduling::planner) fn shares(
     over.collect()
 }
 
-/// A gang is one victim: it is lost as a whole.
+/// A gang counts as one victim, because it is lost as a whole.
 fn large(guard: &Guard, loads: &[&RunningLoad]) -> Vec<Breach> {
     let mut held: BTreeMap<&str, u128> = BTreeMap::new();
     for load in loads {

@@ -1,4 +1,4 @@
-//! A demand in the snapshot's terms, and who may be preempted for it.
+//! A demand as indexes of the snapshot, and the workloads that it may preempt.
 
 use crate::scheduling::planner::{
     Algorithm, BorrowWithinCohort, Demand, Filter, Infeasible, InfeasibleReason, MinRuntimeAt, PreemptPolicy,
@@ -11,7 +11,7 @@ use crate::scheduling::planner::{
 };
 use std::collections::{BTreeSet, HashSet};
 
-/// What one plan is about.
+/// The demand of one plan, with its snapshot and settings.
 pub(in crate::scheduling::planner) struct Preemptor<'a> {
     pub(in crate::scheduling::planner) snapshot: &'a Snapshot,
     pub(in crate::scheduling::planner) demand: &'a Demand,
@@ -21,12 +21,12 @@ pub(in crate::scheduling::planner) struct Preemptor<'a> {
     pub(in crate::scheduling::planner) contested: Vec<KindIx>,
     /// The cohorts above the workspace, the root last.
     pub(in crate::scheduling::planner) above: Vec<NodeIx>,
-    /// What is being freed for this demand already, and will end.
+    /// The workloads that are being freed for this demand and will end.
     pub(in crate::scheduling::planner) freed: BTreeSet<LoadIx>,
 }
 
 impl<'a> Preemptor<'a> {
-    /// The demand in the snapshot's terms, with nothing contested that was not said to be.
+    /// Creates the preemptor. Only the kinds that the demand names count as contested.
     pub(in crate::scheduling::planner) fn new(
         snapshot: &'a Snapshot,
         demand: &'a Demand,
@@ -40,7 +40,7 @@ impl<'a> Preemptor<'a> {
             .map_err(|_| none(InfeasibleReason::NoWorkspace { workspace: demand.workspace.clone() }))?;
         let sim = TreeOverlay::new(&snapshot.tree);
         let mut requests = Vec::new();
-        // In the order of the demand, so that what the snapshot once held does not show in the answer.
+        // In the order of the demand, so that earlier contents of the snapshot do not affect the result.
         for (kind, amount) in demand.requests.iter().filter(|(_, amount)| **amount > 0) {
             let known = snapshot.kinds.get(kind).copied();
             let most = known.map_or(0, |known| sim.potential(node, known));
@@ -69,7 +69,7 @@ impl<'a> Preemptor<'a> {
         })
     }
 
-    /// The tree without what is being freed for this demand.
+    /// Returns the tree without the workloads that are being freed for this demand.
     pub(in crate::scheduling::planner) fn sim(&self) -> TreeOverlay<'a> {
         let mut sim = TreeOverlay::new(&self.snapshot.tree);
         for load in self.freed.iter().filter_map(|load| self.snapshot.load(*load)) {
@@ -80,7 +80,7 @@ impl<'a> Preemptor<'a> {
         sim
     }
 
-    /// Whether the demand fits as things are in `sim`.
+    /// Returns true if the demand fits in `sim`.
     pub(in crate::scheduling::planner) fn fits(&self, sim: &TreeOverlay<'_>, borrowing: bool) -> bool {
         self.requests.iter().all(|(kind, amount)| {
             (borrowing || !sim.borrows_with(self.node, *kind, *amount))
@@ -88,7 +88,7 @@ impl<'a> Preemptor<'a> {
         })
     }
 
-    /// Whether the load is in the demand's own workspace.
+    /// Returns true if the workload is in the demand's own workspace.
     pub(in crate::scheduling::planner) fn is_own(&self, load: &RunningLoad) -> bool {
         load.node == self.node
     }
@@ -98,7 +98,7 @@ impl<'a> Preemptor<'a> {
         if own { preemption.within_workspace } else { preemption.reclaim_within_cohort }
     }
 
-    /// Whether the workspace may preempt this load.
+    /// Returns true if the workspace may preempt this workload.
     pub(in crate::scheduling::planner) fn allowed(&self, load: &RunningLoad) -> bool {
         let lower = load.workload.priority < self.demand.priority;
         match self.policy(self.is_own(load)) {
@@ -112,7 +112,7 @@ impl<'a> Preemptor<'a> {
         }
     }
 
-    /// Whether nothing from this key on can be allowed, the keys being in order.
+    /// Returns true if no workload from this key on can be preempted. Keys are in order.
     pub(in crate::scheduling::planner) fn exhausted(&self, own: bool, key: &Key) -> bool {
         match self.policy(own) {
             PreemptPolicy::Never => true,
@@ -122,12 +122,12 @@ impl<'a> Preemptor<'a> {
         }
     }
 
-    /// Whether the demand may preempt nobody of this place.
+    /// Returns true if the demand may preempt no workload of its own workspace or, if not `own`, of others.
     pub(in crate::scheduling::planner) fn never(&self, own: bool) -> bool {
         self.policy(own) == PreemptPolicy::Never
     }
 
-    /// Whether a load may go although the demand borrows, where the workspace has no precedence over it.
+    /// Returns true if a workload may be preempted although the demand borrows and has no precedence over it.
     pub(in crate::scheduling::planner) fn while_borrowing(&self, load: &RunningLoad) -> bool {
         match self.snapshot.preemption(self.node).borrow_within_cohort {
             BorrowWithinCohort::Never => false,
@@ -138,12 +138,12 @@ impl<'a> Preemptor<'a> {
         }
     }
 
-    /// Whether the workspace may never preempt others and still borrow.
+    /// Returns true if the workspace may never preempt others and still borrow.
     pub(in crate::scheduling::planner) fn borrowing_forbidden(&self) -> bool {
         self.snapshot.preemption(self.node).borrow_within_cohort == BorrowWithinCohort::Never
     }
 
-    /// Why a load is left alone although quota and policy would let it go.
+    /// Returns the reason why a workload is protected although quota and policy would allow its preemption.
     pub(in crate::scheduling::planner) fn filter(&self, load: &RunningLoad) -> Option<Filter> {
         let workload = &load.workload;
         if !workload.preemptible {
@@ -178,7 +178,7 @@ impl<'a> Preemptor<'a> {
         hard.filter(|hard| guard::breaks_alone(self, hard, load)).map(|_| Filter::Guard)
     }
 
-    /// Until when the load is left alone for having run too short.
+    /// Returns the end of the workload's minimum runtime, if it has not reached it.
     fn min_runtime(&self, load: &RunningLoad) -> Option<i64> {
         let path: Vec<NodeIx> = self.snapshot.tree.path(load.node).collect();
         let from = match self.settings.min_runtime_at {
@@ -192,12 +192,12 @@ impl<'a> Preemptor<'a> {
         own.map(|least| load.workload.reserved_at.saturating_add(least))
     }
 
-    /// Whether shares decide.
+    /// Returns true if fair sharing is used.
     pub(in crate::scheduling::planner) fn fair(&self) -> bool {
         matches!(self.settings.algorithm, Algorithm::Fair { .. })
     }
 
-    /// Workspaces of the cohort other than the demand's that use more than their own of something contested.
+    /// Returns other workspaces of the cohort above their own quota of a contested kind.
     pub(in crate::scheduling::planner) fn borrowers(&self, sim: &TreeOverlay<'_>) -> Vec<NodeIx> {
         let Some(root) = self.above.last() else { return Vec::new() };
         let mut found = Vec::new();
@@ -217,7 +217,7 @@ impl<'a> Preemptor<'a> {
         found
     }
 
-    /// Children of a cohort, but for the demand's workspace, that use more than their own of something contested.
+    /// Returns children of a cohort above their own quota of a contested kind, without the demand's workspace.
     pub(in crate::scheduling::planner) fn over_quota_children(
         &self,
         sim: &TreeOverlay<'_>,
@@ -229,7 +229,7 @@ impl<'a> Preemptor<'a> {
         other.filter(|node| self.freed.is_empty() || !sim.within(*node, &self.contested)).collect()
     }
 
-    /// Loads on these machines that quota and policy would let go, in the order of their keys.
+    /// Returns workloads on these nodes that quota and policy allow to preempt, in the order of their keys.
     pub(in crate::scheduling::planner) fn candidates_on_nodes(
         &self,
         machine: &str,

@@ -1,4 +1,4 @@
-//! Whose turn it is to give way under fair sharing: from the root down to whoever has most above its own.
+//! The order of fair sharing: from the root down to the workspace with the highest share.
 
 use crate::scheduling::planner::{
     model::{
@@ -16,11 +16,11 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
 };
 
-/// The candidates of one workspace that are left, in order.
+/// The remaining candidates of one workspace, in order.
 enum Lane<'a, 'b> {
-    /// Read as they are needed.
+    /// Read on demand.
     Running(Box<Queue<'a, 'b>>),
-    /// Kept from before.
+    /// Kept from the first rule.
     Kept(VecDeque<&'a RunningLoad>),
 }
 
@@ -40,7 +40,7 @@ impl<'a> Lane<'a, '_> {
     }
 }
 
-/// The order of workspaces: highest share first, then whose first candidate goes first, its own last.
+/// The order of workspaces: highest share first, then by the key of the first candidate; the demand's own workspace last.
 type Rank = (Reverse<Share>, bool, bool, Key, NodeIx);
 /// The order of cohorts: highest share first, then by name.
 type CohortRank = (Reverse<Share>, String, NodeIx);
@@ -51,7 +51,7 @@ struct Children {
     cohorts: BTreeSet<CohortRank>,
 }
 
-/// The workspaces that have candidates, ranked within each cohort. A change costs the path to the root, not the tree.
+/// The workspaces with candidates, ranked within each cohort. A change costs only the path to the root.
 pub(in crate::scheduling::planner) struct Tournament<'a, 'b> {
     ask: &'b Preemptor<'a>,
     lanes: BTreeMap<NodeIx, Lane<'a, 'b>>,
@@ -63,7 +63,7 @@ pub(in crate::scheduling::planner) struct Tournament<'a, 'b> {
 }
 
 impl<'a, 'b> Tournament<'a, 'b> {
-    /// Among all that run in these workspaces.
+    /// Creates a tournament of all running workloads of these workspaces.
     pub(in crate::scheduling::planner) fn of_running(
         ask: &'b Preemptor<'a>,
         sim: &TreeOverlay<'_>,
@@ -76,7 +76,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
         Self::new(ask, sim, sources.iter().map(lane).collect())
     }
 
-    /// Among workloads that are in order already.
+    /// Creates a tournament of workloads that are already sorted.
     pub(in crate::scheduling::planner) fn from_sorted(
         ask: &'b Preemptor<'a>,
         sim: &TreeOverlay<'_>,
@@ -103,7 +103,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
         for node in nodes {
             all.rank(sim, node);
         }
-        // Bottom up, so that a cohort is ranked once those below it are; a child always comes after its parent.
+        // Bottom up, because the rank of a cohort depends on the nodes below it. A child has a higher index than its parent.
         let mut cohorts: BTreeSet<NodeIx> = all.children.keys().copied().collect();
         while let Some(cohort) = cohorts.pop_last() {
             all.rank_cohort(sim, cohort);
@@ -112,16 +112,16 @@ impl<'a, 'b> Tournament<'a, 'b> {
         all
     }
 
-    /// The share of a node in this state.
+    /// Returns the share of a node in this state.
     pub(in crate::scheduling::planner) fn share(&mut self, sim: &TreeOverlay<'_>, node: NodeIx) -> Share {
         let weight = self.ask.snapshot.entry(node).map(|entry| entry.sharing.weight).unwrap_or_default();
         self.shares.share_of(sim, node, weight)
     }
 
-    /// The workspace whose turn it is.
+    /// Returns the next workspace to preempt from.
     pub(in crate::scheduling::planner) fn next(&self) -> Option<NodeIx> {
         let Some(mut cohort) = self.ask.above.last().copied() else {
-            // A workspace on its own has nobody else to look at.
+            // A workspace without a cohort has no other candidates.
             return self.lanes.contains_key(&self.ask.node).then_some(self.ask.node);
         };
         loop {
@@ -135,7 +135,7 @@ impl<'a, 'b> Tournament<'a, 'b> {
         }
     }
 
-    /// The first candidate of a workspace, which is then gone from it.
+    /// Removes and returns the first candidate of a workspace.
     pub(in crate::scheduling::planner) fn pop(&mut self, node: NodeIx) -> Option<&'a RunningLoad> {
         let load = self.lanes.get_mut(&node).and_then(Lane::pop);
         if self.lanes.get_mut(&node).and_then(Lane::head).is_none() {
@@ -144,12 +144,12 @@ impl<'a, 'b> Tournament<'a, 'b> {
         load
     }
 
-    /// Leaves a workspace alone from here on.
+    /// Excludes a workspace from now on.
     pub(in crate::scheduling::planner) fn drop(&mut self, node: NodeIx) {
         self.lanes.remove(&node);
     }
 
-    /// Ranks a workspace and those above it again, after something in it has changed.
+    /// Updates the rank of a workspace and its cohorts after a change.
     pub(in crate::scheduling::planner) fn refresh(&mut self, sim: &TreeOverlay<'_>, node: NodeIx) {
         self.rank(sim, node);
         let above: Vec<NodeIx> = self.ask.snapshot.tree.path(node).skip(1).collect();
