@@ -21,7 +21,7 @@ pub enum ClosedConcern {
 /// A closed tenant that a person has to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedTenantMatter {
-    /// Why.
+    /// The reason.
     pub concern: ClosedConcern,
     /// The tenant.
     pub tenant: TenantId,

@@ -23,7 +23,7 @@ pub struct PlaceHold {
     pub tenant: TenantId,
     /// Its name, unique within the tenant.
     pub id: String,
-    /// Why.
+    /// The reason.
     pub kind: HoldKind,
     /// What must be kept.
     pub scope: HoldScope,
@@ -99,7 +99,7 @@ pub struct ReleaseHold {
     pub id: String,
     /// Who releases it.
     pub released_by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

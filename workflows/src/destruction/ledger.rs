@@ -28,7 +28,7 @@ pub struct DestructionProgress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{error}{}", destroyed_text(standing.as_ref()))]
 pub struct HoldRefused {
-    /// Why.
+    /// The reason.
     pub error: HoldError,
     /// What is gone and what still exists, when that is why.
     pub standing: Option<DestructionProgress>,

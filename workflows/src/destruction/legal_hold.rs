@@ -95,7 +95,7 @@ impl fmt::Display for HoldScope {
 pub struct Hold {
     /// Its name, unique within the tenant.
     pub id: String,
-    /// Why.
+    /// The reason.
     pub kind: HoldKind,
     /// What must be kept.
     pub scope: HoldScope,

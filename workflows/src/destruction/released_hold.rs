@@ -18,7 +18,7 @@ pub struct ReleasedHold {
     pub released_by: String,
     /// When.
     pub released_at: Moment,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Which hold of this name it was, from 1: a name that is free again may be given to another hold.
     #[serde(default = "first", skip_serializing_if = "is_first")]

@@ -17,9 +17,9 @@ pub enum IncidentCause {
     GpuFault {
         /// Whose node it is.
         tenant: TenantId,
-        /// In which cluster.
+        /// The cluster's name.
         cluster: ClusterId,
-        /// Which node.
+        /// The node's name.
         node: NodeId,
     },
     /// A cluster's key is known to others (S-9).

@@ -25,9 +25,9 @@ pub struct ClaimedNode {
 /// What was claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeClaim {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: ClusterId,
-    /// In which region.
+    /// The region of the bucket.
     pub region: RegionId,
     /// Which nodes.
     pub nodes: Vec<ClaimedNode>,

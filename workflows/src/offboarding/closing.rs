@@ -105,7 +105,7 @@ fn is_clean(view: &mut View, parts: &Parts<'_>, node: &NodeId, call: &Call) -> R
 /// Nodes that did not come out clean stay the tenant's. Safe to decide again. Nothing undoes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CloseTenant {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 

@@ -34,7 +34,7 @@ pub struct Classification {
     pub class: DataClass,
     /// Who said so.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// When.
     pub at: Moment,

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Looks whether a tenant may leave: that it is in use, and that nothing of it stands under hold. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckLeaving {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
     /// Whether it is closed, and what remains of it is offboarded.
     #[serde(default)]
@@ -212,7 +212,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Unde
 /// Safe to decide again. Its undo is [`StayOn`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginLeaving {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -240,7 +240,7 @@ impl LedgerAction for BeginLeaving {
 /// Takes back that a tenant leaves. Safe to run twice; tolerates that it never began to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StayOn {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -325,7 +325,7 @@ pub fn survey_records(view: &mut View, tenant: &TenantId) -> Result<LeavingCheck
 /// with `node.busy` while the books say that something runs. Safe to decide again. Nothing undoes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginDestroying {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
     /// The inventory that people approved.
     pub approved: Digest,

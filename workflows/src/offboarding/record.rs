@@ -42,7 +42,7 @@ pub struct LeavingTenant {
     pub tenant: TenantId,
     /// Where it lives.
     pub cluster: ClusterId,
-    /// In which region.
+    /// The region of the bucket.
     pub region: RegionId,
     /// What runs that cluster.
     pub kind: ClusterKind,

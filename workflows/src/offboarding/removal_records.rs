@@ -37,7 +37,7 @@ pub struct FileRecords {
     pub shredded: Vec<Shredded>,
     /// What became of the rest.
     pub removed: Vec<Removed>,
-    /// What was to be done.
+    /// The change to undo.
     pub targets: Vec<RemovalTarget>,
     /// The repairs that people have made so far.
     #[serde(default)]

@@ -41,7 +41,7 @@ impl HoldConcern {
 /// A hold or an offboarding that a person has to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldMatter {
-    /// Why.
+    /// The reason.
     pub concern: HoldConcern,
     /// Whose.
     pub tenant: TenantId,

@@ -43,7 +43,7 @@ pub struct CertificateDraft {
     pub tombstone: FormerTenant,
     /// How much of it was to be destroyed.
     pub scope: HoldScope,
-    /// Why.
+    /// The reason.
     pub legal_basis: LegalBasis,
     /// Who asked.
     pub request: RecordedRequest,

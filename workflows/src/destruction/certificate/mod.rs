@@ -95,7 +95,7 @@ pub enum ErasureBasis {
 /// Why, and by which words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegalBasis {
-    /// Why.
+    /// The reason.
     pub basis: ErasureBasis,
     /// The contract line, the order's number.
     pub reference: String,
@@ -119,7 +119,7 @@ pub struct RecordedRequest {
     pub by: String,
     /// When.
     pub at: Moment,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -153,7 +153,7 @@ pub struct RecordedVote {
     pub removed_on: Option<Moment>,
     /// For the plan, or against it.
     pub verdict: engine::Verdict,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// When.
     pub at: Moment,
@@ -193,7 +193,7 @@ pub struct Retained {
     pub data_class: DataClass,
     /// By which rule.
     pub rule: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// When it will be destroyed.
     pub destroy_by: Option<Moment>,
@@ -276,7 +276,7 @@ pub struct Certificate {
     pub tombstone: FormerTenant,
     /// How much of it was to be destroyed.
     pub scope: HoldScope,
-    /// Why.
+    /// The reason.
     pub legal_basis: LegalBasis,
     /// Who asked.
     pub request: RecordedRequest,

@@ -244,6 +244,6 @@ pub struct Validation {
     pub actor: Actor,
     /// When.
     pub at: Moment,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

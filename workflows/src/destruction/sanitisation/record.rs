@@ -42,7 +42,7 @@ pub enum SanitisationOutcome {
     },
     /// It was not done.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// There was nothing to do, by one of the [`EXEMPTION_RULES`].

@@ -21,7 +21,7 @@ fn changed(error: NodeError) -> Undecided {
 /// Marks a node as running no new work. Safe to decide again. A quarantined node stays so.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginDraining {
-    /// Which node.
+    /// The node's name.
     pub node: NodeId,
     /// The epoch of the ownership that ends.
     pub epoch: OwnerEpoch,
@@ -43,7 +43,7 @@ impl LedgerAction for BeginDraining {
 /// Marks a node as being wiped, and says when. A node that has not been drained is refused. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginCleaning {
-    /// Which node.
+    /// The node's name.
     pub node: NodeId,
     /// The epoch of the ownership that ends.
     pub epoch: OwnerEpoch,

@@ -32,9 +32,9 @@ pub struct SanitisationDemands {
 pub struct NodeSanitisation {
     /// Whose data is on the node.
     pub tenant: TenantId,
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: ClusterId,
-    /// Which node.
+    /// The node's name.
     pub node: NodeId,
     /// The epoch of the ownership that ends.
     pub owner_epoch: OwnerEpoch,

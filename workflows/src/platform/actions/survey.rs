@@ -11,14 +11,14 @@ use std::collections::BTreeSet;
 
 /// Lists everything that bears a tenant's mark in some systems, and says which places are simulated.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SurveyTenant {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
-    /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
+    /// The systems to search: some of [`SYSTEMS`](crate::platform::SYSTEMS).
     pub systems: Vec<String>,
-    /// With whose credentials.
+    /// The credentials to use.
     pub eyes: Observer,
     /// If true, fails with `platform.denied` when the verifier does not see something that the platform sees.
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct SurveyTenant {
     pub expected: Vec<TenantResource>,
 }
 
-/// What was found of a tenant.
+/// Result of [`SurveyTenant`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantSurvey {
     /// Everything with the tenant's mark.

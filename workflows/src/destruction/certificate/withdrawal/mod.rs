@@ -154,7 +154,7 @@ pub struct WithdrawalOrder {
     pub by: String,
     /// The roles of that person.
     pub roles: Vec<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// What was found, in the words of the person.
     pub found: Vec<String>,
