@@ -152,7 +152,7 @@ impl ObservedResource {
     }
 }
 
-/// The observer of a resource. The verifier has its own credentials and tools, separate from those that did the work.
+/// The observer of a resource. The verifier has its own credentials and tools; they never change a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -180,7 +180,7 @@ pub enum Observer {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum VerifiedAs {
-    /// A verifier's credentials, separate from those that did the work.
+    /// A verifier's credentials, which did not do the work.
     Verifier,
     /// The platform's own credentials, which also did the work.
     Platform,
