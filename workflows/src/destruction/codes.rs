@@ -10,7 +10,7 @@ pub const SIGNATURE_WRONG: &str = "certificate.signature_wrong";
 pub const SIGNER_FAILED: &str = "certificate.signer_failed";
 /// A hold covers a resource to destroy.
 pub const HELD: &str = "hold.in_force";
-/// The hold comes after the point of no return.
+/// The hold is too late: the point of no return has passed.
 pub const PAST_PIVOT: &str = "hold.past_pivot";
 /// The document of holds rejects the change.
 pub const HOLD_REFUSED: &str = "hold.refused";

@@ -197,7 +197,7 @@ impl TakeInventory {
             let read = self.devices.iter().find(|read| read.node == node.as_str());
             all.extend(assets::parts(leaver, node.as_str(), read.map(|read| &read.devices), *gpus, at));
         }
-        // A node with the tenant's mark that is missing in the ledger is no exception here.
+        // Nodes with the tenant's mark that are missing in the ledger are listed too.
         let known =
             |seen: &&ObservedResource| leaver.nodes.keys().any(|node| node.as_str() == seen.thing.name);
         let strangers = self.seen.iter().filter(|seen| seen.thing.kind == "Node").filter(|seen| !known(seen));

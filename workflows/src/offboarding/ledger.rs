@@ -312,7 +312,7 @@ impl LedgerAction for EndWork {
 /// Returns the result of the first check of an offboarding, and ignores holds. Changes nothing.
 ///
 /// # Errors
-/// As [`CheckLeaving`], without holds.
+/// The errors of [`CheckLeaving`], without those of holds.
 pub fn survey_records(view: &mut View, tenant: &TenantId) -> Result<LeavingCheck, Undecided> {
     check(view, tenant)
 }

@@ -251,7 +251,7 @@ impl NodeSanitisation {
     }
 }
 
-/// The techniques for a drive; the first one that its controller supports is used. A crypto erase without a block erase counts only if all data were
+/// The techniques for a drive; the first one that its controller supports is used. A crypto erase counts only with a block erase, or if all data were
 /// encrypted before they were stored. That is unknown here, so it is not listed.
 const TECHNIQUES: [(DriveTechnique, Method); 3] = [
     (DriveTechnique::BlockErase, Method::Purge),

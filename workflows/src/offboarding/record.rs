@@ -25,54 +25,54 @@ use std::{
 };
 use store::ExecutionId;
 
-/// The signal that wakes an offboarding that stands under hold.
+/// The signal that wakes an offboarding after the release of a hold.
 pub const HOLD_RELEASED: &str = "hold.released";
-/// The signal by which a tenant says that it has exported its data.
+/// The signal of a tenant that has exported its data.
 pub const EXPORT_CONFIRMED: &str = "export.confirmed";
-/// The signal by which people say that they have looked at the open assets of an inventory.
+/// The signal of an operator who has classified the open assets of an inventory.
 pub const ASSETS_CLASSIFIED: &str = "assets.classified";
 
-/// The engine's code for a state that was not done within its limit.
+/// The engine's code for a state that exceeded its timeout.
 pub(super) const TOO_LATE: &str = "step.deadline";
 
-/// Who leaves, as the ledger knows it.
+/// The leaving tenant, as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeavingTenant {
-    /// Its name.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Where it lives.
+    /// The tenant's cluster.
     pub cluster: ClusterId,
     /// The region of the bucket.
     pub region: RegionId,
-    /// What runs that cluster.
+    /// The kind of the cluster.
     pub kind: ClusterKind,
-    /// The GPUs that it bought.
+    /// The GPU model that it bought.
     pub model: GpuModel,
     /// Its workspaces.
     pub workspaces: Vec<WorkspaceName>,
-    /// Its nodes, those in quarantine too, each with its epoch and the GPUs that it must have.
+    /// Its nodes, with quarantined ones, each with its epoch and its number of GPUs.
     pub nodes: BTreeMap<NodeId, (OwnerEpoch, u64)>,
-    /// The execution that made it.
+    /// The execution that onboarded it.
     pub onboarded_by: ExecutionId,
-    /// When.
+    /// The time of the onboarding.
     pub onboarded_at: Moment,
-    /// Which further rules hold for it.
+    /// Its compliance tags.
     pub compliance: BTreeSet<Compliance>,
-    /// Whether its cluster is a simulated one.
+    /// True if its cluster is simulated.
     #[serde(default)]
     pub simulated: bool,
 }
 
-/// The terms on which a tenant leaves, by the policy in force when it asked.
+/// The terms of the offboarding, from the policy in force at the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffboardingTerms {
-    /// Which policy.
+    /// The policy.
     pub policy: PolicyRef,
-    /// Who agrees that it leaves.
+    /// The approval of the offboarding.
     pub offboard: ApprovalGate,
-    /// Who agrees to the destruction of exactly what the inventory lists.
+    /// The approval of the destruction of the exact inventory.
     pub destroy: ApprovalGate,
-    /// How long it may fetch its data.
+    /// The time in which the tenant may export its data.
     pub export_window: Duration,
     /// The extension after a destruction that was not approved.
     pub extension: Duration,

@@ -48,7 +48,7 @@ impl std::fmt::Display for StoreLock {
 }
 
 impl Offboarding {
-    /// Returns the locks by resource: the approved ones, and those that were read before the first key is destroyed.
+    /// Returns the locks by resource: the approved ones and the ones read before the first key is destroyed.
     fn locks(&self) -> BTreeMap<&TenantResource, &StoreLock> {
         let planned = self.targets.iter().filter_map(|target| Some((&target.thing, target.locked.as_ref()?)));
         planned.chain(self.locked_since.iter().map(|(thing, lock)| (thing, lock))).collect()

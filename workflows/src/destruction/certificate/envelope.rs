@@ -1,6 +1,6 @@
 //! The file of a certificate: a DSSE envelope with the signed cover, its signatures and the pages.
 //!
-//! Besides the three DSSE fields the envelope has `pages`, which DSSE readers ignore; the signed cover has the digest of each page. A file has
+//! In addition to the three DSSE fields the envelope has `pages`, which DSSE readers ignore. The signed cover has the digest of each page. A file has
 //! exactly one valid form, so that every changed byte is detected.
 
 use super::PAYLOAD_TYPE;

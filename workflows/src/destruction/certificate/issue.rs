@@ -35,7 +35,7 @@ pub enum Exceptions {
     Allow,
 }
 
-/// The content of a certificate besides inventory and records.
+/// The content of a certificate, apart from inventory and records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CertificateDraft {
     /// The former tenant.

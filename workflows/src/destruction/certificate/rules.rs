@@ -78,7 +78,7 @@ fn of_supplement(certificate: &Certificate, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A record that rests on a statement says so, the cover lists the person, and no person seconded their own repair.
+/// A record that rests on a statement is marked, the cover lists the person, and no person seconded their own repair.
 fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     for (place, repair) in certificate.repairs.iter().enumerate() {
         if repair.seconded_by.as_ref().is_some_and(|second| second.trim() == repair.by.trim()) {

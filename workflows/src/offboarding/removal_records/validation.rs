@@ -19,9 +19,8 @@ use std::collections::BTreeSet;
 
 /// Records on unverified records that the resource was not found, by which observer, and that this is accepted.
 ///
-/// Some records stay unchanged: those with another outcome such as retained, those that rest on a statement, and those of a system without
-/// observations. A record of a resource that was found again is no longer verified. Data do not count as lost with a key that may exist. Safe to
-/// decide again.
+/// Some records stay unchanged: records of retained resources, of a statement, and of a system without observations. A record of a resource that was
+/// found again is no longer verified. Data do not count as lost with a key that may exist. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ValidateRecords {
     /// The tenant's id.
