@@ -65,7 +65,7 @@ pub mod text {
         written.serialize(to)
     }
 
-    /// Reads a span.
+    /// Parses a duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         match Written::deserialize(from)? {
             Written::Exact(span) => Ok(span),
@@ -89,7 +89,7 @@ pub mod maybe {
         span.map(Text).serialize(to)
     }
 
-    /// Reads a span.
+    /// Parses an optional duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<Text>::deserialize(from)?.map(|Text(span)| span))
     }

@@ -162,7 +162,7 @@ impl Workflow for IncidentResponse {
             ReissuingKey => act_each(self.issues()).forward_only().then(AwaitingReview),
 
             // For tenants: admits no new work, and prevents destruction until the incident is closed. A failed freeze or hold parks the incident
-            // (`PROTECTS`). Its texts mention only holds that were read.
+            // (`PROTECTS`). The texts for operators mention only holds that were read.
             FreezingTenants => act(FreezeTenants { tenants: self.tenants() })
                 .undo(ThawTenants { tenants: self.tenants() })
                 .then(PlacingHolds),

@@ -61,7 +61,7 @@ impl UsageClass {
 /// The place of a tenant's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatementPlace {
-    /// The cluster, once it is claimed.
+    /// The cluster, once nodes are claimed in it.
     pub cluster: String,
     /// Its region.
     pub region: String,

@@ -36,7 +36,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     within(text, true)
 }
 
-/// As [`read`], with one-line errors.
+/// Reads a document like [`read`], with one-line errors.
 pub(crate) fn read_plain<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     within(text, false)
 }

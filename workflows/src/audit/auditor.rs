@@ -60,7 +60,7 @@ pub struct Lag {
     pub sealed: u64,
     /// The number of sealed entries that no signed checkpoint covers.
     pub unsigned: u64,
-    /// The age of the oldest unsealed journal entry. Zero if there is none.
+    /// The age of the oldest unsealed journal entry. Zero if all entries are sealed.
     pub oldest: Duration,
     /// The number of checkpoints.
     pub checkpoints: u64,
@@ -193,7 +193,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         let record = self.store().load(id).await;
         let record = match record {
             Ok(record) => record,
-            // A corrupt record is reported elsewhere. Its entries go to the platform's own chain.
+            // A corrupt record is reported elsewhere. The entries of that execution go to the platform's own chain.
             Err(store::Error::Corrupt { .. }) => None,
             Err(error) => return Err(error.into()),
         };

@@ -55,49 +55,49 @@ pub struct Entry {
     /// The outcome: `approved`, `refused`, `done`, an error code, or the outcome of an execution that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// When it took effect: of an action that was done, of an execution that completed, of documents that were changed.
+    /// The time of effect: for a completed action, a completed execution, or a change of documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actuated_at: Option<Moment>,
-    /// Of a vote: the approval that it is of.
+    /// For a vote: the id of its approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// Of the end of an execution: the approvals that were granted for it.
+    /// For the end of an execution: the approvals granted to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved: Vec<Consent>,
-    /// Why, in the actor's words; at most the first 2,000 characters.
+    /// The actor's reason, at most the first 2,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The plan it was done under.
+    /// The plan of the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<EffectivePlan>,
     /// The policy that the plan names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRef>,
-    /// Documents written, of a change without an execution: at most the first 32.
+    /// For a change without an execution: the written documents, at most the first 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrote: Vec<String>,
-    /// Documents removed, likewise.
+    /// For a change without an execution: the removed documents, at most the first 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
-    /// What was refused and from where, of a request that was not let in.
+    /// For a denied request: the request and its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
     /// The journal entry that this one seals.
     pub journal: JournalRef,
 }
 
-/// What somebody is who did something.
+/// The kind of an actor.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumString,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ActorKind {
-    /// A person.
+    /// A user who is a person.
     Person,
     /// A program with a user or a key of its own.
     Service,
-    /// Tenure itself.
+    /// The Tenure server itself.
     Engine,
 }
 

@@ -32,7 +32,7 @@ pub struct Header {
     pub from: Option<Moment>,
     /// The end of the requested period, excluded.
     pub to: Option<Moment>,
-    /// The number of the first entry. 0 if there is none.
+    /// The number of the first entry, or 0 for an empty export.
     pub first: u64,
     /// The digest of the entry before the first. `None` at the beginning of the chain.
     pub previous: Option<Digest>,

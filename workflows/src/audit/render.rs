@@ -22,7 +22,7 @@ use store::Record;
 pub(super) struct ExecutionContext {
     /// Its record. `None` if it was removed or never existed.
     pub(super) record: Option<Record>,
-    /// Its approvals, the earliest first.
+    /// The approvals of the execution, the earliest first.
     pub(super) cases: Vec<ApprovalRecord>,
     /// The digest of its current plan, and the policy that the plan names.
     pub(super) current_plan: Option<(String, Option<PolicyRef>)>,

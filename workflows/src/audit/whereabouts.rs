@@ -4,7 +4,7 @@ use engine::Plan;
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt};
 
-/// The workspace and the cluster. `None` if there is none, or if there are several.
+/// The workspace and the cluster. `None` if it does not name exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Whereabouts {
     pub(super) cluster: Option<String>,

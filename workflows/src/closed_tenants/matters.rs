@@ -25,7 +25,7 @@ pub struct ClosedTenantMatter {
     pub concern: ClosedConcern,
     /// The tenant.
     pub tenant: TenantId,
-    /// When this began.
+    /// The time since when a review is due.
     pub since: Timestamp,
     /// The text for operators.
     pub text: String,

@@ -49,7 +49,7 @@ pub struct SeenRemains {
     pub thing: TenantResource,
     /// Distinguishes the resource from earlier or later ones of the same name.
     pub uid: String,
-    /// Its relation to the certificates.
+    /// The relation of the resource to the certificates.
     pub standing: RemainsStanding,
     /// The class of its data, if a certificate or the resource itself states it.
     pub class: Option<DataClass>,

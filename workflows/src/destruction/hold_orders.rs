@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub struct PlaceHold {
     /// The tenant's id.
     pub tenant: TenantId,
-    /// Its name, unique within the tenant.
+    /// The hold's name, unique within the tenant.
     pub id: String,
     /// The kind of hold.
     pub kind: HoldKind,

@@ -110,7 +110,7 @@ impl Inventory {
         self.assets.values().filter(|asset| open(asset).is_none())
     }
 
-    /// Returns the questions to settle before an approval. Empty if there are none.
+    /// Returns the questions to settle before an approval.
     #[must_use]
     pub fn open_questions(&self) -> BTreeMap<AssetId, OpenReason> {
         self.assets.values().filter_map(|asset| Some((asset.id.clone(), open(asset)?))).collect()

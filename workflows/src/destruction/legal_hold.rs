@@ -93,7 +93,7 @@ impl fmt::Display for HoldScope {
 /// An order to keep data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Its name, unique within the tenant.
+    /// The hold's name, unique within the tenant.
     pub id: String,
     /// The kind of hold.
     pub kind: HoldKind,
@@ -253,7 +253,7 @@ impl Holds {
             if (Hold { placed_at, placed_from, review_at, ..hold.clone() }) != *standing {
                 return Err(taken());
             }
-            // A review may only move the review date.
+            // A new review date must be in the future.
             if review_at != hold.review_at && past_review {
                 return Err(past());
             }

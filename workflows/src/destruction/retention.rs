@@ -43,7 +43,7 @@ pub enum AfterRetention {
 /// The retention of one class of data after the end of a tenant's contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionRule {
-    /// Its name, unique in the service.
+    /// The rule's name, unique in the service.
     pub id: String,
     /// The class of data.
     pub data_class: DataClass,

@@ -74,7 +74,7 @@ pub(super) fn triage(view: &mut View, happening: &IncidentCause) -> Result<Incid
     Ok(IncidentTriage { severity, policy: policy.reference.clone(), seats, procedure })
 }
 
-/// Takes a node out of service for new work. Returns true if this execution did it, and the workloads that run there. Safe to decide again. Its undo,
+/// Takes a node out of service for new work. Reports if this execution did it, and the workloads on the node. Safe to decide again. Its undo,
 /// [`ServeNode`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RestNode {
@@ -231,7 +231,7 @@ impl LedgerAction for KeepApart {
     }
 }
 
-/// Stops the admission of these tenants. Safe to decide again. Its undo is [`ThawTenants`].
+/// Stops the admission of these tenants. Safe to decide again. [`ThawTenants`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FreezeTenants {
     pub(super) tenants: Vec<TenantId>,

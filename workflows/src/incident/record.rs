@@ -74,7 +74,7 @@ pub struct IncidentResponse {
     pub fit: bool,
     /// The outcome, which the review is about.
     pub settled: Option<String>,
-    /// The user or service that reported it. Empty in incidents of earlier versions. Its holds are placed in this name.
+    /// The user or service that reported it. Empty in incidents of earlier versions. The holds of the incident are placed in this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reported_by: String,
     /// The holds of this incident, as read after they were placed. Set by `ReadingHolds`.

@@ -11,7 +11,7 @@ use store::ExecutionId;
 
 /// Joins the waitlist of every region that fits. An execution that already waits keeps its place.
 ///
-/// Safe to run twice. Its undo is [`LeaveWaitlist`].
+/// Safe to run twice. [`LeaveWaitlist`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JoinWaitlist {
     /// The tenant's id.

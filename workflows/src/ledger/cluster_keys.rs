@@ -19,7 +19,7 @@ pub const KEYS_OVERLAP: &str = "cluster_key.overlaps";
 
 /// Issues the key of a cluster to its tenant. It may only push facts and fetch commands.
 ///
-/// Safe to decide again: an existing key of the tenant is kept. Its undo is [`RevokeClusterKey`].
+/// Safe to decide again: an existing key of the tenant is kept. [`RevokeClusterKey`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IssueClusterKey {
     /// The cluster's name.

@@ -8,7 +8,7 @@ pub const CLAIM_EXISTS: &str = "claim.exists";
 pub const CLAIM_MISSING: &str = "claim.missing";
 /// The contract ended before the tenant was registered.
 pub const CONTRACT_ENDED: &str = "contract.ended";
-/// The cluster's key is another tenant's.
+/// Another tenant has the cluster's key.
 pub const KEY_TAKEN: &str = "cluster_key.taken";
 /// The ledger's documents contradict each other about a node.
 pub const BOOKS_DIFFER: &str = "ledger.books_differ";
@@ -24,7 +24,7 @@ pub const QUOTA_IN_USE: &str = "quota.in_use";
 pub const OVER_ENTITLEMENT: &str = "quota.over_entitlement";
 /// Quotas would exceed what the tenant owns.
 pub const OVER_OWNED: &str = "quota.over_owned";
-/// The tenant is closed for good.
+/// The tenant is closed permanently.
 pub const TENANT_CLOSED: &str = "tenant.closed";
 /// The tenant's service level changed after the decision.
 pub const SLA_CHANGED: &str = "sla.changed";

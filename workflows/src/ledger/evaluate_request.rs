@@ -44,7 +44,7 @@ impl LedgerAction for Evaluate {
         let facts = facts(view, &self.request, Some(call.execution))?;
         let evaluation = policy::evaluate(&facts, &policy);
         let mut evaluated = propose(view, &facts, &evaluation)?;
-        // The decision keeps every reason; the history keeps only those that counted.
+        // The stored decision has every reason; the history has only the reasons that counted.
         evaluated.reasons.retain(policy::Reason::counts);
         view.put(&decision(facts, evaluation, &policy, call.execution, view.now()))?;
         Ok(evaluated)

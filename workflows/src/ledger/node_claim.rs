@@ -18,7 +18,7 @@ pub struct ClaimedNode {
     pub node: NodeId,
     /// Its GPUs.
     pub gpus: Gpus,
-    /// Its epoch since the claim.
+    /// The node's epoch since the claim.
     pub epoch: OwnerEpoch,
 }
 

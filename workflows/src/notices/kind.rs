@@ -46,11 +46,11 @@ pub enum MatterChange {
 /// A kind of event with a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoticeKind {
-    /// Its name, as in [`Notification::kind`].
+    /// The name of the kind, as in [`Notification::kind`].
     pub name: &'static str,
     /// Its severity.
     pub severity: Severity,
-    /// Its effect on the matter.
+    /// The effect on the matter.
     pub act: MatterChange,
     /// The condition for the notification.
     pub when: &'static str,

@@ -60,7 +60,7 @@ pub struct Route {
     pub severity: Severity,
     /// The channels.
     pub channels: Vec<String>,
-    /// The delay. A matter that is closed before its end is not sent.
+    /// The delay before sending. Nothing is sent if the matter is closed by then.
     pub after: Duration,
 }
 

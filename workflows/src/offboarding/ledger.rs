@@ -207,7 +207,7 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Unde
 
 /// Marks a tenant as leaving: freezes its accounts, rejects new work, and restricts the key of its cluster to reports.
 ///
-/// Safe to decide again. Its undo is [`StayOn`].
+/// Safe to decide again. [`StayOn`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginLeaving {
     /// The tenant's id.

@@ -251,8 +251,8 @@ impl NodeSanitisation {
     }
 }
 
-/// The techniques for a drive; the first one that its controller supports is used. A crypto erase counts only with a block erase, or if all data were
-/// encrypted before they were stored. That is unknown here, so it is not listed.
+/// The techniques for a drive; the first one that the controller supports is used. A crypto erase counts only with a block erase, or if all data were
+/// encrypted before storage. Tenure cannot know the latter, so this technique is not listed.
 const TECHNIQUES: [(DriveTechnique, Method); 3] = [
     (DriveTechnique::BlockErase, Method::Purge),
     (DriveTechnique::Overwrite, Method::Purge),

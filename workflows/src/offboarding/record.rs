@@ -56,7 +56,7 @@ pub struct LeavingTenant {
     pub onboarded_by: ExecutionId,
     /// The time of the onboarding.
     pub onboarded_at: Moment,
-    /// Its compliance tags.
+    /// The tenant's compliance tags.
     pub compliance: BTreeSet<Compliance>,
     /// True if its cluster is simulated.
     #[serde(default)]

@@ -68,7 +68,7 @@ pub const NAME_INVALID: &str = "name.invalid";
 pub const ATTESTATION: &str = "node.attestation_failed";
 /// Workloads run on the machine.
 pub const NODE_BUSY: &str = "node.busy";
-/// The node has had a later owner.
+/// A later owner has taken the node.
 pub const EPOCH_OLD: &str = "node.epoch_old";
 /// Another tenant owns the node.
 pub const NODE_OWNED: &str = "node.owned";
@@ -94,7 +94,7 @@ pub const DENIED: &str = "platform.denied";
 pub const NO_ANSWER: &str = "platform.no_answer";
 /// The target rejected the request.
 pub const REFUSED: &str = "platform.refused";
-/// Work is still running.
+/// Workloads are still running.
 pub const DRAINING: &str = "workloads.draining";
 /// The target's answer cannot be parsed.
 pub const UNREADABLE: &str = "platform.unreadable";

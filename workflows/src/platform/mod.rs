@@ -94,7 +94,7 @@ pub struct Platform {
     pub objects: Arc<dyn Objects>,
     /// The groups and credentials of users.
     pub identity: Arc<dyn Identity>,
-    /// Workloads, and the GPUs under them.
+    /// Workloads and their GPUs.
     pub workloads: Arc<dyn Workloads>,
     /// The resources of tenants, in every system.
     pub tenant_resources: Arc<dyn TenantResources>,

@@ -1,4 +1,4 @@
-//! Destruction and the policy's own examples agree on how long data is kept.
+//! Destruction and the policy's own examples use the same retention.
 
 use crate::{
     destruction::{DataClass, resolve},

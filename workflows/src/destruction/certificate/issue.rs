@@ -108,7 +108,7 @@ pub enum NotIssued {
     /// The cover is too long to be signed.
     #[error("the cover is {bytes} bytes long, and {COVER_BYTES} is the most")]
     TooLong {
-        /// Its length in bytes.
+        /// The length of the cover in bytes.
         bytes: usize,
     },
 }

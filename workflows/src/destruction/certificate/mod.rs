@@ -168,7 +168,7 @@ pub struct RecordedApproval {
     pub workflow: String,
     /// The schema version of its data.
     pub schema: u32,
-    /// The approved plan. Its digest is `plan_digest`.
+    /// The approved plan. `plan_digest` is the digest of the plan.
     pub plan: Value,
     /// The digest that the votes are bound to.
     pub plan_digest: String,

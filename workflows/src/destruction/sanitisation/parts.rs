@@ -51,7 +51,7 @@ pub enum Technique {
     BlockErase,
     /// The controller changed its own media key.
     CryptoErase,
-    /// Both of the above.
+    /// A block erase and a crypto erase.
     CryptoAndBlockErase,
     /// All addressable blocks were overwritten.
     Overwrite,
@@ -73,7 +73,7 @@ pub enum Technique {
     MemoryScrub,
     /// Memory, firmware and management controller were reset to a known state.
     Reset,
-    /// Shredded, melted, ground.
+    /// The medium was shredded, melted or ground.
     PhysicalDestruction,
     /// No technique was applied.
     Nothing,

@@ -1,4 +1,4 @@
-//! Compares the approved plan of a destruction with what exists, after the votes and before destruction begins.
+//! Compares the approved plan of a destruction with the existing resources, after the approval and before the destruction begins.
 //!
 //! Invariant: an approval covers its plan only. Anything beyond the plan leads to a new inventory, a new plan and new votes.
 
@@ -11,7 +11,7 @@ use crate::{
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// The number of changes that a message names.
+/// The maximum number of changes in an error message.
 const MOST_NAMED: usize = 20;
 
 /// Surveys the tenant again and compares the result with the approved plan.

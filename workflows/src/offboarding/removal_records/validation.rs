@@ -196,7 +196,7 @@ fn not_lost(result: &SanitisationOutcome, keys: &[&str]) -> Option<String> {
 
 /// Returns the verification and the validation of a resource that was not found. Both name only the credentials that were used.
 fn looked_for(record: &SanitisationRecord, verified: VerifiedAs, at: Moment) -> (Verification, Validation) {
-    // A volume may have no key to test with. Its transcript has the details.
+    // A volume may have no key to test with. The transcript has the details.
     let was_decrypted = record.key.as_ref().is_some_and(|key| key.decrypt_fails);
     let method =
         if was_decrypted { VerificationMethod::DecryptProbe } else { VerificationMethod::ObservedAbsent };

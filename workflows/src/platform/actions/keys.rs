@@ -86,8 +86,8 @@ impl CreateTenantKey {
 
 /// Destroys a tenant's key. All data that it encrypted becomes unreadable.
 ///
-/// Safe to run twice: a missing key is a success. As an undo it runs before the tenant has data, removes only the key of its own step, and tolerates
-/// a missing key. As a step it has no undo.
+/// Safe to run twice: a missing key is a success. The undo runs before the tenant has data, removes only the key of its own step, and tolerates a
+/// missing key. A destruction step itself has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DestroyTenantKey {
     /// The tenant's id.

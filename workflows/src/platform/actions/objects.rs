@@ -83,8 +83,8 @@ impl CreateBucket {
 
 /// Deletes a tenant's bucket in a region, if it is empty.
 ///
-/// Safe to run twice: a missing bucket is a success. As an undo it deletes only the bucket of its own step, and tolerates that there is none. A
-/// bucket with objects is kept, with `bucket.not_empty`.
+/// Safe to run twice: a missing bucket is a success. The undo deletes only the bucket of its own step, and tolerates a missing bucket. A bucket with
+/// objects is kept, with `bucket.not_empty`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteBucket {
     /// The tenant's id.

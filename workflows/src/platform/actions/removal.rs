@@ -154,7 +154,7 @@ impl Action for ShredKey {
 }
 
 impl ShredKey {
-    /// Returns true for a volume's key. Its own system does not report copies of it.
+    /// Returns true for a volume's key. The system of such a key does not report copies of it.
     fn is_volume(&self) -> bool {
         self.thing.system == "storage"
     }

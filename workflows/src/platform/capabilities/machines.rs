@@ -79,7 +79,7 @@ pub struct Drive {
     pub can: Vec<DriveTechnique>,
     /// The controller's estimate of the duration, in seconds. `None` if it gives no estimate.
     pub estimate_s: Option<u64>,
-    /// Its sanitise log.
+    /// The drive's sanitise log.
     pub log: SanitiseLog,
     /// The tool that sends the sanitise command. `None` if it is not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]

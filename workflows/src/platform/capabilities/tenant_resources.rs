@@ -320,7 +320,7 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Tries to decrypt a ciphertext with the key. Returns the result, and the attempt as evidence.
+    /// Tries to decrypt a ciphertext with the key, and returns the attempt as evidence. The probe holds if the decryption fails.
     async fn undecryptable(
         &self,
         key: &TenantResource,

@@ -18,7 +18,7 @@ pub struct WorkloadRef {
     pub tenant: String,
     /// The workspace's name.
     pub workspace: String,
-    /// Its name within the tenant.
+    /// The workload's name within the tenant.
     pub name: String,
 }
 
@@ -95,7 +95,7 @@ pub enum ScrubLevel {
     Verified,
     /// As `Verified`, and the slices are destroyed and created again.
     Recreate,
-    /// As `Verified`, and the GPU is reset.
+    /// Like `Verified`, and the GPU is reset.
     Reset,
 }
 
@@ -204,7 +204,7 @@ pub trait Workloads: Debug + Send + Sync {
 pub enum WorkloadNotice {
     /// To the owner: the workload is evicted at this time, in milliseconds since 1970.
     EndsAt(u64),
-    /// To the owner: the workload continues. An existing checkpoint does not count for a later eviction.
+    /// To the owner: the workload continues. A later eviction needs a new checkpoint.
     GoesOn,
     /// To the gateway: the percentage of requests to send.
     Weight(u8),

@@ -41,17 +41,17 @@ const LONGEST_FOUND: usize = 1_000;
 pub struct WithdrawalStatement {
     /// [`WITHDRAWAL_FORMAT`].
     pub format: String,
-    /// The certificate that is withdrawn.
+    /// The withdrawn certificate.
     pub certificate: CertificateRef,
     /// The tenant of that certificate.
     pub tenant: TenantId,
-    /// When that certificate was issued.
+    /// The time of issue of that certificate.
     pub issued_at: Moment,
-    /// The person who decided.
+    /// The person who withdrew it.
     pub withdrawn_by: String,
-    /// The roles of that person at that moment.
+    /// The roles of that person at that time.
     pub roles: Vec<String>,
-    /// When the person decided.
+    /// The time of the withdrawal.
     pub withdrawn_at: Moment,
     /// The reason why the certificate is wrong.
     pub reason: String,
@@ -78,9 +78,9 @@ impl WithdrawalStatement {
 /// The withdrawal as the document of the certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithdrawnBy {
-    /// The person who decided.
+    /// The person who withdrew it.
     pub by: String,
-    /// When the person decided.
+    /// The time of the withdrawal.
     pub at: Moment,
     /// The reason why the certificate is wrong.
     pub reason: String,
@@ -95,7 +95,7 @@ pub struct CertificateWithdrawal {
     pub certificate: ExecutionId,
     /// The statement.
     pub statement: WithdrawalStatement,
-    /// The statement as it is signed.
+    /// The statement in its signed form.
     pub text: String,
     /// The signature.
     pub signature: Signature,
@@ -108,7 +108,7 @@ impl CertificateWithdrawal {
         CompositeKey::of(&[tenant, &certificate]).into()
     }
 
-    /// Returns the statement as a file of one line: a DSSE envelope. A file of several statements has one such line for each.
+    /// Returns the statement as a file of one line: a DSSE envelope. A file with several statements has one line for each.
     #[must_use]
     pub fn file(&self) -> String {
         let envelope = StatementEnvelope {
@@ -200,7 +200,7 @@ pub enum NotWithdrawn {
     SignatureWrong,
 }
 
-/// A withdrawal that is not signed yet.
+/// An unsigned withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsignedWithdrawal {
     /// The statement.

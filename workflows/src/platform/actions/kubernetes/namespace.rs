@@ -57,8 +57,8 @@ impl Action for CreateNamespace {
 
 /// Deletes the namespace of a workspace and waits until it is gone.
 ///
-/// Safe to run twice: the deletion names the UID that it found, so a namespace created since is not deleted. As an undo it deletes only the namespace
-/// of its own step; any other is left and reported. As a step it has no undo.
+/// Safe to run twice: the deletion names the UID that it found, so a later namespace of the same name is not deleted. The undo deletes only the
+/// namespace of its own step; any other is left and reported. A deletion step itself has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteNamespace {
     /// The cluster's name.

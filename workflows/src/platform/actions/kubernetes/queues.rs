@@ -223,8 +223,8 @@ impl Action for DeleteQueue {
 
 /// Lets a workspace's queue admit workloads.
 ///
-/// Safe to run twice: it sets one field to a fixed value. Its undo, [`HoldQueue`], resets the field. It tolerates that this action never ran and that
-/// the queue is gone.
+/// Safe to run twice: it sets one field to a fixed value. The undo, [`HoldQueue`], resets the field. It tolerates a queue that was never opened or is
+/// gone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenQueue {
     /// The cluster's name.
