@@ -1,8 +1,8 @@
 //! Sweeps: scheduled checks, on the schedules of the policy in force.
 //!
-//! Most work is started by events. A sweep finds conditions without an event: a broken promise, an overdue loan, an ended quota or contract, an old
-//! cluster key, a platform that differs from the ledger. One engine runs each occurrence and stores a report with its findings. A repeated occurrence
-//! starts nothing twice.
+//! Most work is started by events. A sweep finds conditions without an event, such as a broken promise, an overdue loan, an ended contract, or a
+//! platform that differs from the ledger. One engine runs each occurrence and stores a report with its findings. A repeated occurrence starts nothing
+//! twice.
 
 mod abandoned_claims;
 mod closed_tenants;

@@ -1,7 +1,7 @@
 //! Checks of closed tenants: finds resources that exist although certificates state their destruction.
 //!
-//! Called by a sweep, and before the offboarding of remains. Invariant: a check changes no external system, uses the credentials of the verifier and
-//! of the platform, and treats a source without an answer as unknown, never as empty.
+//! Called by a sweep, and before the offboarding of remains. Invariant: a check changes no external system and uses the credentials of both the
+//! verifier and the platform. A source without an answer counts as unknown, never as empty.
 
 mod certified;
 mod look;

@@ -130,7 +130,7 @@ impl SilentSources {
         true
     }
 
-    /// Records that a source did not answer. A source that rejects a query permanently is still queried next time.
+    /// Records that a source did not answer. A source that rejects one query permanently still gets the next query.
     fn note(
         &mut self,
         system: &str,

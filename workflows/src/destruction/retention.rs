@@ -84,8 +84,7 @@ pub struct ResolvedRetention {
 }
 
 impl ResolvedRetention {
-    /// Returns true if the data must be kept longer than `now`. They are then re-encrypted with a provider's key before the tenant's key is
-    /// destroyed.
+    /// Returns true if the data must be kept after `now`. They are then re-encrypted with a provider's key before the tenant's key is destroyed.
     #[must_use]
     pub fn keeps(&self, now: Moment) -> bool {
         self.retain_until.is_some_and(|until| until > now) || self.then == AfterRetention::Archive

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 use store::Epoch;
 
-/// How long a target may take to answer one call before the outcome counts as unknown: 30 s. This is the timeout of the fastest creating step.
+/// How long a target may take to answer one call before the outcome counts as unknown: 30 s, the shortest timeout of a creating step.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The delay before a pending object is read again.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(2);

@@ -195,8 +195,8 @@ impl KeyFile {
         std::fs::read(&self.path)
     }
 
-    /// Two processes that create it at the same time end with one key: each writes a temporary file, and links it only if the key file does not
-    /// exist.
+    /// Two processes may create the file at the same time and end with one key: each writes a temporary file, and links it only if the key file does
+    /// not exist.
     fn make(&self) -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let (seed, mark) = (random::<32>()?, random::<8>()?);

@@ -1,7 +1,7 @@
 //! Removes documents after their retention. Only this module removes documents by age.
 //!
-//! Called by the server's housekeeping. Invariant: a document is removed only if its kind's [`Retention`] permits it at the time of the commit, its
-//! tenant has no legal hold, and no permanent document refers to it. The commit is conditional on all three.
+//! Called by the server's housekeeping. Invariant: a document is removed only if its kind's [`Retention`] permits it at the time of the commit. Its
+//! tenant must have no legal hold, and no permanent document may refer to it. The commit is conditional on all three.
 
 use super::report::SweepReport;
 use crate::{

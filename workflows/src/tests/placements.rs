@@ -48,7 +48,7 @@ fn bar(books: &mut Books, workload: &str, observed: GpuSet, earlier: GpuSet) {
     books.decide(|view| bar.bar(view, ExecutionId::from_bytes([9; 16])));
 }
 
-/// Returns a ledger where one of four lent GPUs and one of four own GPUs are in use, each at the place that is planned for the other.
+/// Returns a ledger where one of four lent GPUs and one of four own GPUs are in use. Each workload runs at the place that is planned for the other.
 fn swapped_beside_a_demand() -> Books {
     let mut books = Books::new(1, &[("owner", 4), ("other", 4)]);
     books.submit("other", "own", 4);

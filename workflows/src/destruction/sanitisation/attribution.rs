@@ -101,7 +101,7 @@ impl RecordedRepair {
         self.kind == SKIP
     }
 
-    /// Returns the people for a sentence: `olga, seconded by lena`.
+    /// Returns the names for a sentence: `olga, seconded by lena`.
     #[must_use]
     pub fn people(&self) -> String {
         match &self.seconded_by {

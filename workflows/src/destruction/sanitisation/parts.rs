@@ -140,7 +140,7 @@ pub struct Device {
 pub enum FirmwareCheck {
     /// They match.
     Matches {
-        /// The name of the reference, such as a list of measurements with its digest.
+        /// The compared measurements, such as a list with its digest.
         baseline: String,
     },
     /// They differ.

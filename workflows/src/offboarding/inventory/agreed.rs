@@ -16,8 +16,8 @@ const MOST_NAMED: usize = 20;
 
 /// Surveys the tenant again and compares the result with the approved plan.
 ///
-/// Fails with `inventory.changed` and names each change: a new resource, another unique id, growth beyond the tolerance, a new lock, or a new way to
-/// recover a key. Safe to run twice: it changes nothing. It has no undo.
+/// Fails with `inventory.changed` and names each change. Changes are a new resource, another unique id, growth beyond the tolerance, a new lock, and
+/// a new way to recover a key. Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecheckInventory {
     /// The survey to run.

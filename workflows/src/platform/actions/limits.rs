@@ -1,7 +1,7 @@
 //! Reads, changes and checks a workspace's limits in every layer of the platform, one layer at a time.
 //!
 //! Each change compares and writes in one call, so that it never overwrites a value that another client has set since the read. An undo restores the
-//! value that was read, but only while the value set by the change is in effect. A cohort's `quotas` are only a record: Kueue sums up the queues of a
+//! value that was read, but only while the value set by the change is in effect. A cohort's `quotas` are only a record. Kueue sums up the queues of a
 //! cohort, and would add a nominal quota of the cohort to that sum.
 
 mod change;

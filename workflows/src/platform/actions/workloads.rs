@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, fmt::Debug};
 
 /// Notifies a borrower of the time at which its workload will be evicted.
 ///
-/// Safe to run twice: it sets one annotation. Its undo, [`WithdrawNotice`], tolerates that it never ran.
+/// Safe to run twice: it sets a fixed value. Its undo, [`WithdrawNotice`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NotifyBorrower {
     /// The workload.

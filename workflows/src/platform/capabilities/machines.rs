@@ -184,7 +184,7 @@ pub struct Reset {
     pub memory_overwritten: bool,
     /// True if the users of the management controller, the TPM and the settings of network cards are in factory state.
     pub controllers_reset: bool,
-    /// The name of the reference measurements.
+    /// The compared measurements, such as a list with its digest.
     pub baseline: String,
     /// The difference from the reference measurements. `None` if they agree.
     pub differs: Option<String>,
@@ -192,8 +192,8 @@ pub struct Reset {
 
 /// The operations on machines that actions need.
 ///
-/// Epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes). An implementation never erases the drive that it
-/// runs from, never restarts a sanitise operation in progress, and reports only values that it read from the device.
+/// An implementation never erases the drive that it runs from, and never restarts a sanitise operation in progress. It reports only values that it
+/// read from the device. Epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes).
 #[async_trait]
 pub trait Machines: Debug + Send + Sync {
     /// Returns the name of the backend, for display.
