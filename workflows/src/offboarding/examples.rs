@@ -95,5 +95,5 @@ fn known(begun: &Offboarding) -> Option<Offboarding> {
     })
 }
 
-/// A valid public key without a known private key.
+/// A public key, and nobody's private one.
 const EXAMPLE_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
