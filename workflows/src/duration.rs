@@ -1,8 +1,8 @@
-//! Spans of time as people write them: `5d`, `15m`, `1h30m`.
+//! Parses and formats durations: `5d`, `15m`, `1h30m`.
 
 use std::time::Duration;
 
-/// The span that `text` says, if it is one: numbers with the units `s`, `m`, `h`, `d`, largest first.
+/// Parses a duration: numbers with the units `s`, `m`, `h`, `d`, largest first.
 #[must_use]
 pub fn parse(text: &str) -> Option<Duration> {
     let (mut seconds, mut digits, mut last) = (0_u64, String::new(), u64::MAX);
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     (digits.is_empty() && last != u64::MAX).then(|| Duration::from_secs(seconds))
 }
 
-/// `span` as people write it, to the second.
+/// Formats a duration, to the second.
 #[must_use]
 pub fn show(span: Duration) -> String {
     let mut left = span.as_secs();
@@ -46,7 +46,7 @@ fn seconds_of(unit: char) -> Option<u64> {
     }
 }
 
-/// Spans in stored facts, as people write them; to the nanosecond where they are not whole seconds.
+/// Serialises durations of stored facts as text, to the nanosecond if they are not whole seconds.
 pub mod text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
     use std::time::Duration;
@@ -65,7 +65,7 @@ pub mod text {
         written.serialize(to)
     }
 
-    /// Reads a span.
+    /// Parses a duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         match Written::deserialize(from)? {
             Written::Exact(span) => Ok(span),
@@ -75,7 +75,7 @@ pub mod text {
     }
 }
 
-/// The same for spans that may be absent.
+/// The same for optional durations.
 pub mod maybe {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
@@ -89,7 +89,7 @@ pub mod maybe {
         span.map(Text).serialize(to)
     }
 
-    /// Reads a span.
+    /// Parses an optional duration.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<Text>::deserialize(from)?.map(|Text(span)| span))
     }

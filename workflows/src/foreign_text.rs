@@ -1,12 +1,11 @@
-//! Text that others wrote, made safe for whoever reads it: at a terminal, in a log, in a spreadsheet.
+//! Escapes text from other sources for its output: a terminal, a log, a spreadsheet.
 //!
-//! Called by everything that writes stored or received text. Invariant: no character that moves the cursor, colours or clears the screen,
-//! changes the order of the text or cannot be seen leaves here as it is; it is spelled out, so that the reader sees that it is there.
+//! Used for every output of stored or received text. Invariant: characters that move the cursor, colour or clear the screen, change the order of
+//! text, or are invisible are replaced by visible escapes.
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Returns true for a character that a reader must not get as it is: control characters (C0, C1), marks that change the order of text,
-/// separators of lines, and characters that cannot be seen.
+/// Returns true for a character that must be escaped: control characters (C0, C1), bidirectional marks, line separators, and invisible characters.
 #[must_use]
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
@@ -17,13 +16,13 @@ pub fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// The text as one line: unsafe characters, ends of lines among them, are spelled out.
+/// Returns the text as one line: unsafe characters and line ends are escaped.
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
     spelled_out(text, is_unsafe)
 }
 
-/// The text with its lines and tabs: every other unsafe character is spelled out.
+/// Returns the text with its lines and tabs. All other unsafe characters are escaped.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     spelled_out(text, |c| is_unsafe(c) && !matches!(c, '\n' | '\t'))
@@ -44,7 +43,7 @@ fn spelled_out(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// JSON with unsafe characters as its own escapes: it says the same. Ends of lines between values stay.
+/// Returns the JSON with unsafe characters as JSON escapes, so its value is unchanged. Line ends between values stay.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let is_meant = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\r' | '\t');
@@ -64,7 +63,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A cell of CSV (RFC 4180). What a spreadsheet would take for a formula begins with an apostrophe, so that it is text.
+/// Returns a CSV cell (RFC 4180). A text that a spreadsheet would read as a formula gets a leading apostrophe.
 #[must_use]
 pub fn csv_cell(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);

@@ -1,8 +1,7 @@
-//! Incident response: contain first, find out, mend with as little harm as possible, and have somebody look at it.
+//! Incident response: contain the incident first, diagnose and repair it with minimal disruption, then have it reviewed.
 //!
-//! What containment does can be taken back, and takes back only its own: a node that somebody else keeps out of service stays
-//! out. Evidence is kept from destruction by a hold. What would disturb work that runs asks people. The page is
-//! `docs/workflows/incident_response.md`.
+//! Containment can be undone, and the undo reverts only its own changes: a node that another execution keeps out of service stays out. A hold
+//! protects evidence from destruction. Steps that disturb running work need an approval. The page is `docs/workflows/incident_response.md`.
 
 mod examples;
 mod holds;
@@ -28,7 +27,7 @@ use ledger::{FreezeTenants, OpenIncident, ServeNode, ThawTenants};
 use record::IncidentTriage;
 use serde_json::json;
 
-/// Where an incident stands. Persisted by name.
+/// The state of an incident. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -88,7 +87,7 @@ impl Workflow for IncidentResponse {
                 .waived_by(self.rule())
                 .otherwise("tenants", FreezingTenants),
 
-            // A node: nothing new on it, in the books and in its cluster; then a look that disturbs nobody.
+            // For a node: stop new work in the ledger and in its cluster, then inspect it without disturbing running work.
             RestingNode => act_each(self.rests())
                 .undo_each(|rest| ServeNode { tenant: rest.tenant.clone(), node: rest.node.clone() })
                 .record(Self::contained)
@@ -98,7 +97,7 @@ impl Workflow for IncidentResponse {
                 .record(|me: &mut Self, by: String| me.cordons.push(by))
                 .then(NotingCordon),
             NotingCordon => act_each(self.notes()).nothing_to_undo().then(Inspecting),
-            // What could not be found out does not serve: to turn back would put the node into service.
+            // If the inspection fails, the node stays out of service. An undo would return it to service.
             Inspecting => act_each(self.inspections())
                 .nothing_to_undo()
                 .or_else(Judging)
@@ -116,7 +115,7 @@ impl Workflow for IncidentResponse {
                 .refused(AwaitingReview)
                 .expired(AwaitingReview),
 
-            // Who runs there ends, and is another's or elsewhere only once nothing of it is left.
+            // Evicts the running workloads. They may run elsewhere only after they were observed to be gone.
             Evicting => act_each(self.evictions()).forward_only().within(10 * MINUTE).then(AwaitingGone),
             AwaitingGone => act_each(self.absences())
                 .nothing_to_undo()
@@ -125,7 +124,7 @@ impl Workflow for IncidentResponse {
                 .then(Clearing),
             Clearing => act_each(self.clearances()).forward_only().then(ChoosingRemedy),
 
-            // What the driver asks for; a reset that does not help is followed by a reboot, and both by a thorough test.
+            // Applies the driver's request. A reset without effect is followed by a reboot, and both by a thorough test.
             ChoosingRemedy => when(self.asks_for_reset(), "its driver asks for a reset", ResettingGpus)
                 .or_when(self.recovery == Recovery::Reboot, "its driver asks for a reboot", Rebooting)
                 .otherwise("its driver asks for nothing", Examining),
@@ -155,15 +154,15 @@ impl Workflow for IncidentResponse {
                 .record(|me: &mut Self, (): ()| me.settled = Some("the node serves again".into()))
                 .then(AwaitingReview),
 
-            // A key: it opens nothing from this commit on, and no other key is touched.
+            // For a key: it is invalid from this commit on, and no other key changes.
             RevokingKey => act_each(self.revocations())
                 .forward_only()
                 .record(|me: &mut Self, (): ()| me.settled = Some(me.closed()))
                 .then(ReissuingKey),
             ReissuingKey => act_each(self.issues()).forward_only().then(AwaitingReview),
 
-            // Tenants: nothing new runs, and nothing of theirs is destroyed, until people say that it is over. A freeze or a
-            // hold that fails parks the incident (`PROTECTS`), and people are told of the holds that were read.
+            // For tenants: admits no new work, and prevents destruction until the incident is closed. A failed freeze or hold parks the incident
+            // (`PROTECTS`). The texts for operators mention only holds that were read.
             FreezingTenants => act(FreezeTenants { tenants: self.tenants() })
                 .undo(ThawTenants { tenants: self.tenants() })
                 .then(PlacingHolds),
@@ -183,7 +182,7 @@ impl Workflow for IncidentResponse {
                 .record(|me: &mut Self, (): ()| me.settled = Some("they are admitted again".into()))
                 .then(AwaitingReview),
 
-            // Somebody looks at how it went. What nobody reviews goes up.
+            // The incident is reviewed. Without a review it is escalated.
             AwaitingReview => {
                 approval([Seat { any_of: vec!["platform_ops".into(), "security".into()], count: 1 }])
                     .within(5 * DAY)
@@ -206,7 +205,7 @@ impl Workflow for IncidentResponse {
             [one] => one.to_string(),
             _ => String::new(),
         };
-        // The same happening again is the same incident: a second one is refused, and names this.
+        // A second execution for the same incident is rejected and names this one.
         Subject { tenant, guard: Some(name.clone()), name }
     }
 
@@ -234,7 +233,7 @@ impl Workflow for IncidentResponse {
 }
 
 impl IncidentResponse {
-    /// A response that begins.
+    /// Returns a new response.
     #[must_use]
     pub fn new(happening: IncidentCause, detector: String, evidence: String) -> Self {
         Self {
@@ -256,7 +255,7 @@ impl IncidentResponse {
         }
     }
 
-    /// The same, reported by this person or service.
+    /// Sets the reporter: a user or a service.
     #[must_use]
     pub fn reported_by(self, name: &str) -> Self {
         Self { reported_by: name.to_owned(), ..self }
@@ -275,7 +274,7 @@ impl IncidentResponse {
         matches!(self.happening, IncidentCause::KeyLeak { .. })
     }
 
-    /// Whom it concerns.
+    /// Returns the tenants of the incident.
     fn tenants(&self) -> Vec<TenantId> {
         match &self.happening {
             IncidentCause::GpuFault { tenant, .. } | IncidentCause::KeyLeak { tenant, .. } => {
@@ -287,7 +286,7 @@ impl IncidentResponse {
         }
     }
 
-    /// The rule that stands for people where nobody is disturbed.
+    /// Returns the policy rule that replaces an approval if no work is disturbed.
     fn rule(&self) -> Rule {
         let none = || Rule { name: String::new(), version: String::new() };
         self.opened.as_ref().map_or_else(none, |opened| Rule {

@@ -1,9 +1,8 @@
 //! The lifecycle of GPU tenants as durable state machines.
 //!
-//! [`onboarding`] is the machine that reads top to bottom. What it decides by is in [`policy`] and [`placement`], what it
-//! writes down in [`ledger`] and [`tenancy`], and what it does outside in [`platform`], on a [`Platform`] that the
-//! `backends` serve. [`fleet`] brings the inventory in; `simulator` tries it
-//! all in every way that can go wrong. This crate knows no HTTP.
+//! [`onboarding`] is a good workflow to read first. Workflows decide with [`policy`] and [`placement`], and write to [`ledger`] and [`tenancy`].
+//! External calls go through a [`Platform`] in [`platform`], which the `backends` implement. [`fleet`] imports the inventory; `simulator` tests
+//! failures. This crate does not use HTTP.
 
 pub mod audit;
 pub mod capacity;
@@ -46,12 +45,12 @@ use reclaim::Reclaim;
 use sla_change::SlaChange;
 use workload_start::WorkloadStart;
 
-/// The engine with every workflow of the product; [`Reclaim`] brings its evictions along, [`Offboarding`] the sanitisation of nodes.
+/// Returns the engine with every workflow of Tenure. [`Reclaim`] includes its evictions, [`Offboarding`] the sanitisation of nodes.
 ///
-/// They are put together here, so that their code is compiled once and not by everyone who runs them.
+/// They are registered here, so that their code is compiled only once.
 ///
 /// # Errors
-/// What is wrong with a machine.
+/// The invalid workflow and its problem.
 pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     engine
         .with_workflow::<Onboarding>()?

@@ -1,9 +1,8 @@
-//! Offboarding: from a tenant in use to a signed certificate that its data is destroyed.
+//! Offboarding: from an active tenant to a signed certificate that its data are destroyed.
 //!
-//! Before `PassingPivot` everything is taken back by turning back, and the tenant works on. At it, holds are looked at once
-//! more, in the very commit that says that destruction begins. Behind it there is no way back: what goes wrong is retried
-//! or parked, and the end is a certificate that lists every asset of the inventory that people approved. The page with
-//! the diagram is `docs/workflows/offboarding.md`.
+//! Before `PassingPivot` every step can be undone, and the tenant then stays. `PassingPivot` checks the holds again in the commit that starts the
+//! destruction. After it there is no undo: failed steps are retried or parked, and the result is a certificate that lists every asset of the approved
+//! inventory. The page with the diagram is `docs/workflows/offboarding.md`.
 
 mod assets;
 mod certificate_draft;
@@ -55,7 +54,7 @@ use engine::{
     await_signal, children, end, when,
 };
 
-/// Where an offboarding stands. Persisted by name.
+/// The state of an offboarding. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -134,7 +133,7 @@ impl Workflow for Offboarding {
         let tenant = self.tenant.clone();
         let of = tenant.to_string();
         match state {
-            // Whether it may leave. A hold is waited out; a signal wakes this, and so does each day.
+            // Checks that the tenant may leave. It waits while a hold is in force. A signal wakes it, and it checks once a day.
             Checking => act(CheckLeaving { tenant, remaining: self.remaining.is_some() })
                 .nothing_to_undo()
                 .record(Self::checked)
@@ -151,7 +150,7 @@ impl Workflow for Offboarding {
                 .refused(Declined)
                 .expired(Lapsed),
 
-            // Nothing new comes in, and everything can be read. Taken back, the tenant works on.
+            // Rejects new work, while all data stay readable. After an undo the tenant continues.
             MarkingLeaving => act(BeginLeaving { tenant: tenant.clone() })
                 .undo(StayOn { tenant })
                 .on_failure(codes::TENANT_CHANGING, Rejected)
@@ -184,7 +183,7 @@ impl Workflow for Offboarding {
             LookingForWork => when(self.works_on, "more of its work is in the books", EndingWork)
                 .otherwise("none is", Surveying),
 
-            // Everything that is there, by two scans that agree.
+            // The inventory comes from two scans that agree.
             Surveying => act(self.survey())
                 .nothing_to_undo()
                 .record(Self::surveyed)
@@ -201,7 +200,7 @@ impl Workflow for Offboarding {
                 .record(Self::record_inventory)
                 .on_failure(destruction_codes::INVENTORY_OPEN, AwaitingClassification)
                 .then(CheckingRetention),
-            // What cannot be moved to a key of the provider is known before people agree to destroy the tenant's.
+            // Data that cannot be re-encrypted with a provider's key are found before the destruction of the tenant's key is approved.
             CheckingRetention => act_each(self.rewrap_questions())
                 .nothing_to_undo()
                 .on_failure(actuator_codes::UNSUPPORTED, AwaitingClassification)
@@ -215,7 +214,7 @@ impl Workflow for Offboarding {
                 .granted(RecheckingInventory)
                 .refused(ExportExtended)
                 .expired(ExportExtended),
-            // What came since the plan was made was agreed to by nobody: a new plan shows it.
+            // Resources that were created after the plan are not approved. A new plan lists them.
             RecheckingInventory => act(self.recheck())
                 .nothing_to_undo()
                 .attempt_within(10 * MINUTE)
@@ -227,7 +226,7 @@ impl Workflow for Offboarding {
                 .then(Surveying)
                 .expired(Surveying),
 
-            // The point of no return, in one commit with a last look at the holds.
+            // The point of no return, in one commit with a last check of the holds.
             PassingPivot => act(BeginDestroying { tenant: tenant.clone(), approved: self.approved() })
                 .forward_only()
                 .record(Self::pivoted)
@@ -241,9 +240,9 @@ impl Workflow for Offboarding {
                 .on_failure(destruction_codes::HELD, HeldAtPivot)
                 .then(Surveying),
 
-            // What the law keeps moves to a key of the provider; then the tenant's keys go, and all that they encrypted.
+            // Retained data are re-encrypted with a provider's key. Then the tenant's keys are destroyed, with all data that they encrypt.
             Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(ReadingLocks),
-            // A lock or a legal hold that came into a store since people agreed spares the keys as well.
+            // A lock or legal hold that was created after the approval spares the keys as well.
             ReadingLocks => act(self.lock_survey())
                 .forward_only()
                 .record(Self::relocked)
@@ -273,7 +272,7 @@ impl Workflow for Offboarding {
                 .within((14 * DAY).max(self.for_nodes(DAY, self.at_once())))
                 .then(Verifying),
 
-            // Other eyes look whether it is gone. What is left is deleted once more; then people have to look.
+            // The verifier checks that the data are gone. Remaining data are deleted once more, and then an operator must decide.
             Verifying => act(self.verification())
                 .forward_only()
                 .record(Self::verified)
@@ -288,7 +287,7 @@ impl Workflow for Offboarding {
                 .record(Self::verified)
                 .optional_to(ObservingData)
                 .then(ValidatingData),
-            // People have accepted that something stays: each record says what was seen of its thing.
+            // Remaining resources were accepted, so each record gets its observation.
             ObservingData => act(self.observation(true))
                 .forward_only()
                 .record(Self::observed)
@@ -298,7 +297,7 @@ impl Workflow for Offboarding {
                 act(self.validation(true)).forward_only().record(Self::validated).then(Dismantling)
             }
 
-            // What held it: queues, namespaces, accounts, names.
+            // Removes the containers of the data: queues, namespaces, accounts, names.
             Dismantling => act_each(self.dismantlings())
                 .forward_only()
                 .record(|me: &mut Self, removed| me.removed.push(removed))
@@ -327,7 +326,7 @@ impl Workflow for Offboarding {
                 act(self.validation(false)).forward_only().record(Self::validated).then(ReturningNodes)
             }
 
-            // Nodes that are clean are everybody's again; the others stay the tenant's.
+            // Clean nodes become free. The others stay with the tenant.
             ReturningNodes => act_each(self.returns())
                 .forward_only()
                 .record(|_: &mut Self, _: crate::platform::NodeReturned| {})
@@ -338,7 +337,7 @@ impl Workflow for Offboarding {
                 .then(ClosingBooks),
             ClosingBooks => act(CloseTenant { tenant }).forward_only().then(Certifying),
 
-            // The certificate: a plain one only if every asset passes.
+            // A certificate without exceptions requires that every asset passes.
             Certifying => act(self.assembly(Exceptions::Refuse))
                 .forward_only()
                 .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
@@ -359,7 +358,7 @@ impl Workflow for Offboarding {
                 .then(FilingExceptions),
             FilingExceptions => act_each(self.certificate()).forward_only().then(DestroyingRecords),
 
-            // Last of all what is written here about the tenant; this execution, its inventory and its evidence stay.
+            // Destroys the key of the tenant's own records last. This execution, its inventory and its evidence stay.
             DestroyingRecords => act(DestroyRecordKey { tenant: of })
                 .nothing_to_undo()
                 .destroys()

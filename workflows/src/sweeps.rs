@@ -1,8 +1,8 @@
-//! Sweeps: what is looked after by the clock, on the schedules of the policy in force.
+//! Sweeps: scheduled checks, on the schedules of the policy in force.
 //!
-//! Events do the work as it comes; a sweep finds what no event told of: a promise that was broken, a loan that is overdue,
-//! a quota or a contract that ends, a line that grew old, a platform that differs from the books. Each occurrence is
-//! claimed by one engine and kept on record, with what it found; one that is repeated finds nothing new to start.
+//! Most work is started by events. A sweep finds conditions without an event, such as a broken promise, an overdue loan, an ended contract, or a
+//! platform that differs from the ledger. One engine runs each occurrence and stores a report with its findings. A repeated occurrence starts nothing
+//! twice.
 
 mod abandoned_claims;
 mod closed_tenants;

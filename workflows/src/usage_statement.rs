@@ -1,7 +1,7 @@
-//! What usage comes to: one line for each workspace, kind of GPU, class and month, with its list price; as CSV and as FOCUS.
+//! Usage statements: one line for each workspace, GPU kind, class and month, with its list price, as CSV and as FOCUS.
 //!
-//! Called by the export of usage, with months as the account counted them. Invariant: whole numbers alone. What is lent is shown
-//! with its lender and priced with its borrower, so that no GPU-second is charged twice. See `docs/usage.md`.
+//! Called by the usage export, with the months of the account. Invariant: only integers are used. Lent GPUs are listed with the lender and priced
+//! with the borrower, so that no GPU-second is charged twice. See `docs/usage.md`.
 
 mod csv;
 mod decimal;
@@ -17,18 +17,18 @@ use crate::{
 use std::collections::BTreeMap;
 use store::Timestamp;
 
-/// How GPUs were used.
+/// The class of usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UsageClass {
-    /// Within the workspace's own nominal.
+    /// Within the workspace's own nominal quota.
     Own,
-    /// On loan from others.
+    /// Borrowed from other workspaces.
     Borrowed,
-    /// Beyond the nominal, lent by nobody, after a quota was lowered.
+    /// Above the nominal quota without a loan, after the quota was lowered.
     Over,
-    /// Set aside for a demand.
+    /// Earmarked for a demand.
     InTransit,
-    /// Lent to others, who are charged for it.
+    /// Lent to other workspaces, which are charged for it.
     Lent,
 }
 
@@ -45,7 +45,7 @@ impl UsageClass {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the class.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,10 +58,10 @@ impl UsageClass {
     }
 }
 
-/// Where a tenant's GPUs are.
+/// The place of a tenant's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatementPlace {
-    /// The cluster, once it is claimed.
+    /// The cluster, once nodes are claimed in it.
     pub cluster: String,
     /// Its region.
     pub region: String,
@@ -76,36 +76,36 @@ impl From<&Cluster> for StatementPlace {
 /// One line of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatementLine {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace's name.
     pub workspace: WorkspaceName,
-    /// On which cluster; empty where it is not known any more.
+    /// The cluster's name. Empty if it is no longer known.
     pub cluster: String,
-    /// In which region; empty where it is not known any more.
+    /// The region's name. Empty if it is no longer known.
     pub region: String,
     /// A model, or a slice as `MODEL/PROFILE`.
     pub gpu: String,
-    /// How it was used.
+    /// The class of usage.
     pub class: UsageClass,
     /// The month in UTC, as `2026-01`.
     pub month: String,
-    /// From when, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub from: Timestamp,
-    /// Until when.
+    /// The end, in milliseconds since 1970.
     pub to: Timestamp,
     /// GPU-milliseconds.
     pub gpu_millis: u64,
-    /// List price of a GPU-hour; `None` for slices, which have none.
+    /// The list price of a GPU-hour. `None` for slices, which have no list price.
     pub hourly: Option<Cents>,
-    /// Millionths of the currency, rounded half up; nothing for what is lent.
+    /// The cost in millionths of the currency, rounded half up. `None` for lent GPUs.
     pub cost_micros: Option<u128>,
 }
 
 /// The currency of list prices.
 pub const CURRENCY: &str = "EUR";
 
-/// Months by their ids, each once: one that has just been closed may be on record and in the account that was read before.
+/// Returns the months, each once. A month that has just been closed may be both in the records and in the account that was read earlier.
 #[must_use]
 pub fn once(running: Vec<MonthlyUsage>, closed: Vec<MonthlyUsage>) -> Vec<MonthlyUsage> {
     let key = |usage: MonthlyUsage| (MonthlyUsage::key(&usage.tenant, &usage.workspace, &usage.month), usage);
@@ -113,7 +113,7 @@ pub fn once(running: Vec<MonthlyUsage>, closed: Vec<MonthlyUsage>) -> Vec<Monthl
     all.into_values().collect()
 }
 
-/// The lines of months of usage; classes in which nothing was used have none.
+/// Returns the lines of months of usage. A class without usage has no line.
 #[must_use]
 pub fn lines(usages: &[MonthlyUsage], place: &StatementPlace, policy: &PlatformPolicy) -> Vec<StatementLine> {
     let kinds = usages.iter().flat_map(|usage| usage.spent.iter().map(move |spent| (usage, spent)));
@@ -152,7 +152,7 @@ fn line(
     })
 }
 
-/// The list price of a whole GPU for an hour.
+/// Returns the list price of a whole GPU for an hour.
 fn hourly(kind: &GpuKind, policy: &PlatformPolicy) -> Option<Cents> {
     let whole = kind.profile.is_none();
     whole.then(|| policy.prices.get(&kind.model).copied().unwrap_or(policy.price))

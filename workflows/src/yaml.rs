@@ -1,42 +1,42 @@
-//! YAML from outside, read within bounds: the one place where its parser is called.
+//! Reads YAML from users within bounds. Only this module calls the parser.
 //!
-//! Called by policies and requests, by the file of targets and by the command line. Invariant: a document costs no more than its length
-//! says. Anchors, aliases and merge keys are refused, since a few hundred bytes of them stand for millions of values.
+//! Used for policies, requests, the target file and the command line. Invariant: the cost of a document is bounded by its length. Anchors, aliases
+//! and merge keys are rejected, because a few hundred bytes of them can expand to millions of values.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, MergeKeyPolicy, Options, budget::BudgetBreach};
 
 /// The longest document, in bytes: 1 MiB.
 pub const LONGEST: usize = 1 << 20;
-/// The most values in a document, names of fields among them.
+/// The maximum number of values in a document, with field names.
 pub const MOST_VALUES: usize = 100_000;
-/// How deep values may lie in each other.
+/// The maximum nesting depth of values.
 pub const DEEPEST: usize = 32;
 
-/// Why a document cannot be read.
+/// The reason why a document cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Unreadable {
-    /// The line and the column, if it is of one place.
+    /// The line and the column, if the problem has one place.
     pub at: Option<(u64, u64)>,
-    /// What is wrong, with its place.
+    /// The description of the problem, with its place.
     pub why: String,
-    /// What to do, where a bound is passed.
+    /// The remedy, if a bound is exceeded.
     pub remedy: Option<&'static str>,
 }
 
 const SMALLER: &str = "split it, or leave out what is not needed";
 const WRITTEN_OUT: &str = "write each value where it stands, without anchors (`&`) and aliases (`*`)";
 
-/// The value of a document. An error shows its line.
+/// Returns the value of a document. An error shows its line.
 ///
 /// # Errors
-/// What is wrong with it, or which bound it passes.
+/// The problem of the document, or the exceeded bound.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     within(text, true)
 }
 
-/// The same, with errors of one line.
+/// Reads a document like [`read`], with one-line errors.
 pub(crate) fn read_plain<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     within(text, false)
 }
@@ -104,7 +104,7 @@ fn unreadable(error: &Error) -> Unreadable {
     Unreadable { at, why: format!("{why}{place}"), remedy: Some(remedy) }
 }
 
-/// What the parser says, without its hints for those who call it: they name functions and options of a library.
+/// Returns the parser's message without its hints for developers, which name functions and options of the library.
 fn without_hints(message: &str) -> String {
     const HINTS: [&str; 4] = ["Options", "from_str", "from_slice", "Policy"];
     let kept = message.lines().map(|line| {
@@ -126,7 +126,7 @@ mod tests {
         read::<Value>(text).unwrap_err()
     }
 
-    /// Nine anchors, each nine times the one before: 9^9 values in 359 bytes.
+    /// Returns nine anchors, each nine times the previous one: 9^9 values in 359 bytes.
     fn bomb() -> String {
         let level = |n: usize| {
             let inner = if n == 0 { "x".to_owned() } else { format!("*a{}", n - 1) };

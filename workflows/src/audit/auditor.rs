@@ -1,7 +1,7 @@
-//! Follows the journal, seals what it finds, and signs checkpoints.
+//! Follows the journal, seals its entries, and signs checkpoints.
 //!
-//! Every commit here rests on the cursor as it was read and moves it. So several auditors may run on one store, and one that
-//! dies between two commits has neither skipped nor doubled an entry.
+//! Every commit is conditional on the cursor and moves it. Several auditors can therefore run on one store, and an auditor that fails between two
+//! commits neither skips nor repeats an entry.
 
 use crate::{
     audit::{
@@ -23,27 +23,27 @@ use std::{
 };
 use store::{Commit, Entry, ExecutionId, Key, Put, Sequence, Store, Timestamp};
 
-/// The server's list of users, by name.
+/// The collection of the server's users, by name.
 const USERS: &str = "users";
 
-/// What the audit needs to know of a user.
+/// The fields of a user that the audit needs.
 #[derive(Deserialize)]
 struct KnownUser {
     #[serde(default)]
     kind: String,
 }
 
-/// The most journal entries that are sealed by one commit, unless one commit wrote more.
+/// The maximum number of journal entries in one sealing commit, unless one commit wrote more.
 const BATCH: usize = 256;
-/// So many chains may grow before a checkpoint is due; bounds the size of one.
+/// The number of grown chains at which a checkpoint is due. It bounds the size of a checkpoint.
 const MOST_GROWN: usize = 1_000;
 
-/// When a checkpoint is due.
+/// The conditions for a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// After so many entries.
+    /// The number of unsigned entries.
     pub entries: u64,
-    /// After so long, if there are any.
+    /// The time since the last checkpoint, if there are unsigned entries.
     pub every: Duration,
 }
 
@@ -53,20 +53,20 @@ impl Default for Pace {
     }
 }
 
-/// How far the audit is behind.
+/// The lag of the audit behind the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Entries sealed so far.
+    /// The number of sealed entries.
     pub sealed: u64,
-    /// Entries sealed and not yet under a signed checkpoint.
+    /// The number of sealed entries that no signed checkpoint covers.
     pub unsigned: u64,
-    /// How long ago the oldest entry was journalled that is not sealed; zero if there is none.
+    /// The age of the oldest unsealed journal entry. Zero if all entries are sealed.
     pub oldest: Duration,
-    /// Checkpoints so far.
+    /// The number of checkpoints.
     pub checkpoints: u64,
 }
 
-/// The one that seals. Cheap to clone. It acts on no platform, so that of the engine may be any.
+/// Seals journal entries. Cheap to clone. It calls no platform, so it works with every engine.
 #[derive(Debug)]
 pub struct Auditor<P = Platform> {
     engine: Engine<P>,
@@ -81,7 +81,7 @@ impl<P> Clone for Auditor<P> {
 }
 
 impl<P: Send + Sync + 'static> Auditor<P> {
-    /// An auditor of all that `engine` does.
+    /// Returns an auditor for `engine`.
     #[must_use]
     pub fn new(engine: Engine<P>, signer: Arc<dyn Signer>, pace: Pace) -> Self {
         Self { engine, signer, pace }
@@ -91,10 +91,10 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         &**self.engine.store()
     }
 
-    /// Seals the next entries of the journal, and says how many; none when all is sealed.
+    /// Seals the next entries of the journal and returns their number. Returns 0 once all are sealed.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn seal(&self) -> Result<usize, Error> {
         loop {
             if let Some(sealed) = self.try_seal().await? {
@@ -103,7 +103,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         }
     }
 
-    /// The same; `None` when another auditor was faster.
+    /// As [`Self::seal`]. Returns `None` if another auditor moved the cursor first.
     async fn try_seal(&self) -> Result<Option<usize>, Error> {
         let (found, at) = read::<Cursor>(self.store(), &Cursor::default().id()).await?;
         let mut cursor = found.unwrap_or_default();
@@ -120,7 +120,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         Ok(self.commit_cursor(at, &cursor, documents).await?.then_some(batch.len()))
     }
 
-    /// The entries of the next commits, whole commits only, so that the cursor is the number of one.
+    /// Returns the entries of the next commits. Commits are never split, so the cursor is a commit number.
     async fn next_commits(&self, cursor: &Cursor) -> Result<Vec<(u32, Entry)>, Error> {
         let after = cursor.after.map(|after| (Sequence(after), u32::MAX));
         let mut limit = BATCH;
@@ -139,7 +139,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         }
     }
 
-    /// The entries in their chains, with the heads, and which chains have grown.
+    /// Returns the entries in their chains, the new heads, and the names of the grown chains.
     async fn chain_entries(&self, batch: &[(u32, Entry)]) -> Result<(Vec<Put>, Vec<String>), Error> {
         let mut known: BTreeMap<ExecutionId, ExecutionContext> = BTreeMap::new();
         let mut heads: BTreeMap<String, Option<ChainHead>> = BTreeMap::new();
@@ -168,7 +168,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         Ok((documents, heads.into_keys().collect()))
     }
 
-    /// Whether the list of users calls this name a service; `None` if it has no such user.
+    /// Returns true if the user of this name is a service. `None` if there is no such user.
     async fn is_service(
         &self,
         name: &str,
@@ -185,7 +185,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         Ok(known)
     }
 
-    /// What is known of an execution beside its journal. One that cannot be decoded is told without its plan.
+    /// Returns the context of an execution. An execution that cannot be decoded has no plan there.
     async fn execution_context(&self, id: ExecutionId) -> Result<ExecutionContext, Error> {
         if id == AuditContext::no_execution() {
             return Ok(ExecutionContext::default());
@@ -193,7 +193,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         let record = self.store().load(id).await;
         let record = match record {
             Ok(record) => record,
-            // It is reported as unreadable where executions are; its history goes on, as the platform's own.
+            // A corrupt record is reported elsewhere. The entries of that execution go to the platform's own chain.
             Err(store::Error::Corrupt { .. }) => None,
             Err(error) => return Err(error.into()),
         };
@@ -201,7 +201,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
             Some(_) => self.engine.execution(id).await.ok(),
             None => None,
         };
-        // Of one that only another version of the software can read, no plan is known until people were asked about it.
+        // The plan of an execution that this version cannot read is unknown until an approval of it exists.
         let stands = stands.map(|(_, shown)| shown);
         let whereabouts = stands.as_ref().map(|shown| Whereabouts::of_plan(&shown.plan)).unwrap_or_default();
         let current_plan = stands
@@ -211,7 +211,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         Ok(ExecutionContext { record, cases, current_plan, whereabouts })
     }
 
-    /// Commits what was decided on the cursor as it was read; false when another has moved it.
+    /// Commits the decisions if the cursor is unchanged. Returns false if another auditor moved it.
     async fn commit_cursor(
         &self,
         at: store::Read,
@@ -226,10 +226,10 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         }
     }
 
-    /// Seals all there is, and signs a checkpoint if one is due.
+    /// Seals all entries, and signs a checkpoint if one is due.
     ///
     /// # Errors
-    /// The store's, or the signer's.
+    /// The errors of the store or of the signer.
     pub async fn catch_up(&self) -> Result<(), Error> {
         while self.seal().await? > 0 {
             self.checkpoint_if_due().await?;
@@ -250,11 +250,11 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         Ok(())
     }
 
-    /// Signs the heads of all chains that have grown since the last checkpoint; false when none has. All that was sealed before
-    /// is under a checkpoint then.
+    /// Signs the heads of all chains that have grown since the last checkpoint. Returns false if none has. Afterwards a checkpoint covers all entries
+    /// sealed before.
     ///
     /// # Errors
-    /// The store's; a transient `audit.unsigned` with the signer's words.
+    /// The errors of the store; a transient `audit.unsigned` with the signer's error.
     pub async fn checkpoint(&self) -> Result<bool, Error> {
         loop {
             if let Some(signed) = self.try_checkpoint().await? {
@@ -263,7 +263,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         }
     }
 
-    /// The same; `None` when another auditor was faster.
+    /// As [`Self::checkpoint`]. Returns `None` if another auditor moved the cursor first.
     async fn try_checkpoint(&self) -> Result<Option<bool>, Error> {
         let (found, at) = read::<Cursor>(self.store(), &Cursor::default().id()).await?;
         let Some(mut cursor) = found.filter(|cursor| !cursor.grown.is_empty()) else {
@@ -294,7 +294,7 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         Ok(self.commit_cursor(at, &cursor, documents).await?.then_some(true))
     }
 
-    /// Signs that an export is whole.
+    /// Returns the signer for the end of an export.
     pub(super) fn signer(&self) -> &dyn Signer {
         &*self.signer
     }
@@ -303,10 +303,10 @@ impl<P: Send + Sync + 'static> Auditor<P> {
         &self.engine
     }
 
-    /// How far the audit is behind.
+    /// Returns the lag of the audit.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn lag(&self) -> Result<Lag, Error> {
         let cursor = super::cursor(self.store()).await?;
         let after = cursor.after.map(|after| (Sequence(after), u32::MAX));

@@ -1,4 +1,4 @@
-//! The chains as documents: entries by tenant and number, the head of each, and the cursor in the journal.
+//! The chains as documents: entries by tenant and number, the head of each chain, and the cursor in the journal.
 
 use super::entry::Entry;
 use crate::signing::Digest;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
 use store::{CompositeKey, Document, Error, Key, Page, Put, Sequence, Store, Timestamp};
 
-/// The name of the platform's own chain; no tenant can be called so.
+/// The name of the platform's own chain. No tenant can have this name.
 pub const PLATFORM: &str = "-";
 
-/// The name of a tenant's chain.
+/// Returns the name of a tenant's chain.
 pub(super) fn chain_of(tenant: &str) -> &str {
     if tenant.is_empty() { PLATFORM } else { tenant }
 }
@@ -18,11 +18,11 @@ pub(super) fn chain_of(tenant: &str) -> &str {
 /// The last entry of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
-    /// Which chain.
+    /// The name of the chain.
     pub chain: String,
-    /// How many entries it has.
+    /// The number of its entries.
     pub number: u64,
-    /// The digest of the last.
+    /// The digest of the last entry.
     pub digest: Digest,
 }
 
@@ -35,24 +35,24 @@ impl Entity for ChainHead {
     }
 }
 
-/// Where the auditor stands. Moved by the very commit that seals or signs.
+/// The position of the auditor. Each sealing or signing commit moves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// The first commit that was sealed; what was journalled before has no seal.
+    /// The first sealed commit. Earlier journal entries are not sealed.
     pub began: Option<u64>,
-    /// The last commit whose journal entries are sealed.
+    /// The last commit with sealed journal entries.
     pub after: Option<u64>,
-    /// The last commit whose journal entries are under a signed checkpoint.
+    /// The last commit whose journal entries a signed checkpoint covers.
     pub signed: Option<u64>,
-    /// Entries sealed so far, of all chains.
+    /// The number of sealed entries in all chains.
     pub sealed: u64,
-    /// Entries sealed since the last checkpoint.
+    /// The number of entries sealed since the last checkpoint.
     pub unsigned: u64,
-    /// Chains that have grown since the last checkpoint.
+    /// The chains that have grown since the last checkpoint.
     pub grown: BTreeSet<String>,
-    /// The last checkpoint: number and digest.
+    /// The number and digest of the last checkpoint.
     pub checkpoint: Option<(u64, Digest)>,
-    /// When that was made.
+    /// The time of the last checkpoint.
     pub checkpoint_at: Timestamp,
 }
 
@@ -66,7 +66,7 @@ impl Entity for Cursor {
 }
 
 impl Cursor {
-    /// Whether all of these journal entries, the first and the last of an execution, are under a signed checkpoint.
+    /// Returns true if a signed checkpoint covers all journal entries of an execution, from `first` to `last`.
     #[must_use]
     pub fn covers(&self, first: Sequence, last: Sequence) -> bool {
         let began = self.began.is_some_and(|began| began <= first.0);
@@ -74,14 +74,14 @@ impl Cursor {
     }
 }
 
-/// The head of a chain at a checkpoint, so that an export knows where it may end.
+/// The head of a chain at a checkpoint. An export ends at such a head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedHead {
-    /// Which chain.
+    /// The name of the chain.
     pub chain: String,
-    /// The checkpoint.
+    /// The number of the checkpoint.
     pub checkpoint: u64,
-    /// How many entries the chain had then.
+    /// The number of entries in the chain at that time.
     pub number: u64,
 }
 
@@ -90,7 +90,7 @@ impl Entity for SealedHead {
     const RETENTION: engine::Retention<Self> = engine::Retention::Forever;
 
     fn id(&self) -> String {
-        // By the entry and not by the checkpoint: an export looks for the first seal at or behind an entry.
+        // The id uses the entry number, because an export looks for the first seal at or after an entry.
         entry_id(&self.chain, self.number)
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn entry_id(chain: &str, number: u64) -> String {
     CompositeKey::of(&[&chain, &format_args!("{number:020}")]).into()
 }
 
-/// A document as it stands, and the version that a commit may rest on.
+/// Returns a document and the version for the condition of a commit.
 pub(super) async fn read<T: Entity>(store: &dyn Store, id: &str) -> Result<(Option<T>, store::Read), Error> {
     let key = Key::new(T::COLLECTION, id);
     let found = store.document(&key).await?;
@@ -128,26 +128,26 @@ pub(super) fn put<T: Entity>(of: &T) -> Result<Put, Error> {
     Ok(Put { key, body: Some(body) })
 }
 
-/// Where the auditor stands.
+/// Returns the position of the auditor.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn cursor(store: &dyn Store) -> Result<Cursor, Error> {
     Ok(read::<Cursor>(store, &Cursor::default().id()).await?.0.unwrap_or_default())
 }
 
-/// The last entry of a tenant's chain, or of that of the [`PLATFORM`]; `None` where nothing is sealed.
+/// Returns the last entry of a tenant's chain, or of the [`PLATFORM`] chain. `None` if no entry is sealed.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn head(store: &dyn Store, chain: &str) -> Result<Option<ChainHead>, Error> {
     Ok(read::<ChainHead>(store, chain).await?.0)
 }
 
-/// Up to `limit` entries of a chain, or of all one after the other, beginning after the one that `after` names.
+/// Returns up to `limit` entries after the entry `after`, of one chain or of all chains in sequence.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn entries(
     store: &dyn Store,
     chain: Option<&str>,

@@ -1,4 +1,4 @@
-//! Checkpoints: what a chain's head was at a moment, signed, each bound to the one before.
+//! Checkpoints: the signed heads of chains at one time, each linked to the previous checkpoint.
 
 use super::chain::{ChainHead, parse};
 use crate::signing::{
@@ -11,32 +11,32 @@ use engine::Entity;
 use serde::{Deserialize, Serialize};
 use store::{Error, Page, Store};
 
-/// What a signature of a checkpoint is of, so that it passes for nothing else.
+/// The type of the signed content. It prevents the use of the signature for other content.
 pub(super) const CHECKPOINT_TYPE: &str = "application/vnd.tenure.audit-checkpoint+json";
 
-/// The heads of all chains that have grown since the checkpoint before.
+/// The heads of all chains that have grown since the previous checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
-    /// Counts checkpoints, from 1.
+    /// The number of the checkpoint, from 1.
     pub number: u64,
-    /// The digest of the one before, `None` for the first.
+    /// The digest of the previous checkpoint. `None` for the first.
     pub previous: Option<Digest>,
-    /// When it was made, by the engine's clock.
+    /// The time, by the engine's clock.
     pub at: Moment,
-    /// Entries sealed by then, of all chains.
+    /// The number of entries in all chains at that time.
     pub entries: u64,
-    /// The digest of each head, sorted: who knows a head finds it, and nobody learns of another tenant.
+    /// The sorted digests of the heads. A reader who has a head finds it, and other tenants stay hidden.
     pub heads: Vec<Digest>,
 }
 
-/// A checkpoint and who signed it.
+/// A checkpoint with its signature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SealedCheckpoint {
-    /// What is signed.
+    /// The signed content.
     pub checkpoint: Checkpoint,
-    /// By whom.
+    /// The signature.
     pub by: Signature,
 }
 
@@ -50,14 +50,14 @@ impl Entity for SealedCheckpoint {
 }
 
 impl ChainHead {
-    /// What stands for it in a checkpoint.
+    /// Returns the digest that represents the head in a checkpoint.
     pub(super) fn commitment(&self) -> Digest {
         Digest::from_content("audit head", self)
     }
 }
 
 impl Checkpoint {
-    /// What the next one calls it by.
+    /// Returns the digest that the next checkpoint links to.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::from_content("audit checkpoint", self)
@@ -69,7 +69,7 @@ impl SealedCheckpoint {
         format!("{number:020}")
     }
 
-    /// Whether `key` signed exactly this.
+    /// Returns true if `key` signed this content.
     #[must_use]
     pub fn is_signed_by(&self, key: &PublicKey) -> bool {
         fits(CHECKPOINT_TYPE, &self.checkpoint, &self.by, key)
@@ -79,7 +79,7 @@ impl SealedCheckpoint {
 /// Signs content of a type.
 ///
 /// # Errors
-/// The signer's words.
+/// The error of the signer.
 pub(super) async fn sign(
     payload_type: &str,
     content: &impl Serialize,
@@ -90,17 +90,17 @@ pub(super) async fn sign(
     Ok(Signature::new(&key, &bytes))
 }
 
-/// Whether a signature is of this content by this key.
+/// Returns true if the signature is a signature of this content by this key.
 pub(super) fn fits(payload_type: &str, content: &impl Serialize, by: &Signature, key: &PublicKey) -> bool {
     let text = compact(&value(content));
     let bytes = STANDARD.decode(&by.sig);
     by.keyid == key.id() && bytes.is_ok_and(|bytes| key.verifies(&pae(payload_type, text.as_bytes()), &bytes))
 }
 
-/// Up to `limit` checkpoints in order, beginning after the number `after`.
+/// Returns up to `limit` checkpoints in order, after the number `after`.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn checkpoints(
     store: &dyn Store,
     after: Option<u64>,

@@ -1,7 +1,7 @@
-//! A request that was refused for who asked, on its way into the journal and out of it.
+//! Denied requests: their journal entry and its text in the audit.
 //!
-//! Nothing else is changed by such a request, so its journal entry stands in a commit of its own, made a little later by whoever
-//! counts them. Invariant: no secret gets in, since of a token only its id is taken.
+//! A denied request changes nothing else, so its journal entry has a commit of its own, which is written shortly after the request. Equal requests
+//! are counted in one entry. Invariant: no secret is stored; of a token only its id is kept.
 
 use crate::signing::Moment;
 use engine::AuditContext;
@@ -9,57 +9,57 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{Entry, Sequence, Timestamp};
 
-/// The longest address and the longest words that are kept, in characters.
+/// The maximum length of a stored address and of a stored text, in characters.
 const LONGEST: usize = 1_024;
 
-/// What was refused, and from where it was asked.
+/// The denied request and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Denied {
-    /// The network address that asked; `*` for several.
+    /// The network address of the caller. `*` for several.
     pub from: String,
-    /// The method and the route, such as `DELETE /v1/users/{name}`; `*` for several.
+    /// The method and the route, such as `DELETE /v1/users/{name}`. `*` for several.
     pub asked: String,
-    /// The id of the token that was sent; never its secret.
+    /// The id of the token. Never its secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The id of the request, of several that of the first.
+    /// The id of the request, or of the first request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// How many requests this entry stands for.
+    /// The number of requests that this entry covers.
     pub times: u64,
-    /// When the first of them was refused.
+    /// The time of the first request.
     pub since: Moment,
-    /// When the last of them was.
+    /// The time of the last request.
     pub until: Moment,
 }
 
-/// A refusal as it happened.
+/// A denied request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// Who asked, as far as that is known; [`Denial::UNKNOWN`] where it is not.
+    /// The caller, or [`Denial::UNKNOWN`].
     pub who: String,
-    /// In whose audit it is told; empty for the platform's own.
+    /// The tenant whose audit lists it. Empty for the platform's own audit.
     pub tenant: String,
-    /// The address with its names filled in.
+    /// The path of the request.
     pub path: String,
-    /// Why, as a code of a problem.
+    /// The problem code.
     pub code: String,
-    /// Why, in the words of the answer.
+    /// The text of the answer.
     pub why: String,
-    /// The rest of it.
+    /// The other fields.
     pub what: Denied,
 }
 
 impl Denial {
-    /// The event of such entries.
+    /// The event name of such entries.
     pub const EVENT: &'static str = "access.denied";
-    /// Who asks with nothing that says who it is.
+    /// The name of an unauthenticated caller.
     pub const UNKNOWN: &'static str = "unknown";
-    /// Stands for several, where one is named otherwise.
+    /// The value for several different values.
     pub const SEVERAL: &'static str = "*";
 
-    /// Its entry in the journal, written at `now`.
+    /// Returns the journal entry, written at `now`.
     #[must_use]
     pub fn entry(&self, now: Timestamp) -> Entry {
         let short = |text: &str| text.chars().take(LONGEST).collect::<String>();
@@ -80,7 +80,7 @@ impl Denial {
 }
 
 impl Denied {
-    /// All of it as a sentence.
+    /// Returns the sentence of the entry.
     pub(super) fn describe(&self, who: &str, at: &str, code: &str) -> String {
         let who = if who == Denial::SEVERAL { "several callers" } else { who };
         let asked = if self.asked == Denial::SEVERAL { "several things" } else { &self.asked };

@@ -1,4 +1,4 @@
-//! One line of an audit: a sentence, and the same in fields.
+//! One entry of an audit: a sentence, and the same content in fields.
 
 use crate::{
     audit::denial::{Denial, Denied},
@@ -7,106 +7,106 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What was done, by whom, to what, when, under which plan and policy, and with which outcome. Holds no secret: nothing is
-/// taken over from an action's arguments or answers.
+/// One audit entry: the action, actor, object, time, plan, policy and outcome. It has no secrets, because no argument or result of an action is
+/// copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Whose; empty for the platform's own.
+    /// The tenant's id. Empty for the platform's own audit.
     pub tenant: String,
-    /// Its place in the tenant's chain, from 1.
+    /// The number in the tenant's chain, from 1.
     pub number: u64,
-    /// The digest of the entry before, `None` for the first.
+    /// The digest of the previous entry. `None` for the first.
     pub previous: Option<Digest>,
-    /// When, by the engine's clock.
+    /// The time, by the engine's clock.
     pub at: Moment,
-    /// Who: a person, a key, or `engine`.
+    /// The actor: a user, a key, or `engine`.
     pub actor: String,
-    /// What the actor is; none where nobody is known, and in entries of earlier versions.
+    /// The kind of the actor. `None` if the actor is unknown, and in entries of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ActorKind>,
-    /// The roles in which the actor decided.
+    /// The roles of the actor for this decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// What happened, as the journal calls it.
+    /// The name of the event in the journal.
     pub event: String,
-    /// All of it as a sentence.
+    /// The whole entry as a sentence.
     pub says: String,
-    /// The execution, unless documents were changed without one.
+    /// The execution. `None` for a change of documents without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<String>,
-    /// What it runs.
+    /// The workflow of the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
-    /// What it is about, such as `tenant/acme`; of a change without an execution, or a refusal, the address that was called.
+    /// The object, such as `tenant/acme`. For a change without an execution, or a denied request, the path of the request.
     pub subject: String,
-    /// The one cluster that it is about, as far as the plan or the documents name one.
+    /// The cluster, if the plan or the documents name exactly one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The one workspace that it is about, likewise.
+    /// The workspace, if the plan or the documents name exactly one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// The state before.
+    /// The previous state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The state after.
+    /// The next state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How it came out: `approved`, `refused`, `done`, the code of an error, or the outcome of an execution that ended.
+    /// The outcome: `approved`, `refused`, `done`, an error code, or the outcome of an execution that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// When it took effect: of an action that was done, of an execution that completed, of documents that were changed.
+    /// The time of effect: for a completed action, a completed execution, or a change of documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actuated_at: Option<Moment>,
-    /// Of a vote: the approval that it is of.
+    /// For a vote: the id of its approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// Of the end of an execution: the approvals that were granted for it.
+    /// For the end of an execution: the approvals granted to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approved: Vec<Consent>,
-    /// Why, in the actor's words; at most the first 2,000 characters.
+    /// The actor's reason, at most the first 2,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The plan it was done under.
+    /// The plan of the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<EffectivePlan>,
     /// The policy that the plan names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRef>,
-    /// Documents written, of a change without an execution: at most the first 32.
+    /// For a change without an execution: the written documents, at most the first 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrote: Vec<String>,
-    /// Documents removed, likewise.
+    /// For a change without an execution: the removed documents, at most the first 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
-    /// What was refused and from where, of a request that was not let in.
+    /// For a denied request: the request and its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
     /// The journal entry that this one seals.
     pub journal: JournalRef,
 }
 
-/// What somebody is who did something.
+/// The kind of an actor.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumString,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ActorKind {
-    /// A person.
+    /// A user who is a person.
     Person,
     /// A program with a user or a key of its own.
     Service,
-    /// Tenure itself.
+    /// The Tenure server itself.
     Engine,
 }
 
 impl ActorKind {
-    /// Events that nobody but the engine journals.
+    /// Events that only the engine writes.
     const OF_ENGINE: &[&str] =
         &["settled", "passed", "deadline_passed", "overdue", "fenced", "child_started"];
 
-    /// What the actor of an entry is. `is_service` is what the list of users says of the name; `None` where it has no such user.
+    /// Returns the kind of an entry's actor. `is_service` is the kind in the list of users; `None` means that the name is not in the list.
     #[must_use]
     pub fn of(actor: &str, event: &str, is_service: Option<bool>) -> Option<Self> {
         if matches!(actor, Denial::UNKNOWN | Denial::SEVERAL) && event == Denial::EVENT {
@@ -119,77 +119,77 @@ impl ActorKind {
             Some(true) => Self::Service,
             Some(false) => Self::Person,
             None if actor.starts_with("oidc:") => Self::Person,
-            // No user has such a name: it is a key, or the machine.
+            // No user can have such a name, so it is a key or a program.
             None if actor.contains([':', '/', ' ']) => Self::Service,
             None => Self::Person,
         })
     }
 }
 
-/// An approval that was granted.
+/// A granted approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consent {
     /// Its id.
     pub approval: String,
-    /// Who agreed; nobody where policy stood for people.
+    /// The approvers. Empty if a policy rule granted it.
     pub by: Vec<Approver>,
-    /// When it was granted.
+    /// The time of the grant.
     pub at: Moment,
 }
 
-/// Somebody who agreed.
+/// One approver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approver {
-    /// The name.
+    /// The user's name.
     pub name: String,
-    /// The roles in which they agreed.
+    /// The roles of the approver.
     pub roles: Vec<String>,
 }
 
-/// A plan, and how the auditor came to know that it was the one.
+/// A plan, with the source that identified it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EffectivePlan {
     /// Its digest.
     pub digest: String,
-    /// What says so.
+    /// The source.
     pub by: PlanSource,
 }
 
-/// What says under which plan something was done.
+/// The source that identifies the plan of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanSource {
-    /// The vote itself names it.
+    /// The vote names the plan.
     Vote,
-    /// The approval that was open or granted by then names it.
+    /// An approval that was open or granted at that time names the plan.
     Approval,
-    /// It is the plan as it stood when the entry was sealed; nobody had been asked by then.
+    /// The plan at the time of sealing. No approval was requested before.
     Sealing,
 }
 
-/// Names a journal entry and its content.
+/// A reference to a journal entry and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalRef {
     /// The commit.
     pub sequence: u64,
-    /// Its place within the commit.
+    /// The index within the commit.
     pub place: u32,
-    /// The digest of all that the journal says.
+    /// The digest of the whole journal entry.
     pub digest: Digest,
 }
 
 impl Entry {
-    /// What the actor is, also of entries of earlier versions, which do not say so.
+    /// Returns the kind of the actor. Entries of earlier versions do not state it.
     #[must_use]
     pub fn actor_kind(&self) -> Option<ActorKind> {
         self.kind.or_else(|| ActorKind::of(&self.actor, &self.event, None))
     }
 
-    /// What the next entry, and a checkpoint, call it by.
+    /// Returns the digest that the next entry and a checkpoint link to.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::from_content("audit entry", self)

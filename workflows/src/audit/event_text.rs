@@ -1,13 +1,13 @@
-//! What a journal entry says happened: the verb of the sentence, the roles, the outcome and the reason. Pure.
+//! Converts a journal entry to the parts of its audit text: the verb, the roles, the outcome and the reason. Pure.
 //!
-//! Only what is named here is taken over from the journal's detail, so that nothing an action was given or answered gets in.
+//! Only the fields named here are copied from the journal's detail, so that no argument or result of an action is included.
 
 use serde_json::Value;
 
-/// The longest reason that is kept, in characters.
+/// The maximum length of a reason, in characters.
 const LONGEST_REASON: usize = 2_000;
 
-/// What happened, as a part of the sentence in which `{}` stands for the execution.
+/// The parts of the text. `{}` in the verb phrase is replaced by the execution.
 #[derive(Default)]
 pub(super) struct EventText {
     pub(super) did: String,
@@ -19,7 +19,7 @@ pub(super) struct EventText {
 
 pub(super) fn what(of: &store::Entry, detail: &Value) -> EventText {
     let event = detail.pointer("/event").unwrap_or(detail);
-    // A command that a second person agreed to is told as the command it is.
+    // A command that a second person approved has the text of the command itself.
     let second = event.pointer("/seconded/by").and_then(Value::as_str);
     let event = event.pointer("/seconded/event").unwrap_or(event);
     let told = told_of(of, detail, event);
@@ -86,7 +86,7 @@ fn voted(inner: &Value) -> EventText {
     }
 }
 
-/// A repair by its kind; neither the patch nor an answer that was put in by hand.
+/// Returns the text of a repair by its kind. It includes neither the patch nor a result that the operator entered.
 fn repaired(inner: &Value) -> EventText {
     let text = |at: &str| inner.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = text("/repair/kind").unwrap_or("another way").replace('_', " ");

@@ -1,4 +1,4 @@
-//! The export of a chain, or of a part of it: entries in order, and behind each head the checkpoint that names it.
+//! Exports a chain or a part of it: entries in order, each head followed by its checkpoint.
 
 use crate::{
     audit::{
@@ -13,33 +13,32 @@ use crate::{
 use engine::{ActionError, Entity, Error};
 use store::{CompositeKey, Key, Store};
 
-/// The most entries of one export; a longer period is exported in parts.
+/// The maximum number of entries in one export. A longer period must be exported in parts.
 pub const MOST_ENTRIES: u64 = 100_000;
-/// Entries read at once.
+/// The number of entries in one read.
 const PAGE: usize = 1_000;
 
-/// A part of a chain, by the moments of its entries.
+/// A period of a chain, by the times of its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// From this moment on; `None` from the beginning.
+    /// The start, included. `None` is the beginning.
     pub from: Option<Moment>,
-    /// Up to before this moment; `None` to the end.
+    /// The end, excluded. `None` is the end of the chain.
     pub to: Option<Moment>,
 }
 
 impl Period {
-    /// Whether something that happened then belongs to it.
+    /// Returns true if the time is in the period.
     #[must_use]
     pub fn contains(&self, at: Moment) -> bool {
         self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at < to)
     }
 }
 
-/// The file of a chain's entries from the first to the last of a period, and on to the next signed checkpoint. All that is
-/// journalled by now is sealed and signed first.
+/// Returns the file with the entries of a period, up to the next signed checkpoint. First seals and signs all journal entries.
 ///
 /// # Errors
-/// The store's; a permanent `audit.too_long` when there are more than [`MOST_ENTRIES`]; a transient `audit.unsigned`.
+/// The errors of the store; a permanent `audit.too_long` for more than [`MOST_ENTRIES`]; a transient `audit.unsigned`.
 pub async fn export<P: Send + Sync + 'static>(
     auditor: &Auditor<P>,
     chain: &str,
@@ -72,7 +71,7 @@ pub async fn export<P: Send + Sync + 'static>(
     Ok(out.text)
 }
 
-/// The numbers of the first and the last entry to export.
+/// Returns the numbers of the first and the last entry to export.
 async fn range<P: Send + Sync + 'static>(
     auditor: &Auditor<P>,
     chain: &str,
@@ -98,7 +97,7 @@ async fn range<P: Send + Sync + 'static>(
         }
     }
     let Some(first) = first else { return Ok(None) };
-    // What was sealed by now is under a checkpoint after this.
+    // The new checkpoint covers all entries sealed so far.
     auditor.checkpoint().await?;
     let last = sealed_from(store, chain, last).await?;
     let count = last.saturating_sub(first).saturating_add(1);
@@ -111,7 +110,7 @@ async fn range<P: Send + Sync + 'static>(
     Ok(Some((first, last)))
 }
 
-/// The first entry at or behind `number` that a checkpoint names.
+/// Returns the first entry at or after `number` that a checkpoint names.
 async fn sealed_from(store: &dyn Store, chain: &str, number: u64) -> Result<u64, Error> {
     let after = entry_id(chain, number.saturating_sub(1));
     let prefix = CompositeKey::of(&[&chain]).prefix();
@@ -121,7 +120,7 @@ async fn sealed_from(store: &dyn Store, chain: &str, number: u64) -> Result<u64,
     Ok(sealed.ok_or_else(none)?.number)
 }
 
-/// The digest of the entry before `first`.
+/// Returns the digest of the entry before `first`.
 async fn before(store: &dyn Store, chain: &str, first: u64) -> Result<Option<Digest>, Error> {
     let Some(number) = first.checked_sub(1).filter(|number| *number > 0) else { return Ok(None) };
     let key = Key::new(Entry::COLLECTION, entry_id(chain, number));
@@ -130,7 +129,7 @@ async fn before(store: &dyn Store, chain: &str, first: u64) -> Result<Option<Dig
     Ok(Some(parse::<Entry>(&found)?.digest()))
 }
 
-/// A file on its way.
+/// An export file in progress.
 #[derive(Default)]
 struct File {
     text: String,
@@ -183,7 +182,7 @@ impl File {
     }
 }
 
-/// The seals of entries from `first` to `last`.
+/// Returns the seals of entries from `first` to `last`.
 async fn seals(store: &dyn Store, chain: &str, first: u64, last: u64) -> Result<Vec<SealedHead>, Error> {
     let (mut seals, mut after) = (Vec::new(), entry_id(chain, first.saturating_sub(1)));
     loop {

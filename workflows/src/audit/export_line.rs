@@ -1,4 +1,4 @@
-//! The lines of an export: one JSON object each, in one form only, with its number and the digest of itself.
+//! The lines of an export: one JSON object on each line, in a fixed form, with its number and its own digest.
 
 use super::{checkpoint::Checkpoint, entry::Entry};
 use crate::signing::{
@@ -9,52 +9,52 @@ use crate::signing::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the header calls the format.
+/// The name of the format in the header.
 pub(super) const FORMAT: &str = "tenure-audit";
 /// The version of the format that is written.
 pub(super) const VERSION: u32 = 2;
-/// The oldest version that is read. Version 2 has further fields of entries.
+/// The oldest version that can be read. Version 2 added fields to entries.
 pub(super) const OLDEST: u32 = 1;
-/// What the signature of the last line is of.
+/// The type of the content that the signature of the last line covers.
 pub(super) const END_TYPE: &str = "application/vnd.tenure.audit-export+json";
 
-/// The first line: whose audit it is, and which part.
+/// The first line: the audit and its exported part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// `tenure-audit`.
     pub format: String,
-    /// Of the format.
+    /// The version of the format.
     pub version: u32,
-    /// Whose; empty for the platform's own.
+    /// The tenant's id. Empty for the platform's own audit.
     pub tenant: String,
-    /// What was asked for: entries of this moment or later.
+    /// The start of the requested period, included.
     pub from: Option<Moment>,
-    /// What was asked for: entries before this moment.
+    /// The end of the requested period, excluded.
     pub to: Option<Moment>,
-    /// The number of the first entry; 0 if there is none.
+    /// The number of the first entry, or 0 for an empty export.
     pub first: u64,
-    /// The digest of the entry before the first, `None` where the chain begins.
+    /// The digest of the entry before the first. `None` at the beginning of the chain.
     pub previous: Option<Digest>,
-    /// When it was written.
+    /// The time of the export.
     pub exported_at: Moment,
 }
 
-/// The last line: how much there is.
+/// The last line, with totals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
-    /// Lines before this one.
+    /// The number of lines before this one.
     pub lines: u64,
-    /// Entries among them.
+    /// The number of entries.
     pub entries: u64,
-    /// Checkpoints among them.
+    /// The number of checkpoints.
     pub checkpoints: u64,
     /// The digest of all bytes of these lines.
     pub digest: Digest,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum Content {
@@ -64,7 +64,7 @@ pub(super) enum Content {
     End(End),
 }
 
-/// A line as it stands in a file.
+/// A line of the file.
 #[derive(Serialize, Deserialize)]
 struct Written {
     #[serde(flatten)]
@@ -74,14 +74,14 @@ struct Written {
     line: u64,
 }
 
-/// A line that has been read, and is what its digest says.
+/// A parsed line with a valid digest.
 pub(super) struct Read {
     pub(super) content: Content,
     pub(super) by: Option<Signature>,
     pub(super) line: u64,
 }
 
-/// The `line`th line of a file.
+/// Returns line number `line` of a file.
 pub(super) fn written(content: Content, by: Option<Signature>, line: u64) -> String {
     let mut object = value(&Written { content, by, line });
     let digest = Digest::from_bytes(compact(&object).as_bytes());
@@ -93,10 +93,10 @@ pub(super) fn written(content: Content, by: Option<Signature>, line: u64) -> Str
     text
 }
 
-/// Reads a line without its end.
+/// Reads a line without its line ending.
 ///
 /// # Errors
-/// Why it is not as it was written.
+/// The difference from the written form.
 pub(super) fn read(line: &[u8]) -> Result<Read, String> {
     let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
     let mut object: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;

@@ -1,4 +1,4 @@
-//! Entries from the newest to the oldest, of one chain or of all: merged by the place in the journal that each entry seals.
+//! Lists entries from the newest to the oldest, of one chain or of all. Chains are merged by the journal place of each entry.
 
 use crate::audit::{
     chain::{ChainHead, entry_id, head, parse},
@@ -12,12 +12,12 @@ use std::{
 };
 use store::{Key, Store};
 
-/// Entries that are read at once of one chain, where one is listed and where all are.
+/// The number of entries in one read of a chain: for a listing of one chain, and of all chains.
 const WINDOWS: (usize, usize) = (200, 8);
-/// Chains that are listed at once.
+/// The maximum number of chains in one listing.
 const CHAINS_AT_ONCE: usize = 1_000;
 
-/// The commit and the place in it that an entry seals: no two entries have the same.
+/// The commit and the index in it that an entry seals. It is unique for each entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JournalPlace {
     sequence: u64,
@@ -25,7 +25,7 @@ pub struct JournalPlace {
 }
 
 impl JournalPlace {
-    /// Of this entry.
+    /// Returns the place of this entry.
     #[must_use]
     pub fn of(entry: &Entry) -> Self {
         Self { sequence: entry.journal.sequence, place: entry.journal.place }
@@ -49,10 +49,10 @@ impl FromStr for JournalPlace {
     }
 }
 
-/// Walks one chain from its end.
+/// Reads one chain backwards from its end.
 struct Backward {
     chain: String,
-    /// The number of the next entry to be read; 0 at the end.
+    /// The number of the next entry to read. 0 at the end.
     upper: u64,
     window: usize,
     read: VecDeque<Entry>,
@@ -67,17 +67,17 @@ impl Backward {
             let count = usize::try_from(count).unwrap_or(self.window);
             let page = super::entries(store, Some(&self.chain), Some(&after), count).await?;
             self.read = page.items.into_iter().filter(|entry| entry.number <= self.upper).collect();
-            // Where nothing is left, everything older was removed before.
+            // If the read returns nothing, all older entries were removed.
             self.upper = if self.read.is_empty() { 0 } else { before };
         }
         Ok(self.read.pop_back())
     }
 }
 
-/// Up to `limit` of the entries that `wanted` accepts, the newest first, of one chain or of all; and behind which place to go on.
+/// Returns up to `limit` matching entries, the newest first, of one chain or of all, and the place to continue from.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn newest_first(
     store: &dyn Store,
     chain: Option<&str>,
@@ -90,7 +90,7 @@ pub async fn newest_first(
         None => all_heads(store).await?,
     };
     let window = if heads.len() == 1 { WINDOWS.0 } else { WINDOWS.1 };
-    // The newest entry of each chain that is not listed yet, by its place in the journal.
+    // The newest unlisted entry of each chain, by its place in the journal.
     let mut next: BTreeMap<JournalPlace, (Entry, Backward)> = BTreeMap::new();
     for head in heads {
         let upper = match before {
@@ -131,7 +131,7 @@ async fn all_heads(store: &dyn Store) -> Result<Vec<ChainHead>, Error> {
     }
 }
 
-/// How many entries of a chain seal what was journalled before that place. What was removed was before everything that is there.
+/// Returns the number of entries of a chain from before that place. Removed entries are always older than the existing ones.
 async fn entries_before(store: &dyn Store, head: &ChainHead, before: JournalPlace) -> Result<u64, Error> {
     let (mut older, mut newer) = (0, head.number.saturating_add(1));
     while newer.saturating_sub(older) > 1 {

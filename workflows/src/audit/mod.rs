@@ -1,9 +1,8 @@
-//! Who did what, sealed so that a later change of any byte shows: a chain of entries per tenant, and a chain of signed
-//! checkpoints over the heads of those.
+//! The audit: a chain of sealed entries for each tenant, and a chain of signed checkpoints over their heads. Any later change of a byte is detected.
 //!
-//! The [`Auditor`] follows the journal of all executions in the order of commits; executions never wait for it. The format,
-//! and what it proves and what not, is told in `docs/audit.md`; the reasons are in ADR 0009. Invariant: an entry is sealed
-//! once and in its order, since the cursor moves in the commit that seals.
+//! The [`Auditor`] follows the journal of all executions in the order of commits, and executions never wait for it. `docs/audit.md` describes the
+//! format and the limits of its proof; ADR 0009 has the reasons. Invariant: each entry is sealed once and in order, because the sealing commit moves
+//! the cursor.
 
 mod auditor;
 mod chain;

@@ -1,6 +1,6 @@
-//! A journal entry as the audit tells it: whose it is, the sentence, and the fields. Pure.
+//! Converts a journal entry to an audit entry: its tenant, its sentence and its fields. Pure.
 //!
-//! Only what is named here is taken over from the journal's detail, so that nothing an action was given or answered gets in.
+//! Only the fields named here are copied from the journal's detail, so that no argument or result of an action is included.
 
 use crate::{
     audit::{
@@ -17,20 +17,20 @@ use engine::{ApprovalRecord, AuditContext, Verdict};
 use serde_json::{Value, json};
 use store::Record;
 
-/// What is known of an execution beside its journal.
+/// The data of an execution apart from its journal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExecutionContext {
-    /// Its record; `None` once it is gone, or where there never was one.
+    /// Its record. `None` if it was removed or never existed.
     pub(super) record: Option<Record>,
-    /// What people were asked, the earliest first.
+    /// The approvals of the execution, the earliest first.
     pub(super) cases: Vec<ApprovalRecord>,
-    /// The plan as it stands: its digest, and the policy it names.
+    /// The digest of its current plan, and the policy that the plan names.
     pub(super) current_plan: Option<(String, Option<PolicyRef>)>,
-    /// Where it acts, by that plan.
+    /// The place of its work, from that plan.
     pub(super) whereabouts: Whereabouts,
 }
 
-/// The entry without its place in a chain.
+/// Returns the entry without its place in a chain.
 pub(super) fn audit_entry(of: &store::Entry, place: u32, known: &ExecutionContext) -> Entry {
     let detail: Value = serde_json::from_slice(&of.detail).unwrap_or_default();
     if of.execution == AuditContext::no_execution() {
@@ -74,16 +74,16 @@ pub(super) fn audit_entry(of: &store::Entry, place: u32, known: &ExecutionContex
     Entry { says: sentence(&entry, &what.did, ended.as_deref()), ..entry }
 }
 
-/// How an execution ends that did what it was asked for.
+/// The outcome of a successful execution.
 const COMPLETED: &str = "completed";
 
-/// The approval that a vote is of.
+/// Returns the approval of a vote.
 fn voted_on<'a>(what: &EventText, known: &'a ExecutionContext) -> Option<&'a ApprovalRecord> {
     let digest = what.digest.as_ref()?;
     known.cases.iter().find(|case| case.digest.0 == *digest)
 }
 
-/// The approvals that were granted by then, each with who agreed.
+/// Returns the approvals granted by then, each with its approvers.
 fn consents(of: &store::Entry, known: &ExecutionContext) -> Vec<Consent> {
     let granted = known.cases.iter().filter(|case| case.ruling.as_deref() == Some("granted"));
     let by_then = granted.filter(|case| case.opened_at <= of.at);
@@ -104,7 +104,7 @@ fn consents(of: &store::Entry, known: &ExecutionContext) -> Vec<Consent> {
         .collect()
 }
 
-/// What every entry says alike.
+/// Returns the fields that every entry has.
 fn bare(of: &store::Entry, place: u32) -> Entry {
     Entry {
         tenant: String::new(),
@@ -137,7 +137,7 @@ fn bare(of: &store::Entry, place: u32) -> Entry {
     }
 }
 
-/// The digest of all that a journal entry says.
+/// Returns the digest of a whole journal entry.
 fn journalled(of: &store::Entry) -> Digest {
     Digest::from_content(
         "journal entry",
@@ -148,7 +148,7 @@ fn journalled(of: &store::Entry) -> Digest {
     )
 }
 
-/// A change of documents without an execution.
+/// Returns the entry for a change of documents without an execution.
 fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let text = |name: &str| detail.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (wrote, removed) = (texts(detail.get("wrote")), texts(detail.get("removed")));
@@ -189,7 +189,7 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     }
 }
 
-/// A request that was not let in.
+/// Returns the entry for a denied request.
 fn denied(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let text = |name: &str| detail.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (at, code) = (text("at"), text("code"));
@@ -209,7 +209,7 @@ fn denied(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     }
 }
 
-/// A finished execution that was forgotten.
+/// Returns the entry for a completed execution that was removed.
 fn erased(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let text = |name: &str| detail.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (id, workflow, subject) = (text("execution"), text("workflow"), text("subject"));
@@ -236,7 +236,7 @@ fn listed(names: &[String], all: u64) -> String {
     }
 }
 
-/// Collections whose documents' ids begin with the tenant they belong to.
+/// Collections whose document ids begin with the tenant's id.
 const OF_TENANTS: &[&str] = &[
     "admissions",
     "asset-classifications",
@@ -264,7 +264,7 @@ const OF_TENANTS: &[&str] = &[
     "workspaces",
 ];
 
-/// The one tenant to whom these documents belong; the platform if there are several or none.
+/// Returns the tenant of these documents. Empty (the platform) if there are several or none.
 fn whose<'a>(documents: impl Iterator<Item = &'a String>) -> String {
     let of_tenant = |name: &'a String| {
         let (collection, id) = name.split_once('/')?;
@@ -279,14 +279,14 @@ fn whose<'a>(documents: impl Iterator<Item = &'a String>) -> String {
     }
 }
 
-/// How the execution ended, if this entry ended it.
+/// Returns the outcome of the execution, if this entry ended it.
 fn ended(of: &store::Entry, detail: &Value, record: Option<&Record>) -> Option<String> {
     let turned = detail.get("phase").and_then(Value::as_str)?;
     let record = record.filter(|record| !record.open && record.updated_at == of.at)?;
     turned.ends_with("-> finished").then(|| record.reason.clone()).flatten()
 }
 
-/// The plan that it was done under, and the policy of that plan.
+/// Returns the plan of the entry and the policy of that plan.
 fn under(
     of: &store::Entry,
     what: &EventText,
@@ -307,7 +307,7 @@ fn under(
     (Some(EffectivePlan { digest: digest.clone(), by: PlanSource::Sealing }), policy.clone())
 }
 
-/// The policy that a plan names.
+/// Returns the policy that a plan names.
 pub(super) fn policy_of(decides: &Value) -> Option<PolicyRef> {
     serde_json::from_value(decides.get("policy")?.clone()).ok()
 }

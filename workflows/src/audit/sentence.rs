@@ -1,14 +1,14 @@
-//! The sentence of an entry of an execution, rendered from its fields. Pure.
+//! Renders the sentence of an execution's entry from its fields. Pure.
 
 use crate::audit::{entry::Entry, whereabouts::Whereabouts};
 use std::fmt::Write as _;
 
-/// All of an entry as a sentence. `did` is what happened, with `{}` for the execution; `ended` is how it ended, if this entry
-/// ended it.
+/// Returns the sentence of an entry. `did` is the verb phrase, with `{}` for the execution. `ended` is the outcome, if this entry ended the
+/// execution.
 pub(super) fn sentence(entry: &Entry, did: &str, ended: Option<&str>) -> String {
     let thing = format!("{}{}", object(entry), whereabouts(entry));
     let mut says = format!("{} {}", entry.actor, did.replace("{}", &thing));
-    // Writing into a text does not fail.
+    // A write to a string does not fail.
     if let (Some(from), Some(to)) = (&entry.from, &entry.to)
         && from != to
     {
@@ -26,7 +26,7 @@ pub(super) fn sentence(entry: &Entry, did: &str, ended: Option<&str>) -> String 
     says
 }
 
-/// Who approved what, where, when it took effect, and how it came out: a sentence for each approval that was granted.
+/// Returns a sentence for each granted approval: the approvers, the place, the time of effect, and the outcome.
 pub(super) fn approvals(entry: &Entry) -> Vec<String> {
     let consent = |consent: &crate::audit::entry::Consent| {
         let people: Vec<_> =

@@ -1,4 +1,4 @@
-//! The promises of an audit, on journals made for them.
+//! Tests of the audit with journals created for them.
 
 mod damage;
 mod newest;
@@ -49,7 +49,7 @@ fn record(n: u64, tenant: &str) -> Record {
     }
 }
 
-/// The keys of `detail` in order: what is built with `preserve_order` and without writes the same bytes.
+/// Sorts the keys of `detail`, so that builds with and without `preserve_order` write the same bytes.
 fn entry(n: u64, actor: &str, event: &str, detail: &Value) -> store::Entry {
     let mut detail = detail.clone();
     detail.sort_all_objects();
@@ -82,7 +82,7 @@ fn auditor_on(store: Arc<dyn Store>) -> Auditor<()> {
     Auditor::new(engine, Arc::new(key()), Pace::default())
 }
 
-/// Two checkpoints over four entries of acme, with one of another tenant between.
+/// Returns a store with two checkpoints over four entries of acme, with one entry of another tenant between them.
 async fn stage() -> (Arc<Memory>, Auditor<()>) {
     let store = Arc::new(Memory::new());
     let auditor = auditor_on(store.clone());

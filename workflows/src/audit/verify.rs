@@ -1,4 +1,4 @@
-//! Verification of an export, with the public key and nothing else. Takes any bytes, never panics, and names the record.
+//! Verifies an export with only the public key. Accepts any bytes, never panics, and names the damaged record.
 
 use crate::{
     audit::{
@@ -13,46 +13,46 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
-/// The most problems that are told; what comes after is mostly what the first ones lead to.
+/// The maximum number of reported problems. Later ones are mostly consequences of the first.
 const MOST_PROBLEMS: usize = 20;
 
-/// Something wrong with an export.
+/// A problem of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The line of the file, from 1.
     pub line: u64,
-    /// What stands or should stand there, such as `entry 12`.
+    /// The record at or missing from that line, such as `entry 12`.
     pub record: String,
-    /// What is wrong with it.
+    /// The description of the problem.
     pub problem: String,
 }
 
-/// What came of a verification.
+/// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// What is wrong; an export holds when nothing is.
+    /// All problems. An export without problems is valid.
     pub problems: Vec<Problem>,
-    /// Whose audit it is, and which part, if that can be read.
+    /// The header, if it can be parsed.
     pub header: Option<Header>,
-    /// Entries that were read.
+    /// The number of parsed entries.
     pub entries: u64,
-    /// The number of the last of them.
+    /// The number of the last parsed entry.
     pub last: u64,
-    /// The checkpoints that were read: number and digest, to be compared with what is kept elsewhere.
+    /// The number and digest of each checkpoint, for a comparison with copies that are kept elsewhere.
     pub checkpoints: Vec<(u64, Digest)>,
     /// The id of the key that signed the end.
     pub signed_by: Option<String>,
 }
 
 impl Verification {
-    /// Whether every byte is as it was exported, and all of it is as it was sealed.
+    /// Returns true if every byte is as exported, and all entries are as sealed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// Verifies an exported file with the keys that are trusted.
+/// Verifies an exported file with the trusted keys.
 #[must_use]
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut walk = FileCheck { keys, line: 0, ..FileCheck::default() };
@@ -77,18 +77,18 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     walk.found
 }
 
-/// The walk through a file.
+/// The state of the check of a file.
 #[derive(Default)]
 struct FileCheck<'a> {
     keys: &'a [PublicKey],
-    /// The line at hand.
+    /// The current line number.
     line: u64,
     found: Verification,
-    /// The last entry: its line, number and digest; `None` where that is not known.
+    /// The line, number and digest of the last entry. `None` if unknown.
     last: Option<(u64, u64, Digest)>,
-    /// A line could not be read, so that what follows cannot be held against what came before.
+    /// True after a line that could not be parsed. Later lines cannot be compared with earlier ones.
     torn: bool,
-    /// The last entry stands under the checkpoint behind it.
+    /// True if a checkpoint covers the last entry.
     covered: bool,
     checkpoint: Option<(u64, Digest)>,
     ended: Option<u64>,
@@ -102,7 +102,7 @@ impl FileCheck<'_> {
         }
     }
 
-    /// The record that should stand in the line at hand.
+    /// Returns the name of the record that is expected on the current line.
     fn expected(&self) -> String {
         match (&self.found.header, self.ended) {
             (None, _) if self.line == 1 => "the header".into(),
@@ -148,7 +148,7 @@ impl FileCheck<'_> {
             };
             self.report_at(self.line, what, why);
             (self.torn, self.last) = (true, None);
-            // Numbered on from here, so that one line that is missing is one problem.
+            // Numbering continues from here, so that one missing line is one problem.
             self.line = number;
         }
         match (content, by) {
@@ -288,7 +288,7 @@ fn name_of(content: &Content) -> String {
     }
 }
 
-/// How a line that is not as it was written calls itself, if that can still be read.
+/// Returns the name of a damaged line's record, if it can be parsed.
 fn named_in(line: &[u8]) -> Option<String> {
     let found: serde_json::Value = serde_json::from_slice(line).ok()?;
     let number =

@@ -1,23 +1,23 @@
-//! In which workspace and on which cluster something was done, as far as its plan or its documents name one. Pure.
+//! The workspace and the cluster of an entry, if its plan or its documents name exactly one. Pure.
 
 use engine::Plan;
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt};
 
-/// The one workspace and the one cluster; `None` where there is none, or several.
+/// The workspace and the cluster. `None` if it does not name exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Whereabouts {
     pub(super) cluster: Option<String>,
     pub(super) workspace: Option<String>,
 }
 
-/// Collections whose documents' ids begin with a cluster.
+/// Collections whose document ids begin with a cluster.
 const OF_CLUSTERS: &[&str] = &["cluster-keys", "clusters"];
-/// Collections whose documents' ids begin with a tenant and a workspace.
+/// Collections whose document ids begin with a tenant and a workspace.
 const OF_WORKSPACES: &[&str] = &["lines", "quotas", "usages", "workspaces"];
 
 impl Whereabouts {
-    /// Where an execution acts by its plan: what the plan decides, or where it was placed.
+    /// Returns the place from the decisions or the placement of a plan.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         let named = |name: &str| {
             let top = plan.decides.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -28,7 +28,7 @@ impl Whereabouts {
         Self { cluster: named("cluster"), workspace: named("workspace") }
     }
 
-    /// Where documents belong that were changed.
+    /// Returns the place of changed documents.
     pub(super) fn of_documents<'a>(documents: impl Iterator<Item = &'a String>) -> Self {
         let (mut clusters, mut workspaces) = (BTreeSet::new(), BTreeSet::new());
         for name in documents {
@@ -58,7 +58,7 @@ impl fmt::Display for Whereabouts {
     }
 }
 
-/// The only text that stands under this name anywhere in `of`.
+/// Returns the text with this name in `of`, if all occurrences are equal.
 fn only(of: &Value, name: &str) -> Option<String> {
     let mut found = BTreeSet::new();
     gather(of, name, &mut found);

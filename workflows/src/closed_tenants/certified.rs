@@ -1,4 +1,4 @@
-//! What the certificates of a closed tenant say about each thing.
+//! The entries about each resource in the certificates of a closed tenant.
 
 use crate::{
     destruction::{
@@ -13,14 +13,14 @@ use crate::{
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the latest certificate that lists a thing says about it.
+/// The entry of a resource in the latest certificate that lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CertifiedThing {
     serial: Option<String>,
     class: Option<DataClass>,
-    /// It was there when the certificate was issued, and the certificate says so.
+    /// The certificate lists it as an exception, because it still existed.
     is_exception: bool,
-    /// It is kept for now; with the day on which it is destroyed, where one is named.
+    /// It is retained for now. The inner value is the date of its destruction, if there is one.
     kept: Option<Option<Moment>>,
 }
 
@@ -44,8 +44,8 @@ impl From<CertificateEntry> for CertifiedThing {
     }
 }
 
-/// Returns true if a record says that the thing was gone, also where that does not count: a key that can come back, or what a person
-/// stated. When it is there, it came back.
+/// Returns true if a record claims that the resource was gone, even if the record does not count: a recoverable key, or a statement. If the resource
+/// exists, it came back.
 fn says_gone(record: &SanitisationRecord) -> bool {
     match record.result {
         SanitisationOutcome::SanitisedVerified
@@ -68,7 +68,7 @@ pub(super) struct ClosedTenant {
 }
 
 impl ClosedTenant {
-    /// Reads the records; returns `None` if the tenant is not closed.
+    /// Reads the records. Returns `None` if the tenant is not closed.
     pub(super) fn read(view: &mut View, id: &TenantId) -> Result<Option<Self>, Undecided> {
         let tenant = view.get::<Tenant>(id.as_str())?;
         if tenant.is_none_or(|tenant| tenant.state != TenantState::Closed) {
@@ -90,7 +90,7 @@ impl ClosedTenant {
         Ok(Some(Self { tenant: id.clone(), before, things, quarantined }))
     }
 
-    /// The things on certificates, from number `from` on, `most` at most, each once; and the number to begin with next time.
+    /// Returns up to `most` resources on certificates from number `from` on, each once, and the number to start with next time.
     pub(super) fn names(&self, from: usize, most: usize) -> (Vec<TenantResource>, usize) {
         let count = self.things.len();
         let from = if from < count { from } else { 0 };
@@ -99,7 +99,7 @@ impl ClosedTenant {
         (named, next.checked_rem(count).unwrap_or(0))
     }
 
-    /// Compares a thing that was seen with the certificates.
+    /// Compares an observed resource with the certificates.
     pub(super) fn standing(&self, seen: &ObservedResource, now: Moment) -> RemainsStanding {
         if seen.thing.kind == "Node" && self.quarantined.contains(&seen.thing.name) {
             return RemainsStanding::Quarantined;
@@ -115,18 +115,18 @@ impl ClosedTenant {
         }
     }
 
-    /// Returns the class of its data, by a certificate or by the thing itself.
+    /// Returns the class of its data, from a certificate or from the resource itself.
     pub(super) fn class(&self, seen: &ObservedResource) -> Option<DataClass> {
         let certified = self.things.get(&seen.thing).and_then(|thing| thing.class);
         certified.or_else(|| seen.text("class").and_then(|class| class.parse().ok()))
     }
 
-    /// Returns true if a certificate lists a thing of this name.
+    /// Returns true if a certificate lists a resource of this name.
     pub(super) fn is_certified(&self, thing: &TenantResource) -> bool {
         self.things.contains_key(thing)
     }
 
-    /// Returns true if a thing that was read by its name is the tenant's: names such as addresses are given to others later.
+    /// Returns true if a resource that was read by name belongs to the tenant. Names such as addresses are reused.
     pub(super) fn owns(&self, seen: &ObservedResource) -> bool {
         let serial = self.things.get(&seen.thing).and_then(|thing| thing.serial.as_ref());
         let is_same = serial.is_some_and(|serial| !serial.is_empty() && *serial == seen.uid);

@@ -1,4 +1,4 @@
-//! One look at one closed tenant.
+//! One check of one closed tenant.
 
 use super::{
     certified::ClosedTenant,
@@ -14,25 +14,25 @@ use engine::{AuditContext, DAY, Engine, Error, Notification, Undecided, View, wi
 use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
 
-/// How many things on certificates one look reads by their names, beside those that were seen before.
+/// The maximum number of certified resources that one check reads by name, in addition to those found before.
 const NAMES_PER_LOOK: usize = 100;
-/// A source that has not answered for so long is worth a notification.
+/// A source without an answer for this time is notified.
 const SILENT_FOR: Duration = DAY;
 
-/// A look that was kept, and what is new since the look before.
+/// A stored check, with the changes since the previous one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookReport {
-    /// The look.
+    /// The check.
     pub look: ClosedTenantLook,
-    /// Findings that the look before did not have.
+    /// Findings that the previous check did not have.
     pub new: Vec<SeenRemains>,
 }
 
-/// Looks at a closed tenant and keeps what came of it; none of a tenant that is not closed. `by` is who is on record for what it
-/// finds, where no person asked for the look.
+/// Checks a closed tenant and stores the result. Returns `None` for a tenant that is not closed. `by` is the actor of the findings if no user
+/// requested the check.
 ///
 /// # Errors
-/// The store's. A source that does not answer is no error: the look says so.
+/// The errors of the store. A source that does not answer is no error; the check records it.
 pub async fn look_at(
     engine: &Engine<Platform>,
     tenant: &TenantId,
@@ -66,7 +66,7 @@ pub async fn look_at(
     Ok(kept.then_some(report))
 }
 
-/// The look, from the answers and the look before.
+/// Returns the check from the answers and the previous check.
 pub(super) fn merged(
     closed: &ClosedTenant,
     answers: Answers,
@@ -122,7 +122,7 @@ fn new_findings(before: Option<&ClosedTenantLook>, look: &ClosedTenantLook) -> V
     look.findings().filter(|seen| !known.contains(&(&seen.thing, &seen.uid))).cloned().collect()
 }
 
-/// Keeps a look, with a notification of what is new; false where the tenant is not closed, or another look was kept meanwhile.
+/// Stores a check with a notification of its changes. Returns false if the tenant is not closed, or if another check was stored in between.
 fn keep(view: &mut View, before: Option<&ClosedTenantLook>, report: &LookReport) -> Result<bool, Undecided> {
     let look = &report.look;
     let tenant = view.get::<Tenant>(look.tenant.as_str())?;
@@ -145,7 +145,7 @@ fn keep(view: &mut View, before: Option<&ClosedTenantLook>, report: &LookReport)
     Ok(true)
 }
 
-/// Returns true if some source has not answered for [`SILENT_FOR`] by this look, and had not for less by the look before.
+/// Returns true if a source has now been silent for [`SILENT_FOR`], and was not yet at the previous check.
 fn became_silent(before: Option<&ClosedTenantLook>, look: &ClosedTenantLook) -> bool {
     let Some(since) = look.unanswered_since.map(Timestamp::from) else { return false };
     let silent = |at: Moment| Timestamp::from(at).since(since) >= SILENT_FOR;
@@ -153,7 +153,7 @@ fn became_silent(before: Option<&ClosedTenantLook>, look: &ClosedTenantLook) -> 
 }
 
 fn notification(kind: &str, look: &ClosedTenantLook, text: String) -> Notification {
-    // Two looks of one moment that find different things are told of separately.
+    // Two checks at the same time with different findings have separate notifications.
     let about = Digest::from_content("look at a closed tenant", &text);
     Notification {
         id: format!("{kind}.{}.{}.{}", look.tenant, look.at.millis(), about.short()),

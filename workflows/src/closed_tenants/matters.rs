@@ -1,40 +1,40 @@
-//! Closed tenants that a person has to look at: listed for as long as the last look says so.
+//! Closed tenants that an operator must review, according to their last check.
 
 use crate::{destruction::ClosedTenantLook, platform::Platform, tenancy::TenantId};
 use engine::{Engine, Entity as _, Error};
 use std::sync::Arc;
 use store::Timestamp;
 
-/// Documents read at once.
+/// The number of documents in one read.
 const PAGE: usize = 500;
 
-/// Why a person has to look at a closed tenant.
+/// The reason why an operator must review a closed tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum ClosedConcern {
-    /// Something of it is there that its certificates do not account for.
+    /// A resource of it exists that its certificates do not explain.
     ClosedTenantFound,
-    /// A source did not answer: what is there is not known.
+    /// A source did not answer, so the state of its resources is unknown.
     ClosedTenantUnanswered,
 }
 
-/// A closed tenant that a person has to look at.
+/// A closed tenant that an operator must review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedTenantMatter {
-    /// Why.
+    /// The reason.
     pub concern: ClosedConcern,
     /// The tenant.
     pub tenant: TenantId,
-    /// When this began.
+    /// The time since when a review is due.
     pub since: Timestamp,
-    /// A sentence for people.
+    /// The text for operators.
     pub text: String,
 }
 
-/// Returns the last look at each closed tenant that was looked at.
+/// Returns the last check of each closed tenant that has one.
 ///
 /// # Errors
-/// The store's. A look that cannot be read is left out.
+/// The errors of the store. An unreadable check is left out.
 pub async fn all_looks(engine: &Engine<Platform>) -> Result<Vec<Arc<ClosedTenantLook>>, Error> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
@@ -47,10 +47,10 @@ pub async fn all_looks(engine: &Engine<Platform>) -> Result<Vec<Arc<ClosedTenant
     }
 }
 
-/// Returns every closed tenant that a person has to look at.
+/// Returns every closed tenant that an operator must review.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn closed_tenant_matters(engine: &Engine<Platform>) -> Result<Vec<ClosedTenantMatter>, Error> {
     Ok(all_looks(engine).await?.iter().flat_map(|look| of(look)).collect())
 }

@@ -1,7 +1,7 @@
-//! Looks at closed tenants: whether anything of them is there, although certificates say that it is destroyed.
+//! Checks of closed tenants: finds resources that exist although certificates state their destruction.
 //!
-//! Called by a sweep, and before the offboarding of what remains. Invariant: a look changes nothing outside, asks with the credentials
-//! of the verifier and with the platform's own, and takes a source without an answer for unknown, never for empty.
+//! Called by a sweep, and before the offboarding of remains. Invariant: a check changes no external system and uses the credentials of both the
+//! verifier and the platform. A source without an answer counts as unknown, never as empty.
 
 mod certified;
 mod look;

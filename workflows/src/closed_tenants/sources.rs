@@ -1,4 +1,4 @@
-//! The systems that a look asks, each with the credentials of the verifier and with the platform's own.
+//! The systems that a check queries, each with the credentials of the verifier and of the platform.
 
 use super::certified::ClosedTenant;
 use crate::{
@@ -13,31 +13,31 @@ use std::{
 };
 use store::{CompositeKey, Epoch};
 
-/// How long a source has to answer one question.
+/// The timeout of one query of a source.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Both observers, in the order in which they look: what is made in between is seen by the second.
+/// Both observers, in the order of their queries. A resource created in between is found by the second.
 const OBSERVERS: [Observer; 2] = [Observer::Verifier, Observer::Platform];
-/// The most sources without an answer that one look names.
+/// The maximum number of silent sources that one check names.
 const MOST_UNANSWERED: usize = 50;
 
-/// The sources that gave no answer in one run: they are not asked again in it, so that a run ends in time.
+/// The sources that did not answer in one run. They are not queried again in this run, so that it ends in time.
 #[derive(Clone, Debug, Default)]
 pub struct SilentSources(BTreeMap<(String, &'static str), String>);
 
-/// What the sources said.
+/// The answers of the sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
-    /// What is there.
+    /// The resources that were found.
     pub(super) seen: BTreeMap<TenantResource, ObservedResource>,
-    /// The systems of which both observers listed everything.
+    /// The systems that both observers listed completely.
     pub(super) surveyed: BTreeSet<String>,
-    /// What both observers looked for by its name and did not find.
+    /// The resources that both observers looked for by name and did not find.
     pub(super) absent: BTreeSet<TenantResource>,
     /// The sources that did not answer.
     pub(super) unanswered: BTreeSet<UnansweredSource>,
 }
 
-/// Asks every system for what bears the tenant's mark, and for these things by their names.
+/// Queries every system for resources with the tenant's mark, and for these resources by name.
 pub(super) async fn ask(
     resources: &dyn TenantResources,
     closed: &ClosedTenant,
@@ -61,7 +61,7 @@ pub(super) async fn ask(
     answers
 }
 
-/// Lists what bears the tenant's mark in a system; returns true if it answered.
+/// Lists resources with the tenant's mark in a system. Returns true if the system answered.
 async fn survey(
     resources: &dyn TenantResources,
     closed: &ClosedTenant,
@@ -81,14 +81,14 @@ async fn survey(
             true
         }
         Err(error) => {
-            // A system that cannot be surveyed at all says so in no time, and is asked again.
+            // A system that does not support a survey answers at once, so it is queried again.
             silent.note(system, eyes, &error, error.message.clone(), answers);
             false
         }
     }
 }
 
-/// Reads a thing by its name, unless it was listed.
+/// Reads a resource by name, unless it was listed.
 async fn read(
     resources: &dyn TenantResources,
     closed: &ClosedTenant,
@@ -123,14 +123,14 @@ async fn read(
 }
 
 impl SilentSources {
-    /// Returns true if the source gave no answer earlier in this run; the answers say so.
+    /// Returns true, and adds the source to the unanswered ones, if it did not answer earlier in this run.
     fn skips(&self, system: &str, eyes: Observer, answers: &mut Answers) -> bool {
         let Some(why) = self.0.get(&(system.to_owned(), name(eyes))) else { return false };
         answers.lack(system, eyes, why.clone());
         true
     }
 
-    /// Notes that a source did not answer. One that refuses a question for good is asked the next one.
+    /// Records that a source did not answer. A source that rejects one query permanently still gets the next query.
     fn note(
         &mut self,
         system: &str,
@@ -159,7 +159,7 @@ fn name(eyes: Observer) -> &'static str {
     eyes.into()
 }
 
-/// A call that changes nothing.
+/// Returns the metadata of a read-only call.
 fn stamp(key: String) -> CallMetadata {
     CallMetadata {
         action: "LookAtClosedTenant",

@@ -1,4 +1,4 @@
-//! Looks at closed tenants, with sources that answer, that do not, and that hide things from the verifier.
+//! Checks of closed tenants with sources that answer, that fail, and that hide resources from the verifier.
 
 use super::{
     certified::ClosedTenant,
@@ -43,7 +43,7 @@ fn thing(text: &str) -> TenantResource {
     text.parse().unwrap()
 }
 
-/// Where something is, whose it says it is, and who sees it.
+/// A resource, its tenant, and the observers that can see it.
 #[derive(Clone, Debug)]
 struct There {
     thing: TenantResource,
@@ -66,7 +66,7 @@ impl There {
     }
 }
 
-/// A platform of which some systems do not answer.
+/// A platform with some systems that do not answer.
 #[derive(Clone, Debug, Default)]
 struct Outside {
     there: Vec<There>,
@@ -182,8 +182,8 @@ fn unexpected() -> ActionError {
     ActionError::permanent("test", "a look changes nothing")
 }
 
-/// A closed tenant whose certificate says of the bucket and the address that they are destroyed, of the locked bucket that it is an
-/// exception, and of the logs that they are kept for 30 days.
+/// Returns a closed tenant. Its certificate lists the bucket and the address as destroyed, the locked bucket as an exception, and the logs as
+/// retained for 30 days.
 fn closed() -> Books {
     let mut books = Books::new(0, &[]);
     books.decide(|view| {
@@ -252,7 +252,7 @@ fn certificate(view: &mut View) -> Result<(), Undecided> {
     })
 }
 
-/// Looks, keeps what came of it, and answers with it.
+/// Runs a check, stores it and returns it.
 async fn look(books: &mut Books, outside: &Outside, day: u64) -> ClosedTenantLook {
     let closed = books.decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
     let (named, next) = closed.names(0, 100);
@@ -306,7 +306,7 @@ async fn what_a_certificate_excepts_or_keeps_is_no_finding_until_its_day_has_pas
     assert_eq!(standings(&replaced), BTreeMap::from([(LOCKED.to_owned(), RemainsStanding::Returned)]));
 }
 
-/// The certificate excepts the key, since it can come back. It was gone then.
+/// The certificate lists the key as an exception, because it can be recovered. The key was gone at that time.
 #[tokio::test]
 async fn a_key_that_came_back_is_a_finding_although_the_certificate_excepts_it() {
     let mut books = closed();

@@ -1,4 +1,4 @@
-//! What a tenant leaves behind: every place that holds, or may hold, its data.
+//! The assets of a tenant: every place that holds, or may hold, its data.
 
 use crate::{
     signing::Moment,
@@ -7,7 +7,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 
-/// What kind of thing it is. Whether it is a medium in the sense of NIST SP 800-88 is said by [`AssetType::is_medium`].
+/// The type of an asset. [`AssetType::is_medium`] returns true for a medium in the sense of NIST SP 800-88.
 #[derive(
     Clone,
     Copy,
@@ -51,7 +51,7 @@ pub enum AssetType {
     Model,
     /// A secret.
     Secret,
-    /// A key in a key store: destroying it destroys what it encrypted.
+    /// A key in a key store. Destroying it makes the data that it encrypted unreadable.
     Key,
     /// An account of a batch scheduler, with its spool and home directories.
     Account,
@@ -65,7 +65,7 @@ pub enum AssetType {
     FabricKey,
     /// A stream of logs or metrics.
     LogStream,
-    /// A namespace with what is in it.
+    /// A namespace with its contents.
     Namespace,
     /// A queue, cohort or flavor.
     Queue,
@@ -74,7 +74,7 @@ pub enum AssetType {
 }
 
 impl AssetType {
-    /// Whether it is a physical medium, which is sanitised rather than deleted.
+    /// Returns true for a physical medium, which is sanitised instead of deleted.
     #[must_use]
     pub fn is_medium(self) -> bool {
         match self {
@@ -101,7 +101,7 @@ impl AssetType {
     }
 }
 
-/// What the data on it is: what retention rules speak of.
+/// The class of an asset's data. Retention rules apply to a class.
 #[derive(
     Clone,
     Copy,
@@ -121,21 +121,21 @@ impl AssetType {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum DataClass {
-    /// What the tenant's jobs read and wrote.
+    /// Input and output of the tenant's jobs.
     Workload,
     /// Model weights and checkpoints.
     Model,
     /// Keys and secrets.
     Secret,
-    /// Copies made against loss.
+    /// Backup copies.
     Backup,
-    /// Who ran what, for how long.
+    /// Usage records: users, jobs and durations.
     Accounting,
     /// Metrics and logs with the tenant's names in them.
     Telemetry,
-    /// Who decided and did what.
+    /// Records of decisions and actions.
     Audit,
-    /// Names and credentials of people.
+    /// Names and credentials of users.
     Identity,
     /// Names, addresses and partitions, without content.
     Configuration,
@@ -147,16 +147,16 @@ pub enum DataClass {
 pub struct AssetId(pub String);
 
 impl AssetId {
-    /// The longest locator, in bytes: it becomes part of the key of a document.
+    /// The longest locator, in bytes. It becomes part of a document key.
     pub const LONGEST: usize = 512;
 
-    /// The id of what lies at `locator`.
+    /// Returns the id of the asset at `locator`.
     #[must_use]
     pub fn new(kind: AssetType, locator: &str) -> Self {
         Self(format!("{kind}:{locator}"))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -169,47 +169,47 @@ impl fmt::Display for AssetId {
     }
 }
 
-/// Which of the two scans saw it.
+/// The scan that found an asset.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Scan {
-    /// Our own records say that it exists.
+    /// The scan of Tenure's own records.
     Records,
-    /// It was found where it lies.
+    /// The scan of the systems themselves.
     Live,
 }
 
-/// Something of a tenant that holds, or may hold, data.
+/// A resource of a tenant that holds, or may hold, data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asset {
-    /// Its name within the tenant.
+    /// The id, unique within the tenant.
     pub id: AssetId,
-    /// Whose it is.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The workspace, where it belongs to one.
+    /// The workspace, if the asset belongs to one.
     pub workspace: Option<WorkspaceName>,
-    /// What it is.
+    /// The type of the asset.
     #[serde(rename = "type")]
     pub kind: AssetType,
-    /// Where it lies, as its own system names it: `west-1/node-7/nvme0`, `eu-west/t-acme`.
+    /// The place, as its own system names it: `west-1/node-7/nvme0`, `eu-west/t-acme`.
     pub locator: String,
-    /// Serial number, UUID or WWN by which the very thing is told from a later one of the same name.
+    /// Serial number, UUID or WWN. It distinguishes the asset from a later one of the same name.
     pub serial: Option<String>,
-    /// What the data on it is; none while nobody has said.
+    /// The class of its data. `None` until it is classified.
     pub data_class: Option<DataClass>,
-    /// The node that it is part of, for what leaves with a node.
+    /// The node that contains it, for an asset that leaves with a node.
     pub node: Option<String>,
-    /// Which scans saw it.
+    /// The scans that found it.
     pub discovered_by: BTreeSet<Scan>,
-    /// When it was first seen.
+    /// The time when it was first found.
     pub discovered_at: Moment,
 }
 
 impl Asset {
-    /// What `scan` saw of `tenant` at `locator`; say more by struct update.
+    /// Returns an asset of `tenant` that `scan` found at `locator`. Set other fields by struct update.
     #[must_use]
     pub fn from_scan(
         tenant: &TenantId,

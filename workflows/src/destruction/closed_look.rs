@@ -1,8 +1,7 @@
-//! What the last look at a closed tenant came to: whether anything of it is there, again or still.
+//! The last check of a closed tenant for resources that exist again or still.
 //!
-//! Written by looks at closed tenants; read by the list of what is stuck, by holds, and by the offboarding of what remains.
-//! Invariant: what was seen stays on the list until both observers have looked for it and have not seen it. A source without an
-//! answer removes nothing.
+//! Checks of closed tenants write it. The list of stuck work, holds, and the offboarding of remains read it. Invariant: a found resource stays on the
+//! list until both observers have looked for it and no longer find it. A source without an answer removes no entry.
 
 use crate::{
     destruction::{asset::DataClass, certificate::StoredCertificate, legal_hold::Holds},
@@ -15,25 +14,25 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::ExecutionId;
 
-/// How something of a closed tenant that was seen stands to its certificates.
+/// The relation of a found resource to the tenant's certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RemainsStanding {
-    /// A certificate says that it is destroyed, or none names it.
+    /// A certificate lists it as destroyed, or no certificate lists it.
     Returned,
-    /// A certificate says by when it is destroyed, and that day has passed.
+    /// A certificate lists a date for its destruction, and that date has passed.
     RetentionOver,
     /// A certificate lists it as an exception.
     Excepted,
-    /// A certificate lists it as kept for now.
+    /// A certificate lists it as retained for now.
     Retained,
     /// It is a node of the tenant in quarantine.
     Quarantined,
 }
 
 impl RemainsStanding {
-    /// Returns true if a person has to look at it: no certificate accounts for it.
+    /// Returns true if an operator must review it, because no certificate explains it.
     #[must_use]
     pub fn is_finding(self) -> bool {
         match self {
@@ -43,27 +42,27 @@ impl RemainsStanding {
     }
 }
 
-/// Something of a closed tenant that was seen.
+/// A resource of a closed tenant that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenRemains {
-    /// Where it is.
+    /// The place of the resource.
     pub thing: TenantResource,
-    /// Tells it from an earlier or later thing of the same name.
+    /// Distinguishes the resource from earlier or later ones of the same name.
     pub uid: String,
-    /// How it stands to the certificates.
+    /// The relation of the resource to the certificates.
     pub standing: RemainsStanding,
-    /// What the data on it is, if a certificate or the thing itself says so.
+    /// The class of its data, if a certificate or the resource itself states it.
     pub class: Option<DataClass>,
-    /// Whether a certificate lists it.
+    /// True if a certificate lists it.
     pub certified: bool,
-    /// When a look first saw it.
+    /// The time of the check that first found it.
     pub first_seen: Moment,
-    /// When a look last saw it. Older than the look where its source did not answer since.
+    /// The time of the check that last found it. Older than the last check if its source has not answered since.
     pub last_seen: Moment,
 }
 
 impl SeenRemains {
-    /// Describes the thing in one sentence.
+    /// Describes the resource in one sentence.
     #[must_use]
     pub fn describe(&self) -> String {
         let what = match self.standing {
@@ -91,40 +90,40 @@ pub struct UnansweredSource {
     pub why: String,
 }
 
-/// The last look at a closed tenant.
+/// The last check of a closed tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedTenantLook {
     /// The tenant.
     pub tenant: TenantId,
-    /// When the look began.
+    /// The start of the check.
     pub at: Moment,
-    /// When the last look began in which every source answered.
+    /// The start of the last check in which every source answered.
     pub complete_at: Option<Moment>,
-    /// The things that were seen, findings first.
+    /// The resources that were found, findings first.
     pub remains: Vec<SeenRemains>,
-    /// The number of things that were seen and are not listed.
+    /// The number of found resources that are not listed.
     pub more: usize,
-    /// Since when looks have had findings.
+    /// The time since which checks have had findings.
     pub found_since: Option<Moment>,
-    /// The sources that did not answer. What lies there is neither present nor absent.
+    /// The sources that did not answer. The state of their resources is unknown.
     pub unanswered: Vec<UnansweredSource>,
-    /// Since when some source has not answered.
+    /// The time since which a source has not answered.
     pub unanswered_since: Option<Moment>,
-    /// Which certified asset the next look reads by its name first.
+    /// The index of the certified asset that the next check reads by name first.
     #[serde(default)]
     pub next_name: usize,
 }
 
 impl ClosedTenantLook {
-    /// The most things that one look lists: they share one document.
+    /// The maximum number of listed resources. They share one document.
     pub const MOST_REMAINS: usize = 300;
 
-    /// Returns the things that a person has to look at.
+    /// Returns the resources that an operator must review.
     pub fn findings(&self) -> impl Iterator<Item = &SeenRemains> {
         self.remains.iter().filter(|seen| seen.standing.is_finding())
     }
 
-    /// Returns true if a person has to look at something.
+    /// Returns true if an operator must review a resource.
     #[must_use]
     pub fn has_findings(&self) -> bool {
         self.findings().next().is_some()
@@ -165,7 +164,7 @@ impl Entity for ClosedTenantLook {
     }
 }
 
-/// The destructions of a closed tenant that have ended, if a look saw something of the tenant since: what is there can be held again.
+/// Returns the completed destructions of a closed tenant if a check has found resources since. Holds on those resources are possible again.
 ///
 /// # Errors
 /// As [`View::get`].

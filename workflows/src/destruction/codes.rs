@@ -1,25 +1,25 @@
-//! Every code with which a ledger action of destruction can fail, and what to do about it. Compared with `docs/operations.md`.
+//! Error codes of the ledger actions of destruction, each with its remedy. A test compares them with `docs/operations.md`.
 
-/// Some assets have no record that counts, or the approvals do not fit.
+/// Some assets have no valid record, or the approvals do not match.
 pub const NOT_ISSUED: &str = "certificate.not_issued";
 /// The certificate's cover is too long to be signed.
 pub const COVER_TOO_LONG: &str = "certificate.too_long";
-/// The signature does not fit the certificate.
+/// The signature does not match the certificate.
 pub const SIGNATURE_WRONG: &str = "certificate.signature_wrong";
 /// The key could not be used.
 pub const SIGNER_FAILED: &str = "certificate.signer_failed";
-/// A hold keeps what was to be destroyed.
+/// A hold covers a resource to destroy.
 pub const HELD: &str = "hold.in_force";
-/// The hold comes too late.
+/// The hold is too late: the point of no return has passed.
 pub const PAST_PIVOT: &str = "hold.past_pivot";
-/// The document of holds does not allow the change.
+/// The document of holds rejects the change.
 pub const HOLD_REFUSED: &str = "hold.refused";
-/// There is no inventory, or it is another than the one approved.
+/// There is no inventory, or it differs from the approved one.
 pub const INVENTORY_CHANGED: &str = "inventory.changed";
-/// Something in the inventory has not been settled.
+/// The inventory has an open question.
 pub const INVENTORY_OPEN: &str = "inventory.open";
 
-/// Code and remedy, in alphabetical order.
+/// All codes with their remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (
         NOT_ISSUED,

@@ -1,6 +1,6 @@
-//! Placing and releasing holds.
+//! Places and releases holds.
 //!
-//! Invariant: a release ends one hold, and leaves a record of its own.
+//! Invariant: a release ends one hold and writes a record of its own.
 
 use crate::{
     destruction::{
@@ -15,34 +15,33 @@ use crate::{
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 
-/// Places a hold. Safe to decide again: the same hold stands once. Its undo, where one is wanted, is [`ReleaseHold`] by
-/// another person.
+/// Places a hold. Safe to decide again: an existing equal hold is kept. Its undo, if necessary, is [`ReleaseHold`] by another person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceHold {
-    /// On whose things.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Its name, unique within the tenant.
+    /// The hold's name, unique within the tenant.
     pub id: String,
-    /// Why.
+    /// The kind of hold.
     pub kind: HoldKind,
-    /// What must be kept.
+    /// The scope of the hold.
     pub scope: HoldScope,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
-    /// Who orders it.
+    /// The person who orders it.
     pub placed_by: String,
-    /// Where the credential comes from by which they do; none of a workflow.
+    /// The source of that person's credential. `None` for a workflow.
     #[serde(default)]
     pub placed_from: Option<engine::Provenance>,
-    /// When somebody must look at it again.
+    /// The date of the next review.
     pub review_at: Option<Moment>,
 }
 
 impl PlaceHold {
-    /// Decides, for callers outside of an execution as well.
+    /// Decides, also for callers outside an execution.
     ///
     /// # Errors
-    /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
+    /// As [`View::get`]. A rejection is part of the result, so that it can be displayed completely.
     pub fn place(&self, view: &mut View) -> Result<Result<Hold, HoldRefused>, Undecided> {
         let hold = Hold {
             id: self.id.clone(),
@@ -90,30 +89,30 @@ impl LedgerAction for PlaceHold {
     }
 }
 
-/// Releases a hold, by another person than placed it. Safe to decide again: what is released stays so.
+/// Releases a hold. The person must not be the one who placed it. Safe to decide again: a released hold stays released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseHold {
-    /// On whose things.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Which one.
+    /// The hold's name.
     pub id: String,
-    /// Who releases it.
+    /// The person who releases it.
     pub released_by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl ReleaseHold {
-    /// Decides, for callers outside of an execution as well.
+    /// Decides, also for callers outside an execution.
     ///
     /// # Errors
-    /// As [`View::get`]. A refusal is in the answer, so that it can be shown in full.
+    /// As [`View::get`]. A rejection is part of the result, so that it can be displayed completely.
     pub fn release(&self, view: &mut View) -> Result<Result<ReleasedHold, HoldRefused>, Undecided> {
         let holds = holds_of(view, &self.tenant)?;
         let at = view.now().into();
         match holds.release(&self.id, &self.released_by, &self.reason, at) {
             Ok((next, released)) => {
-                // Holds of this name that were released before keep their records.
+                // Earlier holds of this name that were released keep their records.
                 let before = ReleasedHold::all_of(view, &self.tenant, &self.id)?.len();
                 let number = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
                 let released = ReleasedHold { number, ..released };

@@ -1,4 +1,4 @@
-//! The list of everything that is to be destroyed: two scans that must agree, and a digest that people approve.
+//! The inventory: the list of all assets to destroy, from two scans that must agree, with a digest that is approved.
 //!
 //! Invariant: an inventory lists each asset once, sorted by id, so that equal lists have equal digests.
 
@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{CompositeKey, ExecutionId};
 
-/// The longest list of one page, in bytes. Documents hold 256 KiB; the rest is the page's own fields.
+/// The longest list on one page, in bytes. Documents hold 256 KiB; the rest is for the page's other fields.
 pub(crate) const PAGE_BYTES: usize = 192 << 10;
 
-/// All that a tenant leaves behind, as two scans found it.
+/// All assets of a tenant, as found by two scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Inventory {
     assets: BTreeMap<AssetId, Asset>,
 }
 
-/// Why an asset keeps an inventory from being approved.
+/// The reason why an asset prevents the approval of an inventory.
 #[derive(
     Clone,
     Copy,
@@ -42,21 +42,21 @@ pub struct Inventory {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum OpenReason {
-    /// Our records say that it exists, and it was not found.
+    /// It is in Tenure's records, but was not found.
     OnlyInRecords,
-    /// It was found, and our records do not know it.
+    /// It was found, but is not in Tenure's records.
     Orphan,
-    /// Nobody has said what the data on it is.
+    /// The class of its data is unknown.
     Unclassified,
     /// The two scans saw different serial numbers.
     SerialDiffers,
 }
 
 impl Inventory {
-    /// What two scans saw. Where both saw an asset, what is known of it is joined.
+    /// Combines the results of two scans. The fields of an asset that both found are merged.
     ///
     /// # Errors
-    /// The assets whose serial numbers differ between the scans: they are not the same thing.
+    /// The assets with different serial numbers in the two scans. They are different devices.
     pub fn from_scans(seen: impl IntoIterator<Item = Asset>) -> Result<Self, BTreeSet<AssetId>> {
         let mut assets: BTreeMap<AssetId, Asset> = BTreeMap::new();
         let mut differ = BTreeSet::new();
@@ -76,53 +76,53 @@ impl Inventory {
         if differ.is_empty() { Ok(Self { assets }) } else { Err(differ) }
     }
 
-    /// These assets and no others, the last of each name.
+    /// Returns an inventory of exactly these assets. The last one of each id wins.
     #[must_use]
     pub(crate) fn exactly(assets: impl IntoIterator<Item = Asset>) -> Self {
         Self { assets: assets.into_iter().map(|asset| (asset.id.clone(), asset)).collect() }
     }
 
-    /// The assets, sorted by id.
+    /// Returns the assets, sorted by id.
     pub fn assets(&self) -> impl Iterator<Item = &Asset> {
         self.assets.values()
     }
 
-    /// The asset of this name.
+    /// Returns the asset with this id.
     #[must_use]
     pub fn get(&self, id: &AssetId) -> Option<&Asset> {
         self.assets.get(id)
     }
 
-    /// How many there are.
+    /// Returns the number of assets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.assets.len()
     }
 
-    /// Whether the tenant leaves nothing behind.
+    /// Returns true if the tenant has no assets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.assets.is_empty()
     }
 
-    /// Assets that both scans saw and whose data is classified.
+    /// Returns the assets that both scans found and that are classified.
     pub fn agreed_assets(&self) -> impl Iterator<Item = &Asset> {
         self.assets.values().filter(|asset| open(asset).is_none())
     }
 
-    /// What a person must look at before this can be approved; empty when nothing is open.
+    /// Returns the questions to settle before an approval.
     #[must_use]
     pub fn open_questions(&self) -> BTreeMap<AssetId, OpenReason> {
         self.assets.values().filter_map(|asset| Some((asset.id.clone(), open(asset)?))).collect()
     }
 
-    /// The digest of the exact list. Approvals of destruction are bound to it.
+    /// Returns the digest of the exact list. Approvals of destruction are bound to it.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::from_content("inventory", &self.assets.values().collect::<Vec<_>>())
     }
 
-    /// The documents that keep it: a head, and pages that fit the store.
+    /// Returns the documents that store it: a head, and pages that fit the store.
     #[must_use]
     pub fn documents(&self, tenant: &TenantId, run: ExecutionId) -> (InventoryHead, Vec<InventoryPage>) {
         let key = InventoryHead::key(tenant, run);
@@ -146,10 +146,10 @@ impl Inventory {
         (head, pages)
     }
 
-    /// The inventory of `run`, or none.
+    /// Returns the inventory of `run`, if there is one.
     ///
     /// # Errors
-    /// As [`View::get`]; a permanent `ledger.missing` when a page is not there.
+    /// As [`View::get`]; a permanent `ledger.missing` for a missing page.
     pub fn read(view: &mut View, tenant: &TenantId, run: ExecutionId) -> Result<Option<Self>, Undecided> {
         let key = InventoryHead::key(tenant, run);
         let Some(head) = view.get::<InventoryHead>(&key)? else { return Ok(None) };
@@ -163,11 +163,11 @@ impl Inventory {
     }
 }
 
-/// The assets of `node` in the inventory of `run`, sorted by id, if their ids begin as `beginnings` say. Reads the pages that can list
-/// them and no others, so what one node costs does not grow with the number of nodes.
+/// Returns the assets of `node` in the inventory of `run`, sorted by id, whose ids begin with one of `beginnings`. Reads only the pages that can list
+/// them, so the cost for one node does not grow with the number of nodes.
 ///
 /// # Errors
-/// As [`View::get`]; a permanent `ledger.missing` when a page is not there.
+/// As [`View::get`]; a permanent `ledger.missing` for a missing page.
 pub(crate) fn assets_of_node(
     view: &mut View,
     tenant: &TenantId,
@@ -208,7 +208,7 @@ fn join(known: &mut Asset, other: Asset) {
     known.node = known.node.take().or(other.node);
 }
 
-/// Splits a list into pages, none longer than `limit` bytes as JSON unless one item alone is.
+/// Splits a list into pages of at most `limit` bytes as JSON. A single longer item gets its own page.
 pub(crate) fn paged<'a, T: Serialize + Clone + 'a>(
     items: impl Iterator<Item = &'a T>,
     limit: usize,
@@ -232,15 +232,15 @@ pub(crate) fn paged<'a, T: Serialize + Clone + 'a>(
 /// The head of a stored inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InventoryHead {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The execution that took it.
+    /// The execution that created it.
     pub run: ExecutionId,
     /// The digest of the exact list.
     pub digest: Digest,
-    /// How many assets there are.
+    /// The number of assets.
     pub assets: usize,
-    /// How many pages they fill.
+    /// The number of pages.
     pub pages: usize,
     /// The first asset of each page. Empty in heads of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -248,7 +248,7 @@ pub struct InventoryHead {
 }
 
 impl InventoryHead {
-    /// The pages that can list an asset whose id begins with `beginning`: all where it is not known how they begin.
+    /// Returns the pages that can list an asset whose id begins with `beginning`: all pages if their first assets are unknown.
     fn pages_with(&self, beginning: &str) -> impl Iterator<Item = usize> {
         let known = self.firsts.len() == self.pages;
         (0..self.pages).filter(move |page| {
@@ -261,7 +261,7 @@ impl InventoryHead {
         })
     }
 
-    /// The id of the inventory that `run` took of `tenant`.
+    /// Returns the id of the inventory that `run` created for `tenant`.
     #[must_use]
     pub fn key(tenant: &TenantId, run: ExecutionId) -> String {
         CompositeKey::of(&[&tenant, &run]).into()
@@ -277,12 +277,12 @@ impl Entity for InventoryHead {
     }
 }
 
-/// A part of a stored inventory.
+/// A page of a stored inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InventoryPage {
-    /// Of which inventory.
+    /// The id of the inventory.
     pub inventory: String,
-    /// Which part, from 0.
+    /// The page number, from 0.
     pub page: usize,
     /// The assets.
     pub assets: Vec<Asset>,

@@ -1,7 +1,7 @@
-//! Whether the destruction of a key destroys what is encrypted with it: the one rule, for the key and for its data.
+//! The rule that decides if the destruction of a key destroys the data that it encrypted.
 //!
-//! Asked before people agree ([`will_count`]), when records are made ([`is_lost`], [`is_kept`]), and when they are judged ([`counts`]).
-//! Invariant: a key that can come back never counts, and data never counts as lost with a key whose destruction does not.
+//! It is used before an approval ([`will_count`]), when records are created ([`is_lost`], [`is_kept`]), and when they are judged ([`counts`]).
+//! Invariant: a key that can be recovered never counts as destroyed, and data count as lost only with a key whose destruction counts.
 
 use crate::{
     destruction::{KeyFacts, NotClean},
@@ -9,10 +9,10 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the destruction of a key will count, by what was observed of it.
+/// Checks from observations that the destruction of a key will count.
 ///
 /// # Errors
-/// The ways in which it can come back.
+/// The ways to recover the key.
 pub(crate) fn will_count(can_come_back: &BTreeSet<WayBack>) -> Result<(), NotClean> {
     if can_come_back.is_empty() {
         return Ok(());
@@ -20,10 +20,10 @@ pub(crate) fn will_count(can_come_back: &BTreeSet<WayBack>) -> Result<(), NotCle
     Err(NotClean::KeyCanComeBack { ways: can_come_back.clone() })
 }
 
-/// Whether the destruction of a key counts, by what its record says. Records of earlier versions name no ways back.
+/// Checks from its record that the destruction of a key counts. Records of earlier versions name no ways to recover it.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing condition.
 pub(crate) fn counts(key: Option<&KeyFacts>) -> Result<(), NotClean> {
     let key = key.ok_or(NotClean::NoKeyFacts)?;
     will_count(&key.can_come_back)?;
@@ -36,13 +36,13 @@ pub(crate) fn counts(key: Option<&KeyFacts>) -> Result<(), NotClean> {
     Ok(())
 }
 
-/// The tenant's keys by name, each with what its record says of its destruction.
+/// The tenant's keys by name, each with the facts about its destruction.
 pub(crate) type DestroyedKeys = BTreeMap<String, Option<KeyFacts>>;
 
-/// Whether a thing that still exists is lost with the destroyed keys: with which one.
+/// Returns the destroyed key that makes an existing resource unreadable.
 ///
 /// # Errors
-/// Why it stays readable, or may: as part of a sentence about the thing.
+/// The reason why the resource is, or may be, readable, as part of a sentence.
 pub(crate) fn is_lost<'a>(
     encrypted_by: &'a EncryptedBy,
     destroyed: &DestroyedKeys,
@@ -64,10 +64,10 @@ pub(crate) fn is_lost<'a>(
     }
 }
 
-/// Whether a thing that a rule keeps is under a key that is none of the tenant's, destroyed or spared: which one.
+/// Returns the key of a retained resource, if it is neither a destroyed nor a spared key of the tenant.
 ///
 /// # Errors
-/// What was seen instead: as part of a sentence about the thing.
+/// The observed key, as part of a sentence about the resource.
 pub(crate) fn is_kept<'a>(
     seen: Option<&'a EncryptedBy>,
     destroyed: &DestroyedKeys,

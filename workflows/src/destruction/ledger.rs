@@ -1,4 +1,4 @@
-//! What is written down about a destruction: holds, the pivot, the inventory, and what was done to each asset.
+//! The ledger of a destruction: holds, the pivot, the inventory, and the record of each asset.
 
 use crate::{
     destruction::{
@@ -15,22 +15,22 @@ use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
-/// What a destruction has destroyed, and what it has not yet.
+/// The progress of a destruction: destroyed and remaining assets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestructionProgress {
-    /// Gone.
+    /// Destroyed assets.
     pub destroyed: Vec<AssetId>,
-    /// Not gone, or not known to be.
+    /// Assets that exist or may exist.
     pub still_there: Vec<AssetId>,
 }
 
-/// Why a hold was not placed; for a hold that came too late, with what is gone and what still exists.
+/// The reason why a hold was not placed. For a hold that comes too late, it lists the destroyed and the remaining assets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{error}{}", destroyed_text(standing.as_ref()))]
 pub struct HoldRefused {
-    /// Why.
+    /// The reason.
     pub error: HoldError,
-    /// What is gone and what still exists, when that is why.
+    /// The destroyed and the remaining assets, if the hold comes too late.
     pub standing: Option<DestructionProgress>,
 }
 
@@ -67,7 +67,7 @@ impl From<HoldError> for Undecided {
     }
 }
 
-/// The holds on a tenant; none are a document too, so that whoever reads it is told of the first.
+/// Returns the holds on a tenant. A missing document counts as a read, so that a first hold conflicts with the decision of the reader.
 ///
 /// # Errors
 /// As [`View::get`].
@@ -75,7 +75,7 @@ pub fn holds_of(view: &mut View, tenant: &TenantId) -> Result<Holds, Undecided> 
     Ok(view.get::<Holds>(tenant.as_str())?.unwrap_or_else(|| Holds::empty(tenant.clone())))
 }
 
-/// What the destruction by `run` has destroyed so far, by its records.
+/// Returns the progress of the destruction by `run`, from its records.
 ///
 /// # Errors
 /// As [`View::get`].
@@ -106,17 +106,17 @@ pub fn destruction_progress(
     Ok(standing)
 }
 
-/// Marks that destruction begins: the point of no return. Refused while anything in the scope stands under hold, or when
-/// the inventory is not the one that was approved.
+/// Marks the start of the destruction: the point of no return. Fails if a hold covers a part of the scope, or if the inventory is not the approved
+/// one.
 ///
-/// Safe to decide again: the same execution passes once. Not undone by anything.
+/// Safe to decide again: an execution passes only once. It has no undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassPivot {
-    /// Whose things.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// How much of them.
+    /// The scope of the destruction.
     pub scope: HoldScope,
-    /// The inventory that people approved.
+    /// The digest of the approved inventory.
     pub approved: Digest,
 }
 
@@ -153,12 +153,12 @@ impl LedgerAction for PassPivot {
     }
 }
 
-/// Asks whether anything in the scope stands under hold, changing nothing. Safe to decide again.
+/// Checks for holds in the scope. Changes nothing, so it is safe to decide again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckHolds {
-    /// Whose things.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// How much of them.
+    /// The scope of the destruction.
     pub scope: HoldScope,
 }
 
@@ -171,13 +171,13 @@ impl LedgerAction for CheckHolds {
     }
 }
 
-/// Keeps the inventory that an execution took, in place of the one that it took before. Refused once that one is being
-/// destroyed. Safe to decide again; [`ForgetInventory`] covers it.
+/// Stores the inventory of an execution and replaces its earlier one. Fails if the earlier one is being destroyed. Safe to decide again;
+/// [`ForgetInventory`] is its undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepInventory {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// What two scans saw.
+    /// The assets found by the two scans.
     pub seen: Vec<Asset>,
 }
 
@@ -196,10 +196,10 @@ impl LedgerAction for KeepInventory {
 }
 
 impl Inventory {
-    /// Keeps it as what `run` found of `tenant`, in place of what it found before.
+    /// Stores it as the inventory of `run` for `tenant`, and replaces the earlier one.
     ///
     /// # Errors
-    /// `inventory.changed` when another of the same execution is being destroyed already, or an asset is another tenant's.
+    /// `inventory.changed` if another inventory of this execution is being destroyed, or if an asset belongs to another tenant.
     pub fn save(
         &self,
         view: &mut View,
@@ -229,10 +229,10 @@ impl Inventory {
     }
 }
 
-/// Forgets the inventory that an execution took, unless it is being destroyed. Safe to run twice; tolerates that there is none.
+/// Deletes the inventory of an execution, unless it is being destroyed. Safe to run twice; tolerates a missing inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetInventory {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -254,11 +254,11 @@ impl LedgerAction for ForgetInventory {
     }
 }
 
-/// Keeps what was done to some assets. A later record of the same asset in the same execution takes the place of the
-/// earlier: what was found last is what is so. Safe to decide again. Not undone: it says what happened.
+/// Stores the records of some assets. A later record of the same asset and execution replaces the earlier one. Safe to decide again. It has no undo,
+/// because a record describes a past event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepRecords {
-    /// What was done.
+    /// The records.
     pub records: Vec<SanitisationRecord>,
 }
 

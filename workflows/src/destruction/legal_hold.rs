@@ -1,7 +1,7 @@
-//! Holds: nothing in their scope is destroyed. And the mark past which no hold can be honoured any more.
+//! Holds, which prevent the destruction of everything in their scope, and the mark after which a hold is too late.
 //!
-//! Invariant (I-13): both live in one document per tenant, so that a hold that is placed and a destruction that begins
-//! race for one row. Either the hold is refused as too late, or the destruction sees it; never neither.
+//! Invariant (I-13): both are in one document per tenant, so that a new hold and the start of a destruction conflict. Either the hold is rejected as
+//! too late, or the destruction sees it.
 
 use crate::{
     destruction::{asset::AssetId, released_hold::ReleasedHold},
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 use store::ExecutionId;
 
-/// Why something must be kept.
+/// The kind of a hold.
 #[derive(
     Clone,
     Copy,
@@ -30,7 +30,7 @@ use store::ExecutionId;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum HoldKind {
-    /// A court, an authority, or a claim.
+    /// A court, an authority, or a legal claim.
     Legal,
     /// Evidence of an incident.
     Incident,
@@ -38,25 +38,25 @@ pub enum HoldKind {
     Billing,
 }
 
-/// How much of a tenant something is about.
+/// A part of a tenant, or all of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldScope {
-    /// All of it.
+    /// The whole tenant.
     Tenant,
     /// One workspace.
     Workspace(WorkspaceName),
     /// One asset.
     Asset {
-        /// Which one.
+        /// The asset's id.
         asset: AssetId,
-        /// The workspace that it belongs to; none when it may belong to any.
+        /// The workspace of the asset. `None` if it is unknown.
         workspace: Option<WorkspaceName>,
     },
 }
 
 impl HoldScope {
-    /// The workspace that it is limited to; none when it may be of any.
+    /// Returns the workspace of the scope. `None` if it is not limited to one.
     #[must_use]
     pub fn workspace(&self) -> Option<&WorkspaceName> {
         match self {
@@ -66,7 +66,7 @@ impl HoldScope {
         }
     }
 
-    /// Whether the two have something in common, or may have.
+    /// Returns true if the scopes overlap or may overlap.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
@@ -90,151 +90,151 @@ impl fmt::Display for HoldScope {
     }
 }
 
-/// An order that something be kept.
+/// An order to keep data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Its name, unique within the tenant.
+    /// The hold's name, unique within the tenant.
     pub id: String,
-    /// Why.
+    /// The kind of hold.
     pub kind: HoldKind,
-    /// What must be kept.
+    /// The scope of the hold.
     pub scope: HoldScope,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
-    /// Who ordered it.
+    /// The person who ordered it.
     pub placed_by: String,
-    /// Where the credential came from by which they did; none where that was not recorded.
+    /// The source of that person's credential. `None` if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed_from: Option<Provenance>,
-    /// When.
+    /// The time when it was placed.
     pub placed_at: Moment,
-    /// When somebody must look at it again. It does not end by itself.
+    /// The date of the next review. The hold does not end by itself.
     pub review_at: Option<Moment>,
 }
 
 impl Hold {
     /// The longest name, in bytes.
     pub const LONGEST_ID: usize = 64;
-    /// The longest name of who placed or released a hold, in bytes.
+    /// The longest name of a person, in bytes.
     pub const LONGEST_PERSON: usize = 256;
 }
 
-/// The mark that a destruction has begun and cannot be taken back.
+/// The mark that a destruction has begun and cannot be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pivot {
-    /// What is being destroyed.
+    /// The scope of the destruction.
     pub scope: HoldScope,
-    /// The execution that destroys it. Its inventory and records say what is gone and what still exists.
+    /// The execution that destroys the data. Its inventory and records list the destroyed and the remaining assets.
     pub run: ExecutionId,
-    /// The inventory that people approved.
+    /// The digest of the approved inventory.
     pub inventory: Digest,
-    /// When.
+    /// The start of the destruction.
     pub at: Moment,
 }
 
-/// The holds in force on a tenant, and what of it is past saving. One document per tenant; every change rewrites it.
+/// The holds in force on a tenant, and its pivots. Each tenant has one document, and every change rewrites it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The holds in force, in the order in which they were placed.
+    /// The holds in force, in the order of their placement.
     pub open: Vec<Hold>,
     /// The destructions that have begun.
     pub pivots: Vec<Pivot>,
 }
 
-/// Why the document of holds was not changed.
+/// The reason why the document of holds was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldError {
-    /// Destruction has begun: the hold comes too late.
+    /// Destruction has begun, so the hold is too late.
     #[error("destruction of {} began at {} by execution {}", pivot.scope, pivot.at, pivot.run)]
     PastPivot {
-        /// Which destruction.
+        /// The destruction.
         pivot: Box<Pivot>,
     },
-    /// Something must be kept, so nothing may be destroyed.
+    /// A hold prevents the destruction.
     #[error("{} of {tenant} stands under hold: {}", scope, names(holds))]
     Held {
-        /// Whose.
+        /// The tenant's id.
         tenant: TenantId,
-        /// What was to be destroyed.
+        /// The scope of the destruction.
         scope: HoldScope,
-        /// What keeps it.
+        /// The holds that overlap it.
         holds: Vec<Hold>,
     },
     /// There is no such hold in force.
     #[error("tenant {tenant} has no hold {id} in force")]
     NoSuchHold {
-        /// Whose.
+        /// The tenant's id.
         tenant: TenantId,
-        /// Which one.
+        /// The hold's name.
         id: String,
     },
-    /// There is such a hold already, and it is another.
+    /// A different hold of this name exists.
     #[error("tenant {tenant} has a hold {id} already, and it says something else")]
     Taken {
-        /// Whose.
+        /// The tenant's id.
         tenant: TenantId,
-        /// Which one.
+        /// The hold's name.
         id: String,
     },
-    /// Four eyes: who placed a hold does not release it.
+    /// Four-eyes rule: the person who placed a hold must not release it.
     #[error("{person} placed hold {id} and cannot release it: another person must")]
     OwnHold {
-        /// Who tried.
+        /// The person.
         person: String,
-        /// Which one.
+        /// The hold's name.
         id: String,
     },
-    /// A bound was reached.
+    /// The maximum number of holds is reached.
     #[error("tenant {tenant} has {} holds in force, which is the limit: release some first", Holds::LIMIT)]
     TooMany {
-        /// Whose.
+        /// The tenant's id.
         tenant: TenantId,
     },
     /// A text is missing or too long.
     #[error("{field} {problem}")]
     Text {
-        /// Which field.
+        /// The name of the field.
         field: String,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
 }
 
 impl Holds {
-    /// How many holds may be in force on one tenant: they share one document.
+    /// The maximum number of holds in force on one tenant. They share one document.
     pub const LIMIT: usize = 100;
     /// The longest reason, in bytes.
     pub const LONGEST_REASON: usize = 1000;
 
-    /// No holds.
+    /// Returns a document without holds.
     #[must_use]
     pub fn empty(tenant: TenantId) -> Self {
         Self { tenant, open: Vec::new(), pivots: Vec::new() }
     }
 
-    /// The holds in force that keep something of `scope`.
+    /// Returns the holds in force that overlap `scope`.
     pub fn covering<'a>(&'a self, scope: &'a HoldScope) -> impl Iterator<Item = &'a Hold> {
         self.open.iter().filter(move |hold| hold.scope.overlaps(scope))
     }
 
-    /// The destruction, begun and not to be taken back, that took something of `scope`.
+    /// Returns the pivot of a destruction that overlaps `scope`.
     #[must_use]
     pub fn pivot_over(&self, scope: &HoldScope) -> Option<&Pivot> {
         self.pivots.iter().find(|pivot| pivot.scope.overlaps(scope))
     }
 
-    /// The document with `hold` in force. Placing the very same hold again changes nothing but the day of its review.
+    /// Returns the document with `hold` in force. An equal hold changes only its review date.
     ///
     /// # Errors
-    /// [`HoldError::PastPivot`] when something of its scope is being destroyed already; a name that is taken; too many.
+    /// [`HoldError::PastPivot`] if the destruction of a part of its scope has begun. Also fails for a used name and for too many holds.
     pub fn place(&self, hold: Hold) -> Result<Self, HoldError> {
         self.place_after(hold, &BTreeSet::new())
     }
 
-    /// The same, where the destructions by `ended` are over and something of the tenant is there again or still.
+    /// As [`Holds::place`], and ignores the pivots of the completed destructions in `ended`, because resources of the tenant were found since.
     ///
     /// # Errors
     /// As [`Holds::place`].
@@ -253,7 +253,7 @@ impl Holds {
             if (Hold { placed_at, placed_from, review_at, ..hold.clone() }) != *standing {
                 return Err(taken());
             }
-            // Looked at again, it is to be looked at once more on another day.
+            // A new review date must be in the future.
             if review_at != hold.review_at && past_review {
                 return Err(past());
             }
@@ -275,10 +275,10 @@ impl Holds {
         Ok(next)
     }
 
-    /// The document without the hold, and the hold for the archive.
+    /// Returns the document without the hold, and the hold for the archive.
     ///
     /// # Errors
-    /// When there is no such hold, or `by` placed it.
+    /// Fails if there is no such hold, or if `by` placed it.
     pub fn release(
         &self,
         id: &str,
@@ -300,10 +300,10 @@ impl Holds {
         Ok((next, ReleasedHold { tenant, hold, released_by, released_at: at, reason, number: 1 }))
     }
 
-    /// The document with the mark that destruction has begun. Passing the same pivot again changes nothing.
+    /// Returns the document with the pivot. An equal pivot changes nothing.
     ///
     /// # Errors
-    /// [`HoldError::Held`] with every hold that keeps something of the scope.
+    /// [`HoldError::Held`] with every hold that overlaps the scope.
     pub fn pass_pivot(&self, pivot: Pivot) -> Result<Self, HoldError> {
         if self.pivots.iter().any(|passed| passed.run == pivot.run && passed.scope == pivot.scope) {
             return Ok(self.clone());

@@ -1,8 +1,7 @@
-//! The destruction of a tenant's data, written down so that it can be proved: what there was, what kept it, what was done
-//! to each asset, and the signed certificate that says so.
+//! The evidence of the destruction of a tenant's data: the inventory, the holds, the record of each asset, and the signed certificate.
 //!
-//! Offboarding does; this module remembers and judges. Nothing here acts on the world but the signer. `docs/certificate.md`
-//! says what a certificate claims and what it does not.
+//! The offboarding destroys; this module records and judges. Only the signer calls an external system. `docs/certificate.md` describes the claims of
+//! a certificate and their limits.
 
 mod asset;
 pub mod certificate;

@@ -1,4 +1,4 @@
-//! Holds that are over, each with a record of its own.
+//! Released holds, each with its own record.
 //!
 //! Invariant: a record is written once. A later hold of the same name has another number.
 
@@ -7,20 +7,20 @@ use engine::{Entity, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::CompositeKey;
 
-/// A hold that is over.
+/// A released hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleasedHold {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// What it was.
+    /// The hold.
     pub hold: Hold,
-    /// Who released it: never who placed it.
+    /// The person who released it. It is never the person who placed it.
     pub released_by: String,
-    /// When.
+    /// The time of the release.
     pub released_at: Moment,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Which hold of this name it was, from 1: a name that is free again may be given to another hold.
+    /// The number of the hold among those of this name, from 1. A name can be used again after a release.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub number: u32,
 }
@@ -35,7 +35,7 @@ fn is_first(number: &u32) -> bool {
 }
 
 impl ReleasedHold {
-    /// The key of the record of the released hold of this name with this number.
+    /// Returns the key of the record for this name and number.
     #[must_use]
     pub fn key(tenant: &TenantId, id: &str, number: u32) -> String {
         if number == first() {
@@ -44,7 +44,7 @@ impl ReleasedHold {
         CompositeKey::of(&[tenant, &id, &number]).into()
     }
 
-    /// The released holds of this name, in the order of their numbers.
+    /// Returns the released holds of this name, in the order of their numbers.
     ///
     /// # Errors
     /// As [`View::get`].

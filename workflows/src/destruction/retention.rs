@@ -1,7 +1,6 @@
-//! How long what must be kept, and by when it must be gone: rules as data, and what they come to.
+//! Retention rules: the minimum and maximum retention of each class of data, and their combined result.
 //!
-//! Where rules disagree, keeping wins: an obligation of law goes before erasure (GDPR art. 17(3)(b)). Who reads the
-//! result is told when that happened.
+//! If rules conflict, retention wins: a legal obligation has priority over erasure (GDPR art. 17(3)(b)). The result marks the conflict.
 
 use crate::{
     destruction::asset::DataClass,
@@ -17,7 +16,7 @@ use std::{
 };
 use strum::VariantArray as _;
 
-/// What becomes of data when it need not be kept any more.
+/// The treatment of data after their retention.
 #[derive(
     Clone,
     Copy,
@@ -35,26 +34,26 @@ use strum::VariantArray as _;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AfterRetention {
-    /// It is destroyed.
+    /// They are destroyed.
     Destroy,
-    /// It moves to the provider's archive, under the provider's key.
+    /// They move to the provider's archive, encrypted with the provider's key.
     Archive,
 }
 
-/// How long data of one class is kept after a tenant's contract has ended.
+/// The retention of one class of data after the end of a tenant's contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionRule {
-    /// Its name, unique in the service.
+    /// The rule's name, unique in the service.
     pub id: String,
-    /// Which data.
+    /// The class of data.
     pub data_class: DataClass,
-    /// Of which tenants: those with this tag, or all.
+    /// The tag of the tenants that the rule applies to. `None` means all tenants.
     pub tag: Option<Compliance>,
-    /// Days for which it must be kept.
+    /// The minimum retention, in days.
     pub min_days: u32,
-    /// Days after which it must be gone; none says nothing about that.
+    /// The maximum retention, in days. `None` means no maximum.
     pub max_days: Option<u32>,
-    /// What becomes of it then.
+    /// The treatment after the retention.
     pub then: AfterRetention,
 }
 
@@ -67,33 +66,33 @@ impl Entity for RetentionRule {
     }
 }
 
-/// What the rules come to for data of one class.
+/// The combined result of the rules for one class of data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedRetention {
-    /// Until when it must be kept; none when it may be destroyed as soon as the contract ends.
+    /// The end of the minimum retention. `None` if the data may be destroyed when the contract ends.
     pub retain_until: Option<Moment>,
-    /// When it is destroyed or archived: once it need not be kept any more, and never before the contract ends.
+    /// The time of destruction or archival: after the minimum retention, and never before the contract ends.
     pub destroy_at: Moment,
-    /// By when it must be gone, where a rule says so and may be followed.
+    /// The latest time, if a rule has a maximum that can be satisfied.
     pub destroy_by: Option<Moment>,
-    /// What becomes of it then. An archive is kept, so where rules disagree it wins.
+    /// The treatment then. If rules conflict, `Archive` wins, because it keeps the data.
     pub then: AfterRetention,
-    /// True when one rule wants it gone before another lets it go: keeping wins.
+    /// True if the maximum of one rule is earlier than the minimum of another. The minimum wins.
     pub in_conflict: bool,
-    /// The rules that were followed.
+    /// The ids of the applied rules.
     pub rules: Vec<String>,
 }
 
 impl ResolvedRetention {
-    /// Whether, at `now`, it must be kept longer. Then it gets a new key of the provider before the tenant's key is destroyed.
+    /// Returns true if the data must be kept after `now`. They are then re-encrypted with a provider's key before the tenant's key is destroyed.
     #[must_use]
     pub fn keeps(&self, now: Moment) -> bool {
         self.retain_until.is_some_and(|until| until > now) || self.then == AfterRetention::Archive
     }
 }
 
-/// What the rules come to for each class of data of a tenant with these tags, whose contract ends then. A class without a
-/// rule is destroyed when the contract ends.
+/// Combines the rules for each class of data of a tenant with these tags and contract end. A class without a rule is destroyed when the contract
+/// ends.
 #[must_use]
 pub fn resolve(
     rules: &[RetentionRule],

@@ -1,4 +1,4 @@
-//! Incidents of every kind.
+//! Example incidents of every kind.
 
 use super::{IncidentCause, IncidentResponse, Severity, record::IncidentTriage};
 use crate::{platform::WorkloadRef, policy::PlatformPolicy};

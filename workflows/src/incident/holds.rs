@@ -1,6 +1,6 @@
-//! The holds that an incident places on everything of its tenants, and what people are told of them.
+//! The holds that an incident places on its tenants, and their texts.
 //!
-//! Invariant: a sentence about holds is made from holds that were read in force, never from those that were ordered.
+//! Invariant: a sentence about holds is based on holds that were read as in force, never on orders.
 
 use super::{IncidentCause, IncidentResponse, resources::joined};
 use crate::{
@@ -12,11 +12,11 @@ use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
-/// What stands for a name that was not given.
+/// The detector's name if none was given.
 const NAMELESS: &str = "an unnamed detector";
 
-/// Places the hold of an incident on everything of one tenant; none where its destruction has begun, since no hold keeps that back.
-/// Safe to decide again: the hold stands once. Not undone: another person releases it.
+/// Places the hold of an incident on one whole tenant. Places none if the destruction has begun, because a hold is then too late. Safe to decide
+/// again: there is one hold for each incident. It has no undo: another person must release it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PlaceIncidentHold {
     pub(super) tenant: TenantId,
@@ -57,7 +57,7 @@ impl LedgerAction for PlaceIncidentHold {
 }
 
 impl PlaceIncidentHold {
-    /// Why the hold is placed: there is always a reason, also where no evidence was given.
+    /// Returns the reason of the hold. It is never empty, even without evidence.
     fn reason(&self, execution: ExecutionId) -> String {
         let kind = match &self.happening {
             IncidentCause::GpuFault { .. } => "gpu_fault",
@@ -74,30 +74,30 @@ impl PlaceIncidentHold {
     }
 }
 
-/// The text without characters that a terminal must not get, in at most `longest` bytes.
+/// Returns the text without unsafe terminal characters, in at most `longest` bytes.
 fn clipped(text: &str, longest: usize) -> String {
     let plain: String = text.trim().chars().map(|c| if is_unsafe(c) { ' ' } else { c }).collect();
     let end = plain.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= longest).last();
     plain.get(..end.unwrap_or(0)).unwrap_or_default().to_owned()
 }
 
-/// The name of the hold of an incident: each incident has its own, also where an earlier one was about the same.
+/// Returns the name of the hold. Each incident has its own hold.
 fn hold_id(execution: ExecutionId) -> String {
     format!("incident-{execution}")
 }
 
-/// What keeps the data of one tenant of an incident, as it was read.
+/// The protection of one tenant's data in an incident, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncidentHold {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
     /// The incident's hold, if it is in force.
     pub hold: Option<String>,
-    /// The execution that has begun to destroy what is theirs, if one has.
+    /// The execution that has begun to destroy the tenant's data, if there is one.
     pub destroyed_by: Option<ExecutionId>,
 }
 
-/// Reads which holds of the incident are in force. Changes nothing.
+/// Reads the holds of the incident that are in force. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ReadIncidentHolds {
     pub(super) tenants: Vec<TenantId>,
@@ -137,7 +137,7 @@ impl IncidentResponse {
         self.tenants().into_iter().map(order).collect()
     }
 
-    /// What is done at once for tenants, in a sentence. It promises of data only what a hold that was read keeps.
+    /// Returns a sentence about the containment of tenants. It promises protection of data only for holds that were read.
     pub(super) fn contains_tenants(&self) -> String {
         let tenants = self.tenants();
         if tenants.is_empty() {
@@ -145,7 +145,7 @@ impl IncidentResponse {
         }
         let frozen = format!("nothing new is admitted for {}", joined(&tenants));
         let Some(holds) = &self.holds else {
-            // Of an incident of an earlier version: people voted on these very words.
+            // An incident of an earlier version: approvers voted on this exact text.
             if self.reported_by.is_empty() {
                 return format!("{frozen}, and nothing of theirs is destroyed");
             }
@@ -226,7 +226,7 @@ mod tests {
             IncidentResponse { holds: Some(vec![read]), ..response.clone() }.contains_tenants()
         };
 
-        // The plan of an earlier version keeps its digest, and of no other a hold is told that was not read.
+        // The plan of an earlier version keeps its digest. Other plans mention only holds that were read.
         assert_eq!(
             response.contains_tenants(),
             "nothing new is admitted for dd, and nothing of theirs is destroyed"

@@ -1,4 +1,4 @@
-//! What an incident decides on the books.
+//! The ledger actions of an incident.
 
 use super::IncidentCause;
 use crate::{
@@ -16,18 +16,18 @@ use engine::{Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionId, Timestamp};
 
-/// An incident, kept for ever.
+/// An incident. Kept permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incident {
-    /// The execution that sees to it.
+    /// The execution of its response.
     pub execution: ExecutionId,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What happened.
+    /// Its cause.
     pub happening: IncidentCause,
-    /// Who saw it.
+    /// Its detector.
     pub detector: String,
-    /// When it was opened.
+    /// The time when it was opened.
     pub opened_at: Timestamp,
 }
 
@@ -40,7 +40,7 @@ impl Entity for Incident {
     }
 }
 
-/// Writes an incident down, with its severity. Safe to decide again.
+/// Records an incident with its severity. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OpenIncident {
     pub(super) happening: IncidentCause,
@@ -61,7 +61,7 @@ impl LedgerAction for OpenIncident {
     }
 }
 
-/// How bad it is by rule, and who is asked.
+/// Returns the severity and the approval by policy.
 pub(super) fn triage(view: &mut View, happening: &IncidentCause) -> Result<IncidentTriage, Undecided> {
     let policy = policy::in_force(view)?;
     let severity = match happening {
@@ -74,24 +74,24 @@ pub(super) fn triage(view: &mut View, happening: &IncidentCause) -> Result<Incid
     Ok(IncidentTriage { severity, policy: policy.reference.clone(), seats, procedure })
 }
 
-/// Takes a node out of service for new work; answers whether this did it, and who runs there. Safe to decide again. Its
-/// undo, [`ServeNode`], tolerates that it never ran.
+/// Takes a node out of service for new work. Reports if this execution did it, and the workloads on the node. Safe to decide again. Its undo,
+/// [`ServeNode`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RestNode {
     pub(super) tenant: TenantId,
     pub(super) node: NodeId,
 }
 
-/// What taking a node out of service came to.
+/// Result of taking a node out of service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RestOutcome {
-    /// Whether this incident did it.
+    /// True if this incident did it.
     pub(super) ours: bool,
     /// The epoch of the tenant's ownership.
     pub(super) owner_epoch: u64,
-    /// The names in which earlier incidents have left it cordoned.
+    /// The holders of cordons that earlier incidents left.
     pub(super) cordons: Vec<String>,
-    /// Who runs there.
+    /// The workloads on the node.
     pub(super) running: Vec<WorkloadRef>,
 }
 
@@ -102,11 +102,11 @@ impl LedgerAction for RestNode {
     fn decide(&self, view: &mut View, call: &Call) -> Result<Self::Output, Undecided> {
         let before = view.get::<NodeUse>(self.node.as_str())?;
         let served = before.is_some_and(|node| node.serving && node.tenant == self.tenant);
-        // One that another incident took out and left out: that one has ended, or this would not have begun.
+        // Another incident may have left the node out of service. That incident has ended, because this one could start.
         let earlier = view.get::<RestedNode>(self.node.as_str())?;
         let ours = served || earlier.is_some();
         let cordons = earlier.as_ref().map(|rested| rested.cordons.clone()).unwrap_or_default();
-        // Decided again, it has taken over already.
+        // In a repeated decision, the takeover is already recorded.
         let taken_over = earlier.as_ref().is_some_and(|rested| rested.by == call.execution);
         if ours && !taken_over {
             let (cordons, former) = (cordons.clone(), earlier.map(|rested| (rested.by, rested.cordons)));
@@ -125,14 +125,14 @@ impl LedgerAction for RestNode {
     }
 }
 
-/// Which incident took a node out of service: nobody else puts it back.
+/// The incident that took a node out of service. Only this incident returns it to service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RestedNode {
     node: NodeId,
     by: ExecutionId,
-    /// In whose names it is cordoned.
+    /// The holders of its cordons.
     cordons: Vec<String>,
-    /// The incident that had left it out of service before, and in whose names it was cordoned then.
+    /// The incident that left it out of service before, with the holders of its cordons then.
     #[serde(default)]
     former: Option<(ExecutionId, Vec<String>)>,
 }
@@ -146,7 +146,7 @@ impl Entity for RestedNode {
     }
 }
 
-/// Writes down in whose name the node is cordoned, so that a later incident can lift it too. Safe to decide again.
+/// Records the holder of the node's cordon, so that a later incident can remove it. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct NoteCordon {
     pub(super) node: NodeId,
@@ -168,8 +168,7 @@ impl LedgerAction for NoteCordon {
     }
 }
 
-/// Puts a node back in service, if it was this incident that took it out. Safe to run twice. As an undo it leaves a node out of
-/// service that was so before.
+/// Returns a node to service, if this incident took it out. Safe to run twice. As an undo it leaves a node that was already out of service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ServeNode {
     pub(super) tenant: TenantId,
@@ -192,8 +191,8 @@ impl LedgerAction for ServeNode {
     }
 }
 
-/// Puts everybody who ran on a node back to their old places in line, once nothing of them was seen on it any more; their loans
-/// are written off. What they did since they last saved is lost, so this is not undone. Safe to decide again.
+/// Returns all workloads of a node to their places in the queue, after none was observed on it. Ends their loans. Work since their last checkpoint is
+/// lost, so this has no undo. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ClearNode {
     pub(super) tenant: TenantId,
@@ -210,7 +209,7 @@ impl LedgerAction for ClearNode {
     }
 }
 
-/// Keeps a node apart that is unfit: it leaves by being sanitised. Safe to decide again.
+/// Quarantines an unfit node. Only a sanitisation ends the quarantine. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KeepApart {
     pub(super) tenant: TenantId,
@@ -232,7 +231,7 @@ impl LedgerAction for KeepApart {
     }
 }
 
-/// Admits nothing new for these tenants. Safe to decide again. Its undo is [`ThawTenants`].
+/// Stops the admission of these tenants. Safe to decide again. [`ThawTenants`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FreezeTenants {
     pub(super) tenants: Vec<TenantId>,
@@ -252,7 +251,7 @@ impl LedgerAction for FreezeTenants {
     }
 }
 
-/// Admits again for those whom this incident shut out. Safe to run twice.
+/// Restores the admission of tenants that this incident stopped. Safe to run twice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ThawTenants {
     pub(super) tenants: Vec<TenantId>,
@@ -272,7 +271,7 @@ impl LedgerAction for ThawTenants {
     }
 }
 
-/// The accounts of those tenants that have one.
+/// Returns the accounts of the tenants that have one.
 fn cohorts(view: &mut View, tenants: &[TenantId]) -> Result<Vec<(TenantId, Cohort)>, Undecided> {
     view.prefetch::<Cohort>(tenants.iter().map(ToString::to_string))?;
     let mut all = Vec::new();

@@ -9,104 +9,104 @@ use crate::{
 use engine::{Procedure, Seat};
 use serde::{Deserialize, Serialize};
 
-/// What happened.
+/// The cause of an incident.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum IncidentCause {
     /// GPUs of a node report errors.
     GpuFault {
-        /// Whose node it is.
+        /// The tenant's id.
         tenant: TenantId,
-        /// In which cluster.
+        /// The cluster's name.
         cluster: ClusterId,
-        /// Which node.
+        /// The node's name.
         node: NodeId,
     },
-    /// A cluster's key is known to others (S-9).
+    /// A cluster's key has leaked (S-9).
     KeyLeak {
-        /// Whose it is.
+        /// The tenant's id.
         tenant: TenantId,
-        /// Of which cluster.
+        /// The cluster's name.
         cluster: ClusterId,
-        /// SHA-256 of the secret of the key that follows, in hexadecimal; without one no key follows.
+        /// The SHA-256 of the next key's secret, in hexadecimal. Without it no key is issued.
         next_hash: Option<String>,
     },
-    /// Tenants were not kept apart (S-24).
+    /// The isolation of tenants failed (S-24).
     IsolationBreach {
-        /// Whom it concerns.
+        /// The ids of the tenants.
         tenants: Vec<TenantId>,
     },
-    /// Anything else that people have to clear.
+    /// Any other incident that needs an operator.
     Other {
-        /// Whom it concerns.
+        /// The ids of the tenants.
         tenants: Vec<TenantId>,
-        /// What kind of thing it is, such as `sanitisation_failed` or `reclaim_stuck`.
+        /// The kind of incident, such as `sanitisation_failed` or `reclaim_stuck`.
         what: String,
     },
 }
 
-/// What happened, and what has been learnt and done about it. Persisted.
+/// The report and the results so far. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncidentResponse {
-    /// What happened.
+    /// The cause.
     pub happening: IncidentCause,
-    /// Who saw it.
+    /// The detector.
     pub detector: String,
-    /// What was seen.
+    /// The evidence.
     pub evidence: String,
-    /// How bad it is, and who is asked. Filled by `Triaging`.
+    /// The severity and the approval. Set by `Triaging`.
     pub opened: Option<IncidentTriage>,
-    /// Workloads on the node when it was contained.
+    /// The workloads on the node when it was contained.
     pub running: Vec<WorkloadRef>,
-    /// Whether it was this incident that took the node out of service.
+    /// True if this incident took the node out of service.
     pub rested: bool,
     /// The epoch of the tenant's ownership of the node.
     pub owner_epoch: u64,
-    /// In whose names the node is cordoned: this incident's, and those of earlier ones that left it so.
+    /// The holders of the node's cordons: this incident, and earlier ones that left it cordoned.
     pub cordons: Vec<String>,
-    /// What the driver asks for. Filled by `Inspecting`, with the two that follow.
+    /// The recovery that the driver requests. Set by `Inspecting`, with the next two fields.
     pub recovery: Recovery,
-    /// Which boot of the node that was.
+    /// The id of the node's boot at that time.
     pub boot: String,
-    /// What was found last.
+    /// The last finding.
     pub diagnosis: Option<String>,
-    /// Whether the node may serve.
+    /// True if the node may serve.
     pub fit: bool,
-    /// How it came out; the last question is about that.
+    /// The outcome, which the review is about.
     pub settled: Option<String>,
-    /// The person or service that reported it; empty in incidents of earlier versions. Its holds are placed in this name.
+    /// The user or service that reported it. Empty in incidents of earlier versions. The holds of the incident are placed in this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reported_by: String,
-    /// The holds of this incident, as they were read after they were placed. Filled by `ReadingHolds`.
+    /// The holds of this incident, as read after they were placed. Set by `ReadingHolds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<Vec<IncidentHold>>,
 }
 
-/// What opening an incident came to.
+/// Result of opening an incident.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncidentTriage {
-    /// How bad it is, by rule.
+    /// The severity, by rule.
     pub severity: Severity,
     /// The policy in force.
     pub policy: PolicyRef,
-    /// Who is asked before anybody is disturbed.
+    /// The seats that must approve a disruption.
     pub seats: Vec<Seat>,
-    /// What else policy says about asking them.
+    /// The other terms of the approval.
     #[serde(default, skip_serializing_if = "Procedure::is_plain")]
     pub procedure: Procedure,
 }
 
-/// How bad it is.
+/// The severity of an incident.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Severity {
-    /// Work is slowed.
+    /// Workloads are slower.
     Low,
     /// A promise may be broken.
     Medium,
-    /// Tenants are not kept apart, or a secret is out.
+    /// Tenants are not isolated, or a secret has leaked.
     High,
 }

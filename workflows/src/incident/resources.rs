@@ -1,4 +1,4 @@
-//! What an incident does in each step, from what it has learnt so far.
+//! The actions of each step of an incident, derived from its results so far.
 
 use super::{
     IncidentCause, IncidentResponse,
@@ -14,14 +14,14 @@ use crate::{
 };
 use engine::{Undecided, View};
 
-/// What lifts a cordon of ours.
+/// Returns the action that removes a cordon of this platform.
 pub(super) fn uncordon(of: &CordonNode, by: Option<String>) -> UncordonNode {
     let CordonNode { cluster, node, tenant, owner_epoch } = of.clone();
     UncordonNode { cluster, node, tenant, owner_epoch, by }
 }
 
 impl IncidentResponse {
-    /// What is done at once, in a sentence.
+    /// Returns a sentence about the containment.
     pub(super) fn contains(&self) -> String {
         match &self.happening {
             IncidentCause::GpuFault { node, .. } => {
@@ -34,10 +34,10 @@ impl IncidentResponse {
         }
     }
 
-    /// The response as it would be once triaged. Changes nothing.
+    /// Returns the response after its triage. Changes nothing.
     ///
     /// # Errors
-    /// What the view lacks.
+    /// The read errors of the view.
     pub fn triaged(self, view: &mut View) -> Result<Self, Undecided> {
         let opened = triage(view, &self.happening)?;
         Ok(Self { opened: Some(opened), ..self })
@@ -62,7 +62,7 @@ impl IncidentResponse {
         self.diagnosis = Some(found.report);
     }
 
-    /// Who would have to move, by name.
+    /// Returns the names of the workloads that would have to move.
     pub(super) fn moves(&self) -> Vec<&String> {
         self.running.iter().map(|workload| &workload.name).collect()
     }
@@ -75,7 +75,7 @@ impl IncidentResponse {
         }
     }
 
-    /// One action for the node, if the incident is about one.
+    /// Returns one action for the node, if the incident is about a node.
     pub(super) fn on_node<A>(&self, make: impl Fn(&TenantId, &ClusterId, &NodeId) -> A) -> Vec<A> {
         self.node().map(|(tenant, cluster, node)| make(tenant, cluster, node)).into_iter().collect()
     }
@@ -84,7 +84,7 @@ impl IncidentResponse {
         self.on_node(|tenant, _, node| RestNode { tenant: tenant.clone(), node: node.clone() })
     }
 
-    /// Only what this incident took out of service is cordoned by it: another's cordon is not ours to lift.
+    /// Only a node that this incident took out of service is cordoned by it. Cordons of others are not removed.
     pub(super) fn cordonings(&self) -> Vec<CordonNode> {
         let cordon = |tenant: &TenantId, cluster: &ClusterId, node: &NodeId| CordonNode {
             cluster: cluster.to_string(),
@@ -143,7 +143,7 @@ impl IncidentResponse {
         self.on_node(|tenant, _, node| KeepApart { tenant: tenant.clone(), node: node.clone() })
     }
 
-    /// The node back in service, if it was this incident that took it out.
+    /// Returns the node to service, if this incident took it out.
     pub(super) fn serves(&self) -> Vec<ServeNode> {
         let serve = |tenant: &TenantId, _: &ClusterId, node: &NodeId| ServeNode {
             tenant: tenant.clone(),
@@ -163,7 +163,7 @@ impl IncidentResponse {
         }
     }
 
-    /// What has become of a key that leaked, and which command issues the next where none was drawn with the report.
+    /// Returns a sentence about a leaked key, with the command for the next key if none was included in the report.
     pub(super) fn closed(&self) -> String {
         let closed = "the key opens nothing any more";
         match &self.happening {

@@ -1,4 +1,4 @@
-//! What the ledger knows of capacity, as placement wants it.
+//! The capacity in the ledger, as input for placement.
 
 use crate::{
     placement::{
@@ -8,13 +8,13 @@ use crate::{
 };
 use engine::{Undecided, View};
 
-/// The most clusters without the model that a decision names: decisions are kept, so their length has a bound.
+/// The maximum number of clusters without the model in a decision. Decisions are stored, so their length is bounded.
 const MOST_WITHOUT_MODEL: usize = 128;
 
-/// All clusters, with their counts of `model`; those without it are there too, so that an explanation counts them.
+/// Returns all clusters with their counts of `model`. Clusters without the model are included, so that an explanation can count them.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, Undecided> {
     let atlas = view.get::<RegionIndex>(RegionIndex::ID)?.unwrap_or_default();
     view.prefetch::<Region>(atlas.regions.iter().map(ToString::to_string))?;
@@ -59,11 +59,11 @@ pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, U
     Ok(candidates)
 }
 
-/// Chooses nodes for `ask` among `candidates`, reading the lists of those clusters alone that have enough. Nodes known
-/// to have another driver than is allowed are passed over.
+/// Chooses nodes for `ask` from `candidates`. Reads the node lists only of clusters with sufficient capacity. Skips nodes with a driver that is not
+/// allowed.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub fn choose(
     view: &mut View,
     candidates: &[Candidate],

@@ -1,4 +1,4 @@
-//! Waiting for capacity, oldest first.
+//! The waitlist for capacity, oldest first.
 
 use crate::{
     placement::{Constraints, NodeRequest},
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::ExecutionId;
 
-/// Joins the queues of every region that would do; who waits already keeps the place.
+/// Joins the waitlist of every region that fits. An execution that already waits keeps its place.
 ///
-/// Safe to run twice. Its undo is [`LeaveWaitlist`].
+/// Safe to run twice. [`LeaveWaitlist`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JoinWaitlist {
-    /// For whom.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// How many of what.
+    /// The requested nodes.
     pub ask: NodeRequest,
-    /// Within what was approved.
+    /// The approved constraints.
     pub constraints: Constraints,
-    /// How long to wait before people are asked.
+    /// The wait after which an approval is requested.
     pub limit: Duration,
 }
 
-/// What joining came to.
+/// Result of joining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinedWaitlist {
-    /// Whether the wait has been longer than its limit.
+    /// True if the wait has exceeded its limit.
     pub overdue: bool,
 }
 
@@ -51,14 +51,14 @@ impl LedgerAction for JoinWaitlist {
     }
 }
 
-/// Lets a waiter wait on, from now. Safe to run twice; the place is kept. [`LeaveWaitlist`] covers it.
+/// Restarts the limit of a wait. Safe to run twice, and the place is kept. [`LeaveWaitlist`] is its undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExtendWait {
-    /// How many of what is waited for.
+    /// The requested nodes.
     pub ask: NodeRequest,
-    /// Within what was approved.
+    /// The approved constraints.
     pub constraints: Constraints,
-    /// For how long.
+    /// The additional time.
     pub by: Duration,
 }
 
@@ -81,12 +81,12 @@ impl LedgerAction for ExtendWait {
     }
 }
 
-/// Leaves the queues. Safe to run twice, and tolerates that nobody joined.
+/// Leaves the waitlists. Safe to run twice. Tolerates that it never joined.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LeaveWaitlist {
-    /// How many of what was waited for.
+    /// The requested nodes.
     pub ask: NodeRequest,
-    /// Within what was approved.
+    /// The approved constraints.
     pub constraints: Constraints,
 }
 
@@ -99,7 +99,7 @@ impl LedgerAction for LeaveWaitlist {
     }
 }
 
-/// Takes `execution` out of every queue that it can stand in.
+/// Removes `execution` from every waitlist that it can be on.
 pub(crate) fn leave(
     view: &mut View,
     constraints: &Constraints,
@@ -115,11 +115,11 @@ pub(crate) fn leave(
     Ok(())
 }
 
-/// Who is to be woken by `capacity.freed`: the oldest who waits for `model` in `region` and would find enough in one
-/// of its clusters.
+/// Returns the execution to wake with `capacity.freed`. It is the oldest one in `region` that waits for `model` and fits one of the region's
+/// clusters.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub fn waiting(
     view: &mut View,
     region: &RegionId,

@@ -1,4 +1,4 @@
-//! Keys of clusters. Secrets are drawn where people are admitted; only their hashes come here.
+//! Keys of clusters. The server creates the secrets, and only their hashes are stored here.
 
 use super::codes;
 use crate::{
@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// The cluster is nobody's any more, so that no key follows its last one.
+/// The cluster has no owner, so its key cannot be rotated.
 pub const KEY_ORPHANED: &str = "cluster_key.orphaned";
-/// Two keys of the cluster hold already.
+/// Two keys of the cluster are already valid.
 pub const KEYS_OVERLAP: &str = "cluster_key.overlaps";
 
-/// Issues the key of a cluster to its tenant: push facts, fetch commands, nothing else.
+/// Issues the key of a cluster to its tenant. It may only push facts and fetch commands.
 ///
-/// Safe to decide again: a key that stands for the tenant stays. Its undo is [`RevokeClusterKey`].
+/// Safe to decide again: an existing key of the tenant is kept. [`RevokeClusterKey`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IssueClusterKey {
-    /// For which cluster, and no other.
+    /// The cluster's name.
     pub cluster: ClusterId,
-    /// To whom.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// SHA-256 of the secret in hexadecimal, if it has been drawn; else the key opens nothing yet.
+    /// The SHA-256 of the secret in hexadecimal, if it exists. Without it the key permits nothing yet.
     pub hash: Option<String>,
 }
 
-/// Which key was issued.
+/// Result of issuing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuedKey {
-    /// Its version.
+    /// The version of the key.
     pub version: u32,
 }
 
@@ -44,7 +44,7 @@ impl LedgerAction for IssueClusterKey {
     fn decide(&self, view: &mut View, _: &Call) -> Result<IssuedKey, Undecided> {
         let before = view.get::<ClusterKey>(self.cluster.as_str())?;
         let stands = before.as_ref().filter(|key| key.revoked_at.is_none());
-        // The platform's key, of before the cluster was anybody's, ends here.
+        // The platform's earlier key of the cluster ends here.
         if let Some((stands, tenant)) = stands.and_then(|key| Some((key, key.tenant.as_ref()?))) {
             if *tenant == self.tenant {
                 return Ok(IssuedKey { version: stands.version });
@@ -70,19 +70,18 @@ impl LedgerAction for IssueClusterKey {
     }
 }
 
-/// Makes the tenant's key of a cluster useless, and touches no other. Safe to run twice, and tolerates that none was
-/// issued.
+/// Revokes the tenant's key of a cluster, and no other. Safe to run twice. Tolerates that none was issued.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevokeClusterKey {
-    /// Of which cluster.
+    /// The cluster's name.
     pub cluster: ClusterId,
-    /// Of whom.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
 impl LedgerAction for RevokeClusterKey {
     const NAME: &'static str = "RevokeClusterKey";
-    // Else a key that leaked would still open, and nothing would be left that says so.
+    // Without this, a leaked key could stay valid unnoticed.
     const PROTECTS: bool = true;
     type Output = ();
 
@@ -95,20 +94,20 @@ impl LedgerAction for RevokeClusterKey {
     }
 }
 
-/// How a key is followed by another.
+/// The rotation of a key.
 #[derive(Clone, Debug)]
 pub struct KeySuccession {
-    /// SHA-256 of the secret of the next one, in hexadecimal.
+    /// The SHA-256 of the next secret, in hexadecimal.
     pub hash: String,
-    /// How long the one before holds beside it; zero ends it at once.
+    /// How long the previous key stays valid. Zero ends it at once.
     pub overlap: Duration,
-    /// The newest was never handed on: it ends at once, and the one before it holds on in its place.
+    /// True if the newest key was lost before use. It ends at once, and the previous key stays valid instead.
     pub lost: bool,
-    /// Who asks for it.
+    /// The requester.
     pub by: String,
 }
 
-/// The key of a registered cluster that no tenant has, so that no secret of it was drawn yet: the platform holds it.
+/// Returns the key of a registered cluster without a tenant, before its first secret. The platform owns it.
 #[must_use]
 pub fn undrawn_cluster_key(cluster: &Cluster) -> Option<ClusterKey> {
     let is_of_tenant = match &cluster.tenancy {
@@ -130,7 +129,7 @@ pub fn undrawn_cluster_key(cluster: &Cluster) -> Option<ClusterKey> {
     })
 }
 
-/// The key that the cluster has, also if none was drawn yet.
+/// Returns the current key of the cluster, even without a secret.
 fn present_key(view: &mut View, cluster: &ClusterId) -> Result<ClusterKey, Undecided> {
     if let Some(key) = view.get::<ClusterKey>(cluster.as_str())? {
         return Ok(key);
@@ -139,7 +138,7 @@ fn present_key(view: &mut View, cluster: &ClusterId) -> Result<ClusterKey, Undec
     undrawn.map_or_else(|| view.require::<ClusterKey>(cluster.as_str()), Ok)
 }
 
-/// Refuses to issue a key of a cluster to who holds it no longer.
+/// Fails if the holder of the key no longer holds the cluster.
 fn check_holder(view: &mut View, key: &ClusterKey) -> Result<(), Undecided> {
     let cluster = &key.cluster;
     let Some(tenant) = &key.tenant else {
@@ -164,12 +163,11 @@ fn check_holder(view: &mut View, key: &ClusterKey) -> Result<(), Undecided> {
     Ok(())
 }
 
-/// Issues the key that follows a cluster's present one, or one that was revoked, or the first of a cluster that tenants share. It may
-/// be used for what that one may.
+/// Issues the next key of a cluster: after the current one, after a revoked one, or as the first of a shared cluster. It has the same permissions.
 ///
 /// # Errors
-/// `cluster_key.overlaps` while two keys hold, since a third would cut off who uses the first; `cluster_key.orphaned` where the
-/// cluster is nobody's any more; `ledger.missing` where there is no such cluster.
+/// `cluster_key.overlaps` while two keys are valid, because a third would cut off the users of the first. `cluster_key.orphaned` if the cluster has
+/// no owner. `ledger.missing` if there is no such cluster.
 pub fn rotate_cluster_key(
     view: &mut View,
     cluster: &ClusterId,
@@ -195,7 +193,7 @@ pub fn rotate_cluster_key(
             );
             return Err(ActionError::permanent(KEYS_OVERLAP, problem).into());
         }
-        // What was lost or revoked, or never drawn, holds no longer.
+        // A lost, revoked or undrawn key is not valid as the previous key.
         None if next.lost || key.revoked_at.is_some() => None,
         None => key.hash.clone().map(|hash| PreviousKey {
             version: key.version,
@@ -218,10 +216,10 @@ pub fn rotate_cluster_key(
     Ok(issued)
 }
 
-/// Ends a cluster's key at once, and the one before with it. One that was revoked before stays as it was revoked.
+/// Revokes a cluster's key and its previous key at once. An earlier revocation is left unchanged.
 ///
 /// # Errors
-/// `ledger.missing` where the cluster never had a key.
+/// `ledger.missing` if the cluster never had a key.
 pub fn revoke_cluster_key(
     view: &mut View,
     cluster: &ClusterId,
@@ -250,7 +248,7 @@ mod tests {
         "own-1".parse().unwrap()
     }
 
-    /// The cluster's key of this hash, and its tenant in this state, an hour after both were made.
+    /// Returns a ledger with the cluster's key of this hash and its tenant in this state, an hour after both were created.
     fn books(key: &Value, state: &str) -> View {
         let tenant = json!({
             "id": "uno", "tier": "standard", "isolation": "dedicated_cluster", "data_residency": "any",
@@ -273,7 +271,7 @@ mod tests {
             "created_at": 0, "revoked_at": null })
     }
 
-    /// The first key, followed by a second an hour ago.
+    /// Returns a key that was followed by a second one an hour ago.
     fn second(holds_until: u64) -> Value {
         let mut key = first();
         key["version"] = json!(2);
@@ -293,7 +291,7 @@ mod tests {
         }
     }
 
-    /// How each of these hashes stands so many milliseconds after the rotation.
+    /// Returns the status of each hash, `after` milliseconds after the rotation.
     fn statuses(key: &ClusterKey, after: u64, hashes: &[&str]) -> Vec<Option<ClusterKeyStatus>> {
         let now = Timestamp(3_600_000 + after);
         hashes.iter().map(|hash| key.status_of(now, |kept| kept == *hash)).collect()
@@ -354,7 +352,7 @@ mod tests {
         }
     }
 
-    /// A shared cluster in a region, and its key if it has one.
+    /// Returns a ledger with a shared cluster in a region, and its key if there is one.
     fn shared(key: Option<&Value>) -> View {
         let cluster = json!({
             "id": "eu-1", "region": "eu", "provider": "own", "kind": "kubernetes", "tenancy": "shared",

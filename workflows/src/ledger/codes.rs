@@ -1,4 +1,4 @@
-//! Every code with which a ledger action can fail, and what to do about it. Compared with `docs/operations.md`.
+//! Error codes of ledger actions, each with its remedy. A test compares them with `docs/operations.md`.
 
 /// Not enough GPUs of the model are free in any allowed cluster.
 pub const SHORT: &str = "capacity.short";
@@ -8,40 +8,40 @@ pub const CLAIM_EXISTS: &str = "claim.exists";
 pub const CLAIM_MISSING: &str = "claim.missing";
 /// The contract ended before the tenant was registered.
 pub const CONTRACT_ENDED: &str = "contract.ended";
-/// The cluster's key is another tenant's.
+/// Another tenant has the cluster's key.
 pub const KEY_TAKEN: &str = "cluster_key.taken";
-/// A node is not where the ledger's books say.
+/// The ledger's documents contradict each other about a node.
 pub const BOOKS_DIFFER: &str = "ledger.books_differ";
 /// A node does not allow the change.
 pub const NODE_STATE: &str = "node.state";
-/// Nothing is set aside for the execution.
+/// No GPUs are earmarked for the execution.
 pub const EARMARK_MISSING: &str = "quota.earmark_missing";
 /// The quota was changed since the decision.
 pub const QUOTA_CHANGED: &str = "quota.changed";
-/// More is used than is to be left.
+/// The usage is higher than the new quota.
 pub const QUOTA_IN_USE: &str = "quota.in_use";
 /// Quotas would exceed what the tenant bought.
 pub const OVER_ENTITLEMENT: &str = "quota.over_entitlement";
 /// Quotas would exceed what the tenant owns.
 pub const OVER_OWNED: &str = "quota.over_owned";
-/// The tenant is closed for good.
+/// The tenant is closed permanently.
 pub const TENANT_CLOSED: &str = "tenant.closed";
-/// The tenant was promised something else since the decision.
+/// The tenant's service level changed after the decision.
 pub const SLA_CHANGED: &str = "sla.changed";
-/// Something stands in the way of the new promise.
+/// A condition of the new service level is not met.
 pub const PROMISE_OPEN: &str = "sla.promise_open";
 /// Another execution has stopped the workspace's admission.
 pub const WORKSPACE_FROZEN: &str = "workspace.frozen";
 /// Another tenant has the name.
 pub const NAME_TAKEN: &str = "tenant.name_taken";
-/// Something else changes the tenant.
+/// Another execution changes the tenant.
 pub const TENANT_CHANGING: &str = "tenant.changing";
-/// The tenant's work still runs, and policy lets nobody end it then.
+/// Workloads of the tenant run, and policy does not permit an end of the tenant then.
 pub const TENANT_IN_USE: &str = "tenant.in_use";
-/// The tenant is not in use.
+/// The tenant is not active.
 pub const TENANT_NOT_ACTIVE: &str = "tenant.not_active";
 
-/// Code and remedy, in alphabetical order.
+/// All codes with their remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (SHORT, "nothing: the execution joins the waitlist; add nodes or release some to end the wait"),
     (CLAIM_EXISTS, "look at the tenant's other execution: it holds nodes; finish or cancel it first"),

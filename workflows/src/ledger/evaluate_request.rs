@@ -1,4 +1,4 @@
-//! Looking at a request: collecting the facts, deciding by policy, and proposing a placement.
+//! Evaluates a request: collects the facts, decides by policy, and proposes a placement.
 
 use crate::{
     ledger::candidates,
@@ -13,25 +13,25 @@ use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
-/// Decides on a request by the policy in force, and keeps the decision. Safe to decide again: it changes nothing else.
+/// Decides on a request by the policy in force, and stores the decision. Safe to decide again: it changes nothing else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Evaluate {
-    /// What is asked for.
+    /// The request.
     pub request: OnboardingRequest,
 }
 
-/// What looking at a request came to.
+/// Result of the evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestEvaluation {
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it was rejected, or who is asked and why.
+    /// The reasons for a rejection or for the required approvals.
     pub reasons: Vec<Reason>,
-    /// The terms; `None` when rejected.
+    /// The terms. `None` if rejected.
     pub terms: Option<OnboardingTerms>,
-    /// The nodes that would be claimed as things stand.
+    /// The nodes that would be claimed now.
     pub proposal: Option<Placement>,
-    /// What is missing, when no nodes can be proposed.
+    /// The missing capacity, if no nodes can be proposed.
     pub short: Option<CapacityShortage>,
 }
 
@@ -44,17 +44,17 @@ impl LedgerAction for Evaluate {
         let facts = facts(view, &self.request, Some(call.execution))?;
         let evaluation = policy::evaluate(&facts, &policy);
         let mut evaluated = propose(view, &facts, &evaluation)?;
-        // The decision keeps every reason; the history repeats those alone that decided.
+        // The stored decision has every reason; the history has only the reasons that counted.
         evaluated.reasons.retain(policy::Reason::counts);
         view.put(&decision(facts, evaluation, &policy, call.execution, view.now()))?;
         Ok(evaluated)
     }
 }
 
-/// Everything that a decision on `request` looks at. `own` is the execution whose own tenant does not count.
+/// Returns all facts for a decision on `request`. The tenant of execution `own` is not counted.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub fn facts(
     view: &mut View,
     request: &OnboardingRequest,
@@ -69,10 +69,10 @@ pub fn facts(
     Ok(OnboardingFacts { request: request.clone(), name_in_use, candidates, preflight })
 }
 
-/// Adds to an evaluation the nodes that would be claimed as things stand.
+/// Adds the nodes that would be claimed now to an evaluation.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub(crate) fn propose(
     view: &mut View,
     facts: &OnboardingFacts,
@@ -93,7 +93,7 @@ pub(crate) fn propose(
     Ok(RequestEvaluation { verdict, reasons, terms, proposal, short })
 }
 
-/// The decision, as it is kept.
+/// Returns the decision in its stored form.
 fn decision(
     facts: OnboardingFacts,
     evaluation: OnboardingEvaluation,

@@ -1,9 +1,8 @@
-//! The ledger's actions: pure decisions on our own documents, committed with the step that makes them, exactly once.
+//! The ledger's actions: pure decisions on Tenure's own documents. Each is committed exactly once, with the step that makes it.
 //!
-//! Who needs a range ("what is free?", "who waits?", "what does the tenant own?") reads a head document that every
-//! change of the range rewrites: [`FreePool`](crate::tenancy::FreePool), [`Waitlist`](crate::tenancy::Waitlist),
-//! [`NodeAllocation`](crate::tenancy::NodeAllocation). Documents read become conditions of the commit, so two decisions that cannot
-//! both hold never both commit.
+//! A decision about a range (free nodes, waiting executions, the nodes of a tenant) reads a head document that every change of the range rewrites.
+//! These are [`FreePool`](crate::tenancy::FreePool), [`Waitlist`](crate::tenancy::Waitlist) and [`NodeAllocation`](crate::tenancy::NodeAllocation).
+//! Documents that were read become conditions of the commit, so that of two conflicting decisions only one is committed.
 
 mod candidates;
 pub(crate) mod capacity_waitlist;

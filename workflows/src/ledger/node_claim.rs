@@ -1,4 +1,4 @@
-//! Claiming nodes and letting go of them, all or nothing.
+//! Claims and releases nodes, all or none.
 
 use crate::{
     ledger::{candidates, capacity_waitlist, codes, pool_index::PoolIndex},
@@ -14,36 +14,36 @@ use serde::{Deserialize, Serialize};
 /// A node of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedNode {
-    /// Which one.
+    /// The node's name.
     pub node: NodeId,
     /// Its GPUs.
     pub gpus: Gpus,
-    /// Its epoch since it was claimed.
+    /// The node's epoch since the claim.
     pub epoch: OwnerEpoch,
 }
 
-/// What was claimed.
+/// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeClaim {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: ClusterId,
-    /// In which region.
+    /// The region's name.
     pub region: RegionId,
-    /// Which nodes.
+    /// The nodes.
     pub nodes: Vec<ClaimedNode>,
 }
 
-/// Claims free nodes for a tenant, all of them or none; each owner's epoch rises by one.
+/// Claims free nodes for a tenant, all or none. The epoch of each node increases by one.
 ///
-/// Safe to decide again: the same execution gets the same claim. Fails with `capacity.short` when too little is free.
-/// Its undo, [`ReleaseClaim`], tolerates that nothing was claimed.
+/// Safe to decide again: the same execution gets the same claim. Fails with `capacity.short` if there is not enough free capacity. Its undo,
+/// [`ReleaseClaim`], tolerates that nothing was claimed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimNodes {
-    /// For whom.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// How many of what.
+    /// The requested nodes.
     pub ask: NodeRequest,
-    /// Within what was approved.
+    /// The approved constraints.
     pub constraints: Constraints,
 }
 
@@ -80,27 +80,26 @@ impl LedgerAction for ClaimNodes {
     }
 }
 
-/// Lets go of what an execution claimed and its tenant never used.
+/// Releases the claim of an execution whose tenant never used it.
 ///
-/// Nodes go straight back to what is free, without being sanitised, also those that were labelled. That is right
-/// because nothing of the tenant can have run on them: its queues stay on hold and its credentials unpublished until
-/// the hand-over, past which nothing is undone; so a node's last sanitising is still newer than its last service (I-6).
-/// And by the time this runs, `ReturnNode` has taken the labels off: the engine undoes states strictly in reverse, and
-/// stops where an undo fails. A node in service, or quarantined, is not freed here: only sanitising frees it (I-10).
+/// The nodes become free without being sanitised, even labelled ones. No work of the tenant can have run on them: its queues are on hold and its
+/// credentials unpublished until the hand-over, after which there is no undo. The last sanitisation of a node is therefore still later than its last
+/// service (I-6). `ReturnNode` has already removed the labels, because the engine undoes states in reverse order and stops at a failed undo. Nodes in
+/// service or quarantine are not freed here: only a sanitisation frees them (I-10).
 ///
-/// Safe to run twice, and tolerates that nothing was claimed, or by another execution.
+/// Safe to run twice. Tolerates that nothing was claimed, or that another execution claimed it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReleaseClaim {
-    /// Of whom.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
-/// What a release came to.
+/// Result of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimReleased {
-    /// Free again.
+    /// Free nodes.
     pub freed: Vec<NodeId>,
-    /// Still the tenant's, until they are sanitised.
+    /// Nodes that stay with the tenant until they are sanitised.
     pub kept: Vec<NodeId>,
 }
 
@@ -134,10 +133,10 @@ impl LedgerAction for ReleaseClaim {
     }
 }
 
-/// Marks claimed nodes as being made ready. Safe to run twice; [`ReleaseClaim`] covers it.
+/// Marks claimed nodes as being prepared. Safe to run twice. [`ReleaseClaim`] is its undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PrepareNodes {
-    /// Of whom.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -154,7 +153,7 @@ impl LedgerAction for PrepareNodes {
     }
 }
 
-/// The nodes that fit, or the failure that says why none do.
+/// Returns the chosen nodes, or the failure with the reason.
 pub(crate) fn chosen(
     view: &mut View,
     ask: &NodeRequest,
@@ -176,7 +175,7 @@ pub(crate) fn chosen(
     })?)
 }
 
-/// Makes the placed nodes the tenant's.
+/// Assigns the placed nodes to the tenant.
 pub(crate) fn take(
     view: &mut View,
     placement: &Placement,
@@ -197,7 +196,7 @@ pub(crate) fn take(
     Ok(taken)
 }
 
-/// The tenant's nodes as this execution claimed them.
+/// Returns the tenant's nodes that this execution claimed.
 pub(crate) fn held(view: &mut View, tenant: &TenantId, call: &Call) -> Result<NodeAllocation, Undecided> {
     let holding =
         view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| holding.claimed_by == call.execution);

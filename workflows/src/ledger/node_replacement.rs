@@ -1,4 +1,4 @@
-//! Nodes that prove unfit: kept apart, and replaced.
+//! Quarantines unfit nodes and replaces them.
 
 use crate::{
     ledger::node_claim::{NodeClaim, changed, chosen, claim_of, held, nodes, take},
@@ -8,14 +8,14 @@ use crate::{
 use engine::{Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 
-/// Keeps unfit nodes apart. They stay their owner's: what was wrong with them may concern the owner's data.
+/// Quarantines unfit nodes. They stay with their owner, because the fault may affect the owner's data.
 ///
-/// Safe to run twice. Not undone: a node that proved unfit is not free again because its tenant gave up.
+/// Safe to run twice. It has no undo: an unfit node does not become free when its tenant is rolled back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QuarantineNodes {
-    /// Whose they are.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Which ones.
+    /// The names of the unfit nodes.
     pub unfit: Vec<NodeId>,
 }
 
@@ -36,16 +36,16 @@ impl LedgerAction for QuarantineNodes {
     }
 }
 
-/// Claims nodes in place of those quarantined, in the same cluster; answers the whole claim.
+/// Claims replacements for quarantined nodes in the same cluster, and returns the whole claim.
 ///
-/// Safe to decide again: what the claim lacks is counted anew. The undo of the first claim covers it.
+/// Safe to decide again: the missing nodes are counted each time. The undo of the first claim releases them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimReplacements {
-    /// For whom.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// How many of what the whole claim is for.
+    /// The requested nodes of the whole claim.
     pub ask: NodeRequest,
-    /// Within what was approved.
+    /// The approved constraints.
     pub constraints: Constraints,
 }
 

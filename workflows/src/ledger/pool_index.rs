@@ -1,11 +1,11 @@
-//! Moves nodes in and out of the lists of what is free, each document read and written once.
+//! Adds and removes nodes in the lists of free nodes. Each document is read and written once.
 
 use super::codes;
 use crate::tenancy::{ChunkCount, ClusterId, FreePool, FreePoolChunk, GpuModel, Gpus, Node};
 use engine::{ActionError, Undecided, View};
 use std::collections::BTreeMap;
 
-/// Pools and chunks touched by one decision.
+/// The pools and chunks that one decision changes.
 #[derive(Debug, Default)]
 pub(crate) struct PoolIndex {
     pools: BTreeMap<String, FreePool>,
@@ -13,10 +13,10 @@ pub(crate) struct PoolIndex {
 }
 
 impl PoolIndex {
-    /// Makes sure that everything needed for `nodes` has been fetched, in one round for pools and one for chunks.
+    /// Fetches the documents for `nodes`: one round for pools and one for chunks.
     ///
     /// # Errors
-    /// What the view lacks.
+    /// The read errors of the view.
     pub(crate) fn prefetch(view: &View, nodes: &[Node]) -> Result<(), Undecided> {
         view.prefetch::<FreePool>(nodes.iter().map(|node| FreePool::key(&node.cluster, &node.gpu.model)))?;
         view.prefetch::<FreePoolChunk>(
@@ -24,10 +24,10 @@ impl PoolIndex {
         )
     }
 
-    /// Takes a node off the list of what is free.
+    /// Removes a node from the list of free nodes.
     ///
     /// # Errors
-    /// What the view lacks; `ledger.books_differ` when it is not listed.
+    /// `ledger.books_differ` if it is not listed; or a read error of the view.
     pub(crate) fn remove_free(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         let (count, chunk) = self.open(view, node)?;
         let listed = chunk.free.remove(&node.id);
@@ -39,10 +39,10 @@ impl PoolIndex {
         Ok(())
     }
 
-    /// Puts a node on the list of what is free.
+    /// Adds a node to the list of free nodes.
     ///
     /// # Errors
-    /// What the view lacks; `ledger.books_differ` when it is listed already.
+    /// `ledger.books_differ` if it is already listed; or a read error of the view.
     pub(crate) fn add_free(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         let (count, chunk) = self.open(view, node)?;
         if chunk.free.insert(node.id.clone(), node.gpu.count).is_some() {
@@ -53,10 +53,10 @@ impl PoolIndex {
         Ok(())
     }
 
-    /// Counts a free node in, in the first chunk with room; answers which.
+    /// Adds a free node to the first chunk with room, and returns the number of the chunk.
     ///
     /// # Errors
-    /// What the view lacks.
+    /// The read errors of the view.
     pub(crate) fn enlist(&mut self, view: &mut View, node: &mut Node) -> Result<(), Undecided> {
         let chunk = self.pool(view, node)?.first_chunk_with_room();
         node.chunk = chunk;
@@ -66,7 +66,7 @@ impl PoolIndex {
         self.add_free(view, node)
     }
 
-    /// Counts a free node out.
+    /// Removes a free node from its pool.
     ///
     /// # Errors
     /// As [`PoolIndex::remove_free`].
@@ -78,15 +78,15 @@ impl PoolIndex {
         Ok(())
     }
 
-    /// The pool `key` as this decision leaves it, if it was touched.
+    /// Returns the pool `key` after this decision, if the decision changed it.
     pub(crate) fn changed(&self, key: &str) -> Option<&FreePool> {
         self.pools.get(key)
     }
 
-    /// Writes what was changed.
+    /// Writes the changed documents.
     ///
     /// # Errors
-    /// What the view lacks.
+    /// The read errors of the view.
     pub(crate) fn save(self, view: &mut View) -> Result<(), Undecided> {
         for pool in self.pools.values() {
             view.put(pool)?;

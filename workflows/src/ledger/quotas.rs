@@ -1,7 +1,6 @@
-//! Quotas of a tenant's workspaces, never more in sum than the tenant owns (I-5).
+//! Quotas of a tenant's workspaces. Their sum never exceeds the GPUs that the tenant owns (I-5).
 //!
-//! What is granted stands in a [`Quota`] per workspace, and once more in the tenant's [`Cohort`], which admission goes
-//! by; both are always written in one commit.
+//! Each granted quota is in the [`Quota`] of its workspace and in the tenant's [`Cohort`], which admission reads. One commit always writes both.
 
 use super::codes;
 use crate::{
@@ -15,39 +14,38 @@ use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a tenant owns of one kind of GPU, and what of it is spoken for.
+/// A tenant's GPUs of one kind, and the amounts that are already assigned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuHoldings {
-    /// GPUs of nodes that serve, or will.
+    /// The GPUs of nodes that serve or will serve.
     pub owned: u64,
-    /// What the quotas of all workspaces come to.
+    /// The sum of the quotas of all workspaces.
     pub nominal: u64,
-    /// What open changes have set aside beyond the nodes that they claimed themselves.
+    /// The GPUs that open changes have earmarked, apart from the nodes that they claimed themselves.
     pub earmarked: u64,
 }
 
 impl GpuHoldings {
-    /// How much is lacking to give out `more`.
+    /// Returns the number of GPUs that are missing for another `more`.
     #[must_use]
     pub fn lacking(&self, more: u64) -> u64 {
         self.nominal.saturating_add(self.earmarked).saturating_add(more).saturating_sub(self.owned)
     }
 }
 
-/// Sets the quotas of some of a tenant's workspaces, and opens the tenant's account. While the tenant is being onboarded
-/// its account admits nothing.
+/// Sets the quotas of some of a tenant's workspaces, and opens the tenant's account. During the onboarding the account admits nothing.
 ///
-/// Every quota of the tenant is read, so of two changes that together exceed what is owned one is decided again and
-/// refused. Safe to decide again. Its undo, [`ClearQuotas`], tolerates that none was set.
+/// Reads every quota of the tenant, so that of two changes that together exceed the owned GPUs, one is decided again and fails. Safe to decide again.
+/// Its undo, [`ClearQuotas`], tolerates that no quota was set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetQuotas {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The GPU model that is counted.
+    /// The GPU model of the quotas.
     pub model: GpuModel,
-    /// By workspace.
+    /// The quotas, by workspace.
     pub limits: BTreeMap<WorkspaceName, QuotaLimits>,
-    /// Whether policy lets the sum exceed what is owned.
+    /// True if policy permits that the sum exceeds the owned GPUs.
     pub overcommit: bool,
 }
 
@@ -102,12 +100,12 @@ impl LedgerAction for SetQuotas {
     }
 }
 
-/// Takes quotas away, and their accounts. Safe to run twice, and tolerates that none was set.
+/// Removes quotas and their accounts. Safe to run twice. Tolerates that no quota was set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClearQuotas {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Of which workspaces.
+    /// The names of the workspaces.
     pub workspaces: Vec<WorkspaceName>,
 }
 
@@ -123,7 +121,7 @@ impl LedgerAction for ClearQuotas {
             return Ok(());
         }
         admission::clear_allowances(view, &self.tenant, &self.workspaces)?;
-        // An account that nothing was ever decided in leaves nothing to be remembered.
+        // An account without any decision is deleted.
         let cohort = view.get::<Cohort>(self.tenant.as_str())?;
         match cohort.filter(|cohort| cohort.accounts.is_empty() && cohort.decisions == 0) {
             Some(_) => view.delete::<Cohort>(self.tenant.as_str()),
@@ -132,7 +130,7 @@ impl LedgerAction for ClearQuotas {
     }
 }
 
-/// How much of `resource` the tenant owns, and what the quotas of `workspaces` and the open changes say of it.
+/// Returns the tenant's amount of `resource`, the quotas of `workspaces`, and the earmarks of open changes.
 pub(crate) fn gpu_holdings(
     view: &mut View,
     tenant: &TenantId,
@@ -159,13 +157,13 @@ pub(crate) fn gpu_holdings(
     Ok(GpuHoldings { owned, nominal, earmarked })
 }
 
-/// What each GPU of the tenant's nodes of `model` offers: whole GPUs, or slices where it bought these.
+/// Returns the offer of each GPU of the tenant's nodes of `model`: whole GPUs, or slices if it bought slices.
 pub(crate) fn offer(view: &mut View, tenant: &TenantId, model: &GpuModel) -> Result<GpuOffer, Undecided> {
     let bought = view.get::<Entitlement>(tenant.as_str())?;
     Ok(Entitlement::offer_of(bought.as_ref(), model))
 }
 
-/// Stops the admission of workspaces; refused when somebody else has stopped one of them.
+/// Stops the admission of workspaces. Fails if another execution has stopped one of them.
 pub(crate) fn freeze(
     view: &mut View,
     tenant: &TenantId,
@@ -184,7 +182,7 @@ pub(crate) fn freeze(
     admission::freeze(view, tenant, workspaces, call.execution)
 }
 
-/// Lets every workspace that the execution had stopped admit work.
+/// Restores the admission of every workspace that the execution had stopped.
 pub(crate) fn thaw(view: &mut View, tenant: &TenantId, call: &Call) -> Result<(), Undecided> {
     let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else { return Ok(()) };
     let ours = AccountState::Frozen { by: call.execution };

@@ -1,4 +1,4 @@
-//! A tenant's entry in the books, from the reserved name to service.
+//! The registration of a tenant in the ledger, from the reserved name to active service.
 
 use crate::{
     ledger::{codes, node_claim},
@@ -9,16 +9,16 @@ use crate::{
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 
-/// Reserves the tenant's name and writes down what was bought.
+/// Reserves the tenant's name and records the purchase.
 ///
-/// Safe to decide again for the same execution. Its undo, [`UnregisterTenant`], tolerates that the name was another's.
+/// Safe to decide again for the same execution. Its undo, [`UnregisterTenant`], tolerates that the name belonged to another tenant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RegisterTenant {
-    /// What was asked for.
+    /// The request.
     pub request: OnboardingRequest,
-    /// The policy that it was admitted under.
+    /// The policy of the admission.
     pub policy: PolicyRef,
-    /// How the GPUs that it bought are cut into slices; `None` for whole GPUs.
+    /// The slicing of the GPUs that it bought. `None` for whole GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slicing: Option<GpuSlicing>,
 }
@@ -85,11 +85,11 @@ impl LedgerAction for RegisterTenant {
     }
 }
 
-/// Gives the tenant's name back, with all that was written down. Safe to run twice; leaves a tenant that another
-/// execution registered, or that is active, as it is.
+/// Releases the tenant's name and deletes the records. Safe to run twice. A tenant that is active, or that another execution registered, is left
+/// unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UnregisterTenant {
-    /// Which one.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -111,10 +111,10 @@ impl LedgerAction for UnregisterTenant {
     }
 }
 
-/// Puts the tenant and its nodes in service. Past the point of no return, so it is not undone. Safe to decide again.
+/// Activates the tenant and its nodes. It is after the point of no return, so it has no undo. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ActivateTenant {
-    /// Which one.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 

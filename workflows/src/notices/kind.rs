@@ -1,9 +1,9 @@
-//! What can be told, how grave it is, and what it does to the matter that it is about.
+//! The kinds of notifications, with their severity and their effect on the matter.
 
 use engine::Notification;
 use serde::{Deserialize, Serialize};
 
-/// How grave something is.
+/// The severity of an event.
 #[derive(
     Clone,
     Copy,
@@ -20,39 +20,39 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information only.
     Info,
-    /// Somebody is waited for.
+    /// An action is requested.
     Warning,
-    /// Something stands still until somebody acts.
+    /// Work is blocked until an operator acts.
     Error,
-    /// A promise is broken, or cannot be taken back.
+    /// A promise is broken, or an irreversible operation is affected.
     Critical,
 }
 
-/// What an event does to the matter that it is about.
+/// The effect of an event on its matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatterChange {
-    /// The matter is open, or still is.
+    /// The matter is open.
     Opens,
-    /// Somebody has taken it up; it is open.
+    /// An operator has taken up the matter. It is still open.
     TakesUp,
-    /// The matter is over.
+    /// The matter is closed.
     Closes,
-    /// There is no matter that could be closed.
+    /// The event has no matter that could be closed.
     Tells,
 }
 
-/// A kind of event that is told.
+/// A kind of event with a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoticeKind {
-    /// Its name, as [`Notification::kind`] has it.
+    /// The name of the kind, as in [`Notification::kind`].
     pub name: &'static str,
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it does to its matter.
+    /// The effect on the matter.
     pub act: MatterChange,
-    /// When it is told.
+    /// The condition for the notification.
     pub when: &'static str,
 }
 
@@ -60,7 +60,7 @@ const fn kind(name: &'static str, severity: Severity, act: MatterChange, when: &
     NoticeKind { name, severity, act, when }
 }
 
-/// Every kind of event that is told.
+/// All kinds of events with a notification.
 pub const KINDS: &[NoticeKind] = &[
     kind("approval.opened", Severity::Warning, MatterChange::Opens, "people are asked"),
     kind(
@@ -182,13 +182,13 @@ pub const KINDS: &[NoticeKind] = &[
     kind("channel.test", Severity::Info, MatterChange::Tells, "somebody tries a channel"),
 ];
 
-/// What is not in the table: written by a later version, and told all the same.
+/// A kind that is not in the table, from a later version. It is still delivered.
 const STRANGE: NoticeKind = kind("", Severity::Warning, MatterChange::Tells, "");
 
-/// The state in which an offboarding asks whether data may be destroyed.
+/// The state in which an offboarding waits for the approval of the destruction.
 const DESTROYS: &str = "AwaitingDestruction";
 
-/// What kind of event a notification tells of. Of some the reason makes it graver.
+/// Returns the kind of a notification. For some kinds, the reason raises the severity.
 #[must_use]
 pub fn kind_of(told: &Notification) -> NoticeKind {
     let kind = KINDS.iter().copied().find(|kind| kind.name == told.kind).unwrap_or(STRANGE);
@@ -200,7 +200,7 @@ pub fn kind_of(told: &Notification) -> NoticeKind {
     NoticeKind { severity, ..kind }
 }
 
-/// What the notification is about, named so that whatever opens the matter, takes it up and closes it has the same name.
+/// Returns the name of the notification's matter. It is the same for the events that open, take up and close it.
 #[must_use]
 pub fn matter(told: &Notification) -> String {
     let about = &told.about;

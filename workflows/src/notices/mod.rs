@@ -1,7 +1,7 @@
-//! Who is told of what: the events that are told, how grave each is, and the routes from them to channels.
+//! Notification routing: the kinds of events, their severity, and the routes to channels.
 //!
-//! Pure: a channel is a name here, and what it sends is not known. Whoever delivers asks [`Routes::channel_shares`] once for each
-//! notification, and [`QuietHours::quiet_until`] before it sends. Described in `docs/notifications.md`.
+//! Pure: channels are only names here. Delivery calls [`Routes::channel_shares`] once for each notification, and [`QuietHours::quiet_until`] before
+//! it sends. Described in `docs/notifications.md`.
 
 mod kind;
 mod quiet;

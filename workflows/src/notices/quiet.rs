@@ -1,11 +1,11 @@
-//! Hours in which people are left alone, by the clocks where they live.
+//! Quiet hours of channels, in their local time zone.
 
 use chrono::{Days, LocalResult, NaiveDate, NaiveTime, TimeZone as _, Utc};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use store::Timestamp;
 
-/// Quiet hours of every day. Over midnight, where the end is not after the beginning.
+/// Daily quiet hours. They include midnight if the end is not later than the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct QuietHours {
@@ -14,7 +14,7 @@ pub struct QuietHours {
     zone: Tz,
 }
 
-/// The same as it is written.
+/// The stored form of quiet hours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -53,7 +53,7 @@ impl From<QuietHours> for Written {
 }
 
 impl QuietHours {
-    /// When the quiet hours end in which `at` lies; `None` where it lies in none.
+    /// Returns the end of the quiet hours that contain `at`. `None` outside quiet hours.
     #[must_use]
     pub fn quiet_until(&self, at: Timestamp) -> Option<Timestamp> {
         let local = Utc.timestamp_millis_opt(i64::try_from(at.0).ok()?).single()?.with_timezone(&self.zone);
@@ -65,14 +65,14 @@ impl QuietHours {
             (false, _, _) | (true, false, false) => return None,
         };
         let end = self.moment(ends)?;
-        // Where clocks are set back, the end of the day before may lie behind.
+        // When clocks are set back, the end of the previous day may already have passed.
         (end > at).then_some(end)
     }
 
-    /// The end of the quiet hours on `day`; in a gap of the clocks the first moment after it.
+    /// Returns the end of the quiet hours on `day`. If clocks skip it, returns the first valid time after it.
     fn moment(&self, day: NaiveDate) -> Option<Timestamp> {
         let mut local = day.and_time(self.to);
-        // No zone's clocks skip more than a day, in steps of minutes.
+        // No time zone skips more than a day, in steps of minutes.
         for _ in 0..=1_440 {
             match self.zone.from_local_datetime(&local) {
                 LocalResult::Single(at) | LocalResult::Ambiguous(_, at) => {

@@ -1,4 +1,4 @@
-//! Routes: which events go to which channels.
+//! Routes from events to channels.
 
 use super::kind::{KINDS, MatterChange, NoticeKind, Severity, kind_of, matter};
 use engine::Notification;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
 
-/// Which events are meant: `approval.opened`, `execution.parked/outcome_unknown` (with its reason), `approval.*` or `*`.
+/// A pattern for events: `approval.opened`, `execution.parked/outcome_unknown` (with its reason), `approval.*` or `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern(String);
@@ -47,44 +47,44 @@ impl Pattern {
     }
 }
 
-/// One route: what all its conditions take goes to each of its channels.
+/// One route: an event that meets all its conditions goes to each of its channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The events; one of these.
+    /// The event patterns. One of them must match.
     pub events: Vec<Pattern>,
-    /// The tenants whose things are meant; empty for all, and for what is nobody's.
+    /// The tenants. Empty matches all tenants and events without a tenant.
     pub tenants: Vec<String>,
-    /// The roles and groups of which one is to be asked or told; empty for whomever it concerns.
+    /// The roles and groups of the recipients. One of them must match. Empty matches all.
     pub roles: Vec<String>,
-    /// At least so grave.
+    /// The minimum severity.
     pub severity: Severity,
-    /// Where to.
+    /// The channels.
     pub channels: Vec<String>,
-    /// Only if the matter is not over so long afterwards.
+    /// The delay before sending. Nothing is sent if the matter is closed by then.
     pub after: Duration,
 }
 
 /// All routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// The routes; each is asked.
+    /// The routes. Each is checked.
     pub routes: Vec<Route>,
-    /// Channels on which a matter that was opened is closed too, whatever the routes say of what closes it.
+    /// The channels that also get the closing event of a matter, whatever the routes specify for that event.
     pub closing: Vec<String>,
 }
 
-/// That a channel is to tell of something.
+/// A delivery of a notification to one channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelShare {
-    /// Which channel.
+    /// The channel's name.
     pub channel: String,
-    /// Not before this.
+    /// The earliest time to send.
     pub due: Timestamp,
 }
 
 impl Routes {
-    /// Which channels are to tell of `told`, each once, and from when on. What several routes lead to the same channel is due
-    /// as early as the first of them says.
+    /// Returns the channels for a notification, each once, with the earliest time. If several routes lead to the same channel, the earliest time
+    /// applies.
     #[must_use]
     pub fn channel_shares(&self, told: &Notification) -> Vec<ChannelShare> {
         let kind = kind_of(told);
@@ -97,7 +97,7 @@ impl Routes {
                 if !meant && !closes {
                     continue;
                 }
-                // What closes a matter comes at once: it is kept behind what opens it.
+                // A closing event has no delay. It is sent after the opening event.
                 let after = if kind.act == MatterChange::Opens { route.after } else { Duration::ZERO };
                 let at = told.at.after(after);
                 due.entry(channel).and_modify(|first| *first = (*first).min(at)).or_insert(at);
@@ -123,8 +123,8 @@ impl Route {
         self.roles.is_empty() || to.iter().any(|role| self.roles.contains(role))
     }
 
-    /// Whether something that opens the matter of `told`, and so was told of before, would go this way. Whoever was asked then
-    /// may be others than those who hear of the end, so roles do not count.
+    /// Returns true if an event that opens the matter of this notification would use this route. The recipients of the opening event may differ, so
+    /// roles are ignored.
     fn opens(&self, told: &Notification) -> bool {
         let about = matter(told);
         let opens = |kind: &&NoticeKind| {

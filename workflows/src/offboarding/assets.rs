@@ -1,4 +1,4 @@
-//! What a thing is as an asset, and what the ledger says that a tenant must have.
+//! Converts resources to assets, and lists the resources that a tenant must have according to the ledger.
 
 use super::{LeavingTenant, Offboarding};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     tenancy::{ClusterKind, TenantId},
 };
 
-/// What a thing is, and what its data is unless it says so itself. What nobody knows is unclassified.
+/// Returns the asset type of a resource, and the class of its data unless the resource states it. `None` means unclassified.
 pub(super) fn kind_of(thing: &TenantResource) -> (AssetType, Option<DataClass>) {
     use crate::destruction::AssetType::*;
     use crate::destruction::DataClass::{
@@ -42,14 +42,14 @@ pub(super) fn kind_of(thing: &TenantResource) -> (AssetType, Option<DataClass>) 
     }
 }
 
-/// The order in which things go: what lies in others before them, parents after children.
+/// Returns the order of removal: contents before their container, and children before parents.
 pub(super) fn rank(thing: &TenantResource) -> u8 {
     match (thing.system.as_str(), thing.kind.as_str()) {
         ("kubernetes", "LocalQueue") => 0,
         ("kubernetes", "ClusterQueue") => 1,
         ("kubernetes", "Cohort") => 2,
         ("kubernetes", "ResourceFlavor") => 3,
-        // Some drivers keep a volume while there are snapshots of it.
+        // Some drivers keep a volume while it has snapshots.
         ("kubernetes", "Namespace" | "PersistentVolume") => 5,
         ("kubernetes", _) => 4,
         ("slurm", _) => 6,
@@ -59,18 +59,18 @@ pub(super) fn rank(thing: &TenantResource) -> u8 {
     }
 }
 
-/// Whether a thing is destroyed as a key is: what it encrypted stays where it lies, for nobody to read.
+/// Returns true if the resource is destroyed like a key. The encrypted data stay in place and are unreadable.
 pub(super) fn is_shredded(kind: AssetType, thing: &TenantResource) -> bool {
     kind == AssetType::Key || is_volume_key(thing)
 }
 
-/// Whether a thing is the key of an encrypted volume of a machine. Its header can be copied, and it cannot be put under another
-/// key, so that it is no [`AssetType::Key`].
+/// Returns true for the key of a machine's encrypted volume. Its header can be copied and cannot be re-encrypted with another key, so it is no
+/// [`AssetType::Key`].
 pub(super) fn is_volume_key(thing: &TenantResource) -> bool {
     thing.system == "storage" && thing.kind == LUKS_KEY
 }
 
-/// Whether an asset holds data that is deleted before nodes are cleaned, rather than dismantled after.
+/// Returns true for an asset with data, which is deleted before nodes are cleaned. Other assets are dismantled afterwards.
 pub(super) fn holds_data(kind: AssetType) -> bool {
     use crate::destruction::AssetType::*;
     match kind {
@@ -80,8 +80,8 @@ pub(super) fn holds_data(kind: AssetType) -> bool {
     }
 }
 
-/// An asset that was found where it lies. What declares the class of its data was made by way of the platform, whose
-/// catalogue keeps that label; so the records know it as well.
+/// Returns the assets for a resource that was found. A resource that declares the class of its data was created through the platform, whose catalogue
+/// keeps that label, so it also counts as recorded.
 pub(super) fn found(tenant: &TenantId, seen: &ObservedResource, at: Moment) -> Vec<Asset> {
     let (kind, usual) = kind_of(&seen.thing);
     let declared = seen.text("class").and_then(|class| class.parse().ok());
@@ -95,8 +95,8 @@ pub(super) fn found(tenant: &TenantId, seen: &ObservedResource, at: Moment) -> V
     [live].into_iter().chain(catalogued).collect()
 }
 
-/// The parts of a node: read from it, and vouched for by the record of the node. Of GPUs the ledger knows how many
-/// there must be, so that one too many or too few is an open question.
+/// Returns the parts of a node, as read from the node and confirmed by the node's record. The ledger knows the number of GPUs, so a different number
+/// is an open question.
 pub(super) fn parts(
     leaver: &LeavingTenant,
     node: &str,
@@ -129,7 +129,7 @@ pub(super) fn parts(
     all
 }
 
-/// How the ids of the assets of a node begin, as [`parts`] makes them.
+/// Returns the beginnings of the asset ids of a node, as [`parts`] creates them.
 pub(super) fn part_beginnings(cluster: &str, node: &str) -> Vec<String> {
     let place = format!("machines/{cluster}");
     let words = [
@@ -141,7 +141,7 @@ pub(super) fn part_beginnings(cluster: &str, node: &str) -> Vec<String> {
     words.into_iter().map(|(kind, rest)| AssetId::new(kind, &format!("{place}/{rest}")).0).collect()
 }
 
-/// What onboarding makes, by its deterministic names: the scan of our own records.
+/// Returns the resources that onboarding creates, by their deterministic names: the scan of Tenure's own records.
 pub(super) fn expected(leaver: &LeavingTenant) -> Vec<TenantResource> {
     let (tenant, cluster) = (leaver.tenant.as_str(), leaver.cluster.as_str());
     let mut all = Vec::new();
@@ -175,7 +175,7 @@ pub(super) fn expected(leaver: &LeavingTenant) -> Vec<TenantResource> {
 }
 
 impl Offboarding {
-    /// What lets work or people in, and is frozen first.
+    /// Returns the resources through which work or users enter. They are frozen first.
     pub(super) fn entry_points(&self) -> Vec<TenantResource> {
         let is_door =
             |thing: &TenantResource| matches!(thing.kind.as_str(), "ClusterQueue" | "Account" | "Groups");

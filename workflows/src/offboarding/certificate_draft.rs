@@ -1,4 +1,4 @@
-//! What the certificate says beside inventory and records; and how an offboarding begins.
+//! The draft of the certificate, and the constructor of an offboarding.
 
 use super::Offboarding;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 use engine::Workflow as _;
 use store::ExecutionId;
 
-/// Where nobody looks, and why. Said on every certificate.
+/// Places that are never searched, with the reason. Every certificate lists them.
 const NOT_CHECKED: [(&str, &str); 3] = [
     ("copies that the tenant exported or published itself", "they are outside of the platform"),
     (
@@ -26,7 +26,7 @@ const NOT_CHECKED: [(&str, &str); 3] = [
 ];
 
 impl Offboarding {
-    /// An offboarding that begins.
+    /// Returns a new offboarding.
     #[must_use]
     pub fn new(
         tenant: TenantId,
@@ -73,7 +73,7 @@ impl Offboarding {
         }
     }
 
-    /// Where a simulator answered. Of an inventory that an earlier version took only the capabilities are known.
+    /// Returns the simulated places. For an inventory of an earlier version, returns the simulated capabilities.
     fn simulated(&self) -> Vec<&str> {
         match &self.simulated_places {
             Some(places) => places.iter().map(String::as_str).collect(),
@@ -81,18 +81,18 @@ impl Offboarding {
         }
     }
 
-    /// The same, of what remains of a closed tenant.
+    /// Converts it to an offboarding of the remains of a closed tenant.
     #[must_use]
     pub fn of_remaining_assets(self) -> Self {
         Self { remaining: Some(super::RemainingAssets::default()), ..self }
     }
 
-    /// The repairs that people have made in this execution, as its certificate lists them.
+    /// Returns the repairs of this execution, as its certificate lists them.
     fn recorded_repairs(&self, run: ExecutionId) -> impl Iterator<Item = RecordedRepair> {
         self.repairs.iter().map(move |made| RecordedRepair::new(made, run))
     }
 
-    /// Puts the certificate together.
+    /// Returns the action that assembles the certificate.
     pub(super) fn assembly(&self, exceptions: Exceptions) -> AssembleCertificate {
         AssembleCertificate {
             draft: self.draft(),

@@ -1,4 +1,4 @@
-//! The end: clean nodes are everybody's again, and the tenant's books are closed.
+//! The end of an offboarding: frees clean nodes and closes the tenant in the ledger.
 
 use crate::{
     destruction::{Asset, Inventory, SanitisationRecord, node_is_clean},
@@ -14,14 +14,14 @@ use engine::{ActionError, Call, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Frees the nodes of which every asset has a record that passes (I-6); the others stay the tenant's.
+/// Frees the nodes whose assets all have a passing record (I-6). The other nodes stay with the tenant.
 ///
-/// Safe to decide again: what is free already is left alone. Nothing undoes it.
+/// Safe to decide again: free nodes are left unchanged. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReleaseNodes {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Which nodes, by what their sanitisation said.
+    /// The nodes that are clean according to their sanitisation.
     pub nodes: Vec<NodeId>,
 }
 
@@ -64,7 +64,7 @@ impl LedgerAction for ReleaseNodes {
     }
 }
 
-/// The assets of an inventory by their node.
+/// The assets of an inventory, by node.
 struct Parts<'a>(BTreeMap<&'a str, Vec<&'a Asset>>);
 
 impl<'a> Parts<'a> {
@@ -82,13 +82,13 @@ impl<'a> Parts<'a> {
         self.0.get(node.as_str()).map_or(&[], Vec::as_slice)
     }
 
-    /// The ids of the records of this execution about the assets of a node.
+    /// Returns the ids of this execution's records for the assets of a node.
     fn records(&self, node: &NodeId, call: &Call) -> impl Iterator<Item = String> {
         self.of(node).iter().map(|asset| SanitisationRecord::key(call.execution, &asset.id))
     }
 }
 
-/// Whether every asset of a node has a record of this execution that passes.
+/// Returns true if every asset of a node has a passing record of this execution.
 fn is_clean(view: &mut View, parts: &Parts<'_>, node: &NodeId, call: &Call) -> Result<bool, Undecided> {
     let assets = parts.of(node);
     let mut records = BTreeMap::new();
@@ -100,12 +100,12 @@ fn is_clean(view: &mut View, parts: &Parts<'_>, node: &NodeId, call: &Call) -> R
     Ok(since.is_some_and(|since| node_is_clean(assets.iter().copied(), &records, since).is_ok()))
 }
 
-/// Closes a tenant's books: its account, quotas, entitlement and key of its cluster end, and its name is a tombstone for ever.
+/// Closes a tenant in the ledger: ends its account, quotas, entitlement and the key of its cluster, and reserves its name permanently.
 ///
-/// Nodes that did not come out clean stay the tenant's. Safe to decide again. Nothing undoes it.
+/// Nodes that are not clean stay with the tenant. Safe to decide again. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CloseTenant {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -129,7 +129,7 @@ impl LedgerAction for CloseTenant {
                 view.prefetch::<Node>(kept.iter().map(ToString::to_string))?;
                 for id in &kept {
                     let node = view.require::<Node>(id.as_str())?;
-                    // One that is lost or being worked on stays so, and its tenant's as well.
+                    // A node that is lost or under repair keeps its state, and stays with the tenant.
                     if let Ok(apart) = node.quarantine(node.owner_epoch) {
                         view.put(&apart)?;
                     }

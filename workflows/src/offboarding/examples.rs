@@ -1,4 +1,4 @@
-//! Offboardings that between them show every action: one whose inventory is taken, and one that has just begun.
+//! Example offboardings that together use every action: one with an inventory, and a new one.
 
 use super::{LeavingTenant, Offboarding, OffboardingTerms, RemovalTarget, assets};
 use crate::{
@@ -16,7 +16,7 @@ use std::{
 };
 use store::{ExecutionId, Timestamp};
 
-/// Made once: the engine asks for examples whenever it rebuilds an undo.
+/// Created once, because the engine needs the examples whenever it rebuilds an undo.
 pub(super) fn all() -> Vec<Offboarding> {
     static MADE: OnceLock<Vec<Offboarding>> = OnceLock::new();
     MADE.get_or_init(|| {

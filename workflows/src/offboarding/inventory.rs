@@ -1,4 +1,4 @@
-//! Taking the inventory: both scans joined, with what people said of what they do not agree on.
+//! Takes the inventory: merges both scans and the classifications that operators gave.
 
 mod agreed;
 mod amount;
@@ -23,29 +23,29 @@ use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What people said of an asset that the two scans do not agree on.
+/// An operator's classification of an asset on which the two scans disagree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Classification {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Which asset.
+    /// The asset's id.
     pub asset: AssetId,
-    /// What its data is.
+    /// The class of its data.
     pub class: DataClass,
-    /// Who said so.
+    /// The operator.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When.
+    /// The time of the classification.
     pub at: Moment,
 }
 
-/// All that people said of a tenant's assets, in one document, so that an inventory rests on all of it.
+/// All classifications of a tenant's assets, in one document that an inventory reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Classifications {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// By asset.
+    /// The classifications, by asset.
     pub of: BTreeMap<AssetId, Classification>,
 }
 
@@ -58,10 +58,10 @@ impl Entity for Classifications {
     }
 }
 
-/// Says what the data of an asset is: it is the tenant's, and is destroyed with the rest. Wakes nobody by itself.
+/// Classifies an asset. It belongs to the tenant and is destroyed with the other assets. Sends no signal to the offboarding.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub fn classify(view: &mut View, said: Classification) -> Result<(), Undecided> {
     let none = || Classifications { tenant: said.tenant.clone(), of: BTreeMap::new() };
     let mut all = view.get::<Classifications>(said.tenant.as_str())?.unwrap_or_else(none);
@@ -69,33 +69,33 @@ pub fn classify(view: &mut View, said: Classification) -> Result<(), Undecided> 
     view.put(&all)
 }
 
-/// Joins the scan of our records with what was found, keeps the inventory, and says what is to be done to each asset.
+/// Merges the scan of the records with the resources that were found, stores the inventory, and chooses the treatment of each asset.
 ///
-/// Fails with `inventory.open`, naming them, while the two disagree on an asset or nobody has said what its data is.
-/// Safe to decide again; an inventory that is not destroyed by is forgotten with its execution.
+/// Fails with `inventory.open`, which names the assets, while the scans disagree on an asset or an asset is unclassified. Safe to decide again. An
+/// inventory that is not used for a destruction is deleted with its execution.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TakeInventory {
-    /// Who leaves; none fails.
+    /// The leaving tenant. Without one, the action fails.
     pub leaver: Option<LeavingTenant>,
-    /// What was found.
+    /// The resources that were found.
     pub seen: Vec<ObservedResource>,
-    /// What its nodes have.
+    /// The devices of its nodes.
     pub devices: Vec<NodeDevices>,
-    /// What must be kept, and for how long.
+    /// The retention rules.
     pub retention: Vec<RetentionRule>,
-    /// Of a closed tenant: what remains of it, and nothing else is listed.
+    /// For a closed tenant: its remains. No other asset is listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<RemainingAssets>,
 }
 
-/// An inventory that was taken.
+/// Result of taking an inventory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TakenInventory {
     /// The digest of the exact list.
     pub digest: Digest,
-    /// What is to be done to what; media are in the hands of their nodes.
+    /// The removal targets. Media are handled by the sanitisation of their nodes.
     pub targets: Vec<RemovalTarget>,
-    /// How many assets there are in all.
+    /// The number of assets.
     pub assets: usize,
 }
 
@@ -138,14 +138,14 @@ impl LedgerAction for TakeInventory {
 }
 
 impl TakeInventory {
-    /// The assets that a node is made of, as both scans see them.
+    /// Returns the assets of a node, as both scans find them.
     #[must_use]
     pub fn parts_of(leaver: &LeavingTenant, node: &str, devices: &Devices, at: Moment) -> Vec<Asset> {
         let gpus = devices.gpus.len().try_into().unwrap_or(u64::MAX);
         assets::parts(leaver, node, Some(devices), gpus, at)
     }
 
-    /// What is to be done to an asset, from what was seen of it.
+    /// Returns the removal target of an asset, from its observation.
     fn target(
         &self,
         asset: &Asset,
@@ -154,7 +154,7 @@ impl TakeInventory {
     ) -> Option<RemovalTarget> {
         let seen = self.seen.iter().find(|seen| seen.thing.to_string() == asset.locator);
         let rule = asset.data_class.and_then(|class| kept.get(&class)).filter(|rule| rule.keeps(at));
-        // Of a key that nobody saw nobody knows whether it can come back.
+        // A key that was not found may be recoverable.
         let unseen = || BTreeSet::from([WayBack::Unknown]);
         let can_come_back = if asset.kind == AssetType::Key {
             seen.map_or_else(unseen, |seen| seen.key_safety().can_come_back)
@@ -181,7 +181,7 @@ impl TakeInventory {
         let remaining = self.remaining.iter().flat_map(|remaining| remaining.assets(tenant, &self.seen, at));
         let recorded = expected.into_iter().map(|thing| {
             let (kind, class) = assets::kind_of(&thing);
-            // What the platform itself made for the tenant's data holds that, unless it says otherwise.
+            // Resources that the platform created for the tenant's data hold workload data, unless they state another class.
             let class = class.or(Some(DataClass::Workload));
             Asset::from_scan(tenant, kind, &thing.to_string(), class, Scan::Records, at)
         });
@@ -197,7 +197,7 @@ impl TakeInventory {
             let read = self.devices.iter().find(|read| read.node == node.as_str());
             all.extend(assets::parts(leaver, node.as_str(), read.map(|read| &read.devices), *gpus, at));
         }
-        // A node that bears the tenant's mark and is not in its books.
+        // Nodes with the tenant's mark that are missing in the ledger are listed too.
         let known =
             |seen: &&ObservedResource| leaver.nodes.keys().any(|node| node.as_str() == seen.thing.name);
         let strangers = self.seen.iter().filter(|seen| seen.thing.kind == "Node").filter(|seen| !known(seen));
@@ -206,7 +206,8 @@ impl TakeInventory {
     }
 }
 
-/// Why an asset can neither be kept, as a rule wants it, nor be destroyed. What lies on a node's own drives goes with them.
+/// Returns the reason why an asset can neither be retained as a rule requires, nor be destroyed. Data on a node's own drives are destroyed with the
+/// node.
 fn cannot_be_kept(
     asset: &Asset,
     kept: &BTreeMap<DataClass, ResolvedRetention>,
@@ -222,7 +223,7 @@ fn cannot_be_kept(
     ))
 }
 
-/// Says why a thing that is to be removed cannot be: known before the destruction is approved, so that it is settled before.
+/// Returns the reason why a resource cannot be removed. It is checked before the approval, so that the problem can be solved first.
 fn cannot_be_removed(
     seen: &ObservedResource,
     inventory: &Inventory,
@@ -241,7 +242,7 @@ fn cannot_be_removed(
     })
 }
 
-/// An asset with what people said of it, which counts as a record.
+/// Returns an asset with its classification, which counts as a record.
 fn classified(asset: Asset, said: &BTreeMap<AssetId, Classification>) -> Vec<Asset> {
     let Some(said) = said.get(&asset.id) else { return vec![asset] };
     let mut discovered_by = asset.discovered_by.clone();

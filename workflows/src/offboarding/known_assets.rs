@@ -1,4 +1,4 @@
-//! Whether a tenant has an asset: asked before people order something of it, so that a mistyped name is not taken.
+//! Checks that a tenant has an asset before an order for it is accepted, so that a mistyped name is rejected.
 
 use super::{LeavingTenant, assets, ledger};
 use crate::{
@@ -10,20 +10,20 @@ use engine::{Engine, Error, Undecided, nearest};
 use std::{collections::BTreeSet, time::Duration};
 use store::Epoch;
 
-/// How long each system has to list what a tenant has.
+/// The timeout for each system to list a tenant's resources.
 const WITHIN: Duration = Duration::from_secs(20);
-/// How many names like the one that was given are said.
+/// The maximum number of similar names in the error.
 const MOST_NEAREST: usize = 3;
 
-/// That a tenant has no such asset.
+/// The error for an asset that the tenant does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("asset: tenant {tenant} has no asset {asset}{}", like(nearest))]
 pub struct UnknownAsset {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The name that was given.
+    /// The given name.
     pub asset: AssetId,
-    /// Assets of similar names, the most similar first.
+    /// Assets with similar names, the most similar first.
     pub nearest: Vec<String>,
 }
 
@@ -31,12 +31,12 @@ fn like(nearest: &[String]) -> String {
     if nearest.is_empty() { String::new() } else { format!("; did you mean {}?", nearest.join(" or ")) }
 }
 
-/// Says whether the tenant surely has no such asset: neither our records nor any system knows it.
+/// Returns an error if the tenant certainly has no such asset: neither the records nor any system knows it.
 ///
-/// Where a system gives no answer, or the tenant is not in use, the asset may exist.
+/// If a system does not answer, or the tenant is not active, the asset may exist.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn unknown_asset(
     engine: &Engine<Platform>,
     tenant: &TenantId,
@@ -70,7 +70,7 @@ fn id(thing: &crate::platform::TenantResource) -> String {
     AssetId::new(assets::kind_of(thing).0, &thing.to_string()).0
 }
 
-/// What our own records say that the tenant has.
+/// Returns the tenant's assets according to the records.
 fn recorded(leaver: &LeavingTenant) -> BTreeSet<String> {
     let nodes = leaver
         .nodes
@@ -79,14 +79,14 @@ fn recorded(leaver: &LeavingTenant) -> BTreeSet<String> {
     assets::expected(leaver).iter().map(id).chain(nodes).collect()
 }
 
-/// Whether it is a part of a node of the tenant, such as a drive: only the node itself knows those.
+/// Returns true for a part of one of the tenant's nodes, such as a drive. Only the node itself knows its parts.
 fn is_part_of_a_node(leaver: &LeavingTenant, asset: &AssetId) -> bool {
     let mut parts = asset.as_str().split('/');
     asset.as_str().contains(":machines/")
         && parts.any(|part| leaver.nodes.keys().any(|node| node.as_str() == part))
 }
 
-/// The most similar names, the most similar first.
+/// Returns the most similar names, the most similar first.
 fn similar(asset: &AssetId, mut known: BTreeSet<String>) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < MOST_NEAREST
@@ -98,7 +98,7 @@ fn similar(asset: &AssetId, mut known: BTreeSet<String>) -> Vec<String> {
     all
 }
 
-/// A call that changes nothing.
+/// Returns the metadata of a read-only call.
 fn listing(tenant: &TenantId) -> CallMetadata {
     CallMetadata {
         action: "ListAssets",

@@ -1,5 +1,4 @@
-//! What an offboarding writes into the ledger until destruction begins: who leaves, on which terms, and the point of no
-//! return.
+//! The ledger actions of an offboarding up to the point of no return.
 
 pub(super) mod remaining;
 
@@ -23,24 +22,24 @@ use remaining::check_remaining;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Looks whether a tenant may leave: that it is in use, and that nothing of it stands under hold. Changes nothing.
+/// Checks that a tenant may leave: it is active and no hold prevents it. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckLeaving {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Whether it is closed, and what remains of it is offboarded.
+    /// True for a closed tenant, for the offboarding of its remains.
     #[serde(default)]
     pub remaining: bool,
 }
 
-/// Who leaves, and on which terms.
+/// Result of the check: the tenant and the terms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeavingCheck {
-    /// Who.
+    /// The leaving tenant.
     pub leaver: LeavingTenant,
-    /// On which terms.
+    /// The terms of the offboarding.
     pub terms: OffboardingTerms,
-    /// Of a closed tenant: what remains of it.
+    /// For a closed tenant: its remains.
     #[serde(default)]
     pub remaining: Option<RemainingAssets>,
 }
@@ -61,10 +60,10 @@ impl LedgerAction for CheckLeaving {
     }
 }
 
-/// Refuses while something else changes the tenant: what that would put back, or open again, must not outlive the tenant.
+/// Fails while another execution changes the tenant, because its undo could restore or open a part of the tenant after its end.
 ///
 /// # Errors
-/// `tenant.changing`, which says what; what the view lacks.
+/// `tenant.changing` with the changes, or a read error of the view.
 fn undisturbed(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let others = disturbing(view, tenant)?;
     if others.is_empty() {
@@ -74,10 +73,10 @@ fn undisturbed(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     Err(ActionError::permanent(codes::TENANT_CHANGING, why).into())
 }
 
-/// What else changes the tenant, a sentence each.
+/// Returns one sentence for each other change of the tenant.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<String>, Undecided> {
     let open = view.get::<Earmarks>(tenant.as_str())?.map(|marks| marks.open).unwrap_or_default();
     let mut others = Vec::new();
@@ -93,7 +92,7 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
     Ok(others)
 }
 
-/// Workloads of the tenant that run.
+/// Returns the number of running workloads of the tenant.
 fn running(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<u32, Undecided> {
     let keys: Vec<String> = workspaces.iter().flat_map(|name| RunningList::keys(tenant, name)).collect();
     view.prefetch::<RunningList>(keys.iter().cloned())?;
@@ -104,11 +103,11 @@ fn running(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> 
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Refuses while work of the tenant runs and policy lets nobody end it then. Where policy lets people decide, they are asked
-/// about every offboarding anyway.
+/// Fails while workloads of the tenant run and policy does not permit an end of the tenant then. If policy leaves the decision to approvers, every
+/// offboarding has an approval anyway.
 ///
 /// # Errors
-/// `tenant.in_use`; what the view lacks.
+/// `tenant.in_use`, or a read error of the view.
 fn out_of_use(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) -> Result<(), Undecided> {
     match blocked_by_use(view, tenant, workspaces)? {
         None => Ok(()),
@@ -116,7 +115,7 @@ fn out_of_use(view: &mut View, tenant: &TenantId, workspaces: &[WorkspaceName]) 
     }
 }
 
-/// Why policy lets nobody end the tenant while its work runs; `None` where nothing runs, or people may decide.
+/// Returns the reason why policy does not permit an end of the tenant while its workloads run. `None` if none runs, or if approvers decide.
 pub(super) fn blocked_by_use(
     view: &mut View,
     tenant: &TenantId,
@@ -131,9 +130,8 @@ pub(super) fn blocked_by_use(
     }))
 }
 
-/// Refuses to begin while a hold keeps anything of the tenant. Where policy allows what is outside of a hold to go
-/// (`offboarding.partial_ok`), only a hold on the whole tenant stands in the way of beginning. Nothing is destroyed before
-/// [`RecheckHolds`] and [`BeginDestroying`] have found no hold at all.
+/// Fails if a hold prevents the start. If policy permits the removal of data outside a hold (`offboarding.partial_ok`), only a hold on the whole
+/// tenant prevents it. [`RecheckHolds`] and [`BeginDestroying`] still require that there is no hold at all.
 fn unheld_to_begin(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let policy = policy::in_force(view)?;
     let holds = holds_of(view, tenant)?;
@@ -143,15 +141,15 @@ fn unheld_to_begin(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> 
     Ok(())
 }
 
-/// Whether a hold keeps an offboarding from beginning.
+/// Returns true if a hold prevents the start of an offboarding.
 pub(crate) fn delays(hold: &HoldScope, policy: &policy::PlatformPolicy) -> bool {
     *hold == HoldScope::Tenant || !policy.offboarding.partial_ok
 }
 
-/// Refuses while a hold keeps anything of the tenant.
+/// Fails while any hold on the tenant is in force.
 ///
 /// # Errors
-/// `hold.in_force`, which names the holds; what the view lacks.
+/// `hold.in_force` with the holds, or a read error of the view.
 pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided> {
     let holds = holds_of(view, tenant)?;
     let keeping: Vec<_> =
@@ -163,10 +161,10 @@ pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
     Err(ActionError::permanent(destruction_codes::HELD, why).into())
 }
 
-/// What the ledger knows of a tenant that is to leave.
+/// Returns the data of a leaving tenant from the ledger.
 ///
 /// # Errors
-/// `tenant.not_active` when it is not in use; what the view lacks.
+/// `tenant.not_active` if the tenant is not active, or a read error of the view.
 pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Undecided> {
     let refused = |why: String| ActionError::permanent(codes::TENANT_NOT_ACTIVE, why);
     let Some(tenant) = view.get::<Tenant>(id.as_str())? else {
@@ -207,12 +205,12 @@ pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Unde
     Ok(LeavingCheck { leaver, terms, remaining: None })
 }
 
-/// Marks a tenant as leaving: its accounts are frozen, no new work is taken in, and the key of its cluster only reports.
+/// Marks a tenant as leaving: freezes its accounts, rejects new work, and restricts the key of its cluster to reports.
 ///
-/// Safe to decide again. Its undo is [`StayOn`].
+/// Safe to decide again. [`StayOn`] is the undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginLeaving {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -222,7 +220,7 @@ impl LedgerAction for BeginLeaving {
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
-        // Of what remains of a closed tenant nothing has to be stopped.
+        // The remains of a closed tenant have no work to stop.
         if tenant.state == TenantState::Closed {
             return Ok(());
         }
@@ -230,17 +228,17 @@ impl LedgerAction for BeginLeaving {
         if tenant.state == TenantState::Active {
             undisturbed(view, &self.tenant)?;
         }
-        // Also what an offboarding froze that people ended by force.
+        // Includes accounts that an earlier, forcibly ended offboarding froze.
         admission::freeze_all(view, &self.tenant, call.execution)?;
         allow(view, &tenant, vec![Allowed::PushFacts])?;
         view.put(&turn(tenant, &[TenantState::Active, TenantState::Leaving], TenantState::Leaving)?)
     }
 }
 
-/// Takes back that a tenant leaves. Safe to run twice; tolerates that it never began to.
+/// Undoes [`BeginLeaving`]. Safe to run twice. Tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StayOn {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -259,7 +257,7 @@ impl LedgerAction for StayOn {
     }
 }
 
-/// Sets what the key of the tenant's own cluster allows, if it has one.
+/// Sets the permissions of the key of the tenant's own cluster, if it has one.
 fn allow(view: &mut View, tenant: &Tenant, scopes: Vec<Allowed>) -> Result<(), Undecided> {
     let Some(cluster) = &tenant.cluster else { return Ok(()) };
     let key = view.get::<ClusterKey>(cluster.as_str())?;
@@ -278,10 +276,10 @@ pub(super) fn turn(tenant: Tenant, from: &[TenantState], to: TenantState) -> Res
     Ok(Tenant { state: to, ..tenant })
 }
 
-/// Says that nothing keeps the tenant's data any more. Changes nothing.
+/// Checks that no hold on the tenant is in force. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecheckHolds {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -294,11 +292,11 @@ impl LedgerAction for RecheckHolds {
     }
 }
 
-/// Ends the tenant's work in the books, once its platform was seen to run nothing, a part at a time. What it ends does not come
-/// back. Safe to decide again.
+/// Ends the tenant's workloads in the ledger, a part at a time, after its platform was observed to run none. They do not come back. Safe to decide
+/// again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EndWork {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
 }
 
@@ -311,23 +309,23 @@ impl LedgerAction for EndWork {
     }
 }
 
-/// What an offboarding would learn of a tenant first, whether or not holds stand in its way. Changes nothing.
+/// Returns the result of the first check of an offboarding, and ignores holds. Changes nothing.
 ///
 /// # Errors
-/// As [`CheckLeaving`], but for holds.
+/// The errors of [`CheckLeaving`], without those of holds.
 pub fn survey_records(view: &mut View, tenant: &TenantId) -> Result<LeavingCheck, Undecided> {
     check(view, tenant)
 }
 
-/// Passes the point of no return: marks it in the document of holds, and the tenant as being destroyed, in one commit.
+/// Passes the point of no return: marks the pivot in the document of holds, and the tenant as being destroyed, in one commit.
 ///
-/// From then on none of its nodes can be given any work. Refused with `hold.in_force` while anything stands under hold, and
-/// with `node.busy` while the books say that something runs. Safe to decide again. Nothing undoes it.
+/// From then on its nodes accept no work. Fails with `hold.in_force` while a hold is in force, and with `node.busy` while the ledger lists a running
+/// workload. Safe to decide again. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginDestroying {
-    /// Which tenant.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The inventory that people approved.
+    /// The digest of the approved inventory.
     pub approved: Digest,
 }
 
@@ -343,7 +341,7 @@ impl LedgerAction for BeginDestroying {
         };
         let pivot = pass.decide(view, call)?;
         let tenant = view.require::<Tenant>(self.tenant.as_str())?;
-        // What remains of a closed tenant is destroyed while the tenant stays closed.
+        // A closed tenant stays closed while its remains are destroyed.
         if tenant.state != TenantState::Closed {
             let from = [TenantState::Leaving, TenantState::Destroying];
             view.put(&turn(tenant, &from, TenantState::Destroying)?)?;
@@ -372,7 +370,7 @@ impl OffboardingTerms {
             extension: policy.offboarding.extension,
             at_once: sanitisation.concurrency,
             demands: crate::offboarding::node_sanitisation::SanitisationDemands {
-                // No backend erases a drive that is not NVMe: such a one ends in quarantine, whatever policy asks of its medium.
+                // No backend erases a drive that is not NVMe. Such a drive ends in quarantine, whatever policy requires for its medium.
                 drives: sanitisation.method(Medium::Nvme, tier),
                 gpu_memory: sanitisation.method(Medium::GpuMemory, tier),
                 attempts: sanitisation.attempts,

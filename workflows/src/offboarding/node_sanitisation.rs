@@ -1,8 +1,7 @@
-//! Cleaning one node of a leaving tenant, so that another may have it: drain, scrub, erase, verify, install afresh.
+//! Cleans one node of a leaving tenant for its next owner: drain, scrub, erase, verify, reinstall.
 //!
-//! A child of offboarding, on its authority. The node stays its tenant's all the while. What does not come out clean is
-//! quarantined, with a record that says what is missing; a missing record never reads as clean. The page with the diagram
-//! is `docs/workflows/node_sanitisation.md`.
+//! A child of the offboarding, with its authority. The node belongs to the tenant throughout. A node that is not clean is quarantined, with a record
+//! of the missing conditions; a missing record never counts as clean. The page with the diagram is `docs/workflows/node_sanitisation.md`.
 
 mod examples;
 mod ledger;
@@ -31,7 +30,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::ExecutionId;
 
-/// Where a sanitisation stands. Persisted by name.
+/// The state of a sanitisation. Persisted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
 #[allow(
     missing_docs,
@@ -74,7 +73,7 @@ impl Workflow for NodeSanitisation {
         let (cluster, node) = (self.cluster.to_string(), self.node.to_string());
         let (tenant, owner_epoch) = (self.tenant.to_string(), self.owner_epoch.0);
         match state {
-            // Nothing new, then nothing at all runs on it. A node that is still at work is never wiped.
+            // First prevent new work, then wait until no work runs. A node with running work is never wiped.
             Cordoning => act(CordonNode { cluster, node, tenant, owner_epoch })
                 .nothing_to_undo()
                 .or_else(Filing)
@@ -92,7 +91,7 @@ impl Workflow for NodeSanitisation {
                 .record(|me: &mut Self, at: Moment| me.begun_at = Some(at))
                 .then(EnteringScrub),
 
-            // From an environment that is known to be good, on a network that reaches nothing else.
+            // The scrub runs in a trusted environment, on an isolated network.
             EnteringScrub => act(EnterScrub { cluster, node })
                 .forward_only()
                 .attempt_within(10 * MINUTE)
@@ -112,7 +111,7 @@ impl Workflow for NodeSanitisation {
                 .or_else(Filing)
                 .then(ErasingDrives),
 
-            // A drive erases itself; it is asked how far it is, and never told to begin while it is at it.
+            // A drive erases itself. Its progress is polled, and no second command is sent while it works.
             ErasingDrives => act_each(self.erasures())
                 .nothing_to_undo()
                 .destroys()
@@ -137,7 +136,7 @@ impl Workflow for NodeSanitisation {
                 .or_else(Filing)
                 .then(Resetting),
 
-            // What is left: memory, firmware, controllers; then as new.
+            // Resets memory, firmware and controllers. The reinstallation follows.
             Resetting => act(ResetMachine { cluster, node })
                 .nothing_to_undo()
                 .destroys()
@@ -159,7 +158,7 @@ impl Workflow for NodeSanitisation {
                 .or_else(Filing)
                 .then(Filing),
 
-            // What was observed is written down, whatever it is; the records alone say whether the node is clean.
+            // Every observation is recorded. Only the records decide if the node is clean.
             Filing => act(FileNode { of: Box::new(self.clone()) })
                 .nothing_to_undo()
                 .record(|me: &mut Self, verdict: NodeVerdict| me.verdict = Some(verdict))
@@ -196,7 +195,7 @@ impl Workflow for NodeSanitisation {
 }
 
 impl NodeSanitisation {
-    /// The sanitisation of one node, that begins.
+    /// Returns a new sanitisation of one node.
     #[must_use]
     pub fn new(
         leaver: &LeavingTenant,
@@ -227,7 +226,7 @@ impl NodeSanitisation {
         }
     }
 
-    /// What people agree to for this node: also a part of the plan of the offboarding that starts it.
+    /// Returns the approved content for this node, which is also a part of the plan of its offboarding.
     #[must_use]
     pub fn decides(&self) -> Value {
         json!({ "sanitise": {
@@ -236,13 +235,13 @@ impl NodeSanitisation {
         } })
     }
 
-    /// Whether every asset of the node has a record that passes.
+    /// Returns true if every asset of the node has a passing record.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.verdict.as_ref().is_some_and(|verdict| verdict.dirty.is_empty())
     }
 
-    /// Hardware is tried a few times and no more.
+    /// Hardware operations have a limited number of attempts.
     fn hardware_retry(&self) -> RetryPolicy {
         RetryPolicy { attempts: self.demands.attempts, ..RetryPolicy::default() }
     }
@@ -252,8 +251,8 @@ impl NodeSanitisation {
     }
 }
 
-/// Techniques for a drive, the first that its controller has being the one to use. A crypto erase alone counts only where
-/// everything was encrypted before it was stored, which nobody here can know; so it is not among them.
+/// The techniques for a drive; the first one that the controller supports is used. A crypto erase counts only with a block erase, or if all data were
+/// encrypted before storage. Tenure cannot know the latter, so this technique is not listed.
 const TECHNIQUES: [(DriveTechnique, Method); 3] = [
     (DriveTechnique::BlockErase, Method::Purge),
     (DriveTechnique::Overwrite, Method::Purge),

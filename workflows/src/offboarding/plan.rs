@@ -1,4 +1,4 @@
-//! What people decide on: before the inventory, that the tenant leaves; after it, the exact list of what is destroyed.
+//! The plans for the approvals: the first covers the offboarding itself, the second the exact list of assets to destroy.
 
 use super::{Offboarding, RemovalTarget, inventory::TOLERATED_PERCENT, record::OffboardingTerms};
 use crate::{destruction::key_destruction, policy::duration::show, signing::Digest};
@@ -41,11 +41,11 @@ pub(super) fn of(me: &Offboarding) -> Plan {
     if let Some(fields) = decides.as_object_mut().filter(|_| !locks.is_empty()) {
         fields.insert("locked".into(), json!(locks));
     }
-    // Absent of any other offboarding, so that plans of earlier versions keep their digest.
+    // Only present for the remains of a closed tenant, so that plans of earlier versions keep their digest.
     if let (Some(fields), Some(remaining)) = (decides.as_object_mut(), &me.remaining) {
         fields.insert("remaining".into(), json!(remaining));
     }
-    // Beside what is decided, so that it is not part of the digest of plans that were agreed to before.
+    // Not part of the approved content, so that the digest of approved plans stays the same.
     let placement = match &me.inventory {
         None => json!({ "what_happens_when": steps(terms, me.remaining.is_some()) }),
         Some(_) => Value::Null,
@@ -53,7 +53,7 @@ pub(super) fn of(me: &Offboarding) -> Plan {
     Plan { title, decides, placement }
 }
 
-/// What happens when, in sentences, for the first approval.
+/// Returns the sequence of an offboarding in sentences, for the first approval.
 pub(super) fn steps(terms: &OffboardingTerms, is_remaining: bool) -> Vec<String> {
     if is_remaining {
         return vec![
@@ -79,11 +79,11 @@ pub(super) fn steps(terms: &OffboardingTerms, is_remaining: bool) -> Vec<String>
     ]
 }
 
-/// What is destroyed, with what is known to become an exception in the certificate, and with what is simulated.
+/// Returns the content of the destruction with the known exceptions and the simulated places.
 fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
     let mut destroys = json!({ "inventory": inventory, "assets": me.assets, "things": things(me) });
     let Some(fields) = destroys.as_object_mut() else { return destroys };
-    // Each is absent where there is none, so that plans of earlier versions keep their digest.
+    // Each field is omitted when empty, so that plans of earlier versions keep their digest.
     let exceptions = exceptions(me);
     if !exceptions.is_empty() {
         fields.insert("exceptions".into(), json!(exceptions));
@@ -101,7 +101,7 @@ fn destroys(me: &Offboarding, inventory: &Digest) -> Value {
     destroys
 }
 
-/// What cannot be promised, in sentences: each thing whose destruction will not count, and why. A key that stays is not destroyed.
+/// Returns a sentence for each resource whose destruction will not count, with the reason. A key that stays is not destroyed.
 fn exceptions(me: &Offboarding) -> Vec<String> {
     let cannot = |target: &RemovalTarget| {
         let why = key_destruction::will_count(&target.can_come_back).err()?;
@@ -110,7 +110,7 @@ fn exceptions(me: &Offboarding) -> Vec<String> {
     me.targets.iter().filter(|target| !me.is_to_stay(target)).filter_map(cannot).collect()
 }
 
-/// Each thing with what will be done to it, and how much it holds.
+/// Returns each resource with its treatment and the amount of its data.
 fn things(me: &Offboarding) -> Vec<Value> {
     let fate = |target: &RemovalTarget| {
         let mut shown = match target.keep_until {

@@ -1,4 +1,4 @@
-//! A dry run: what an offboarding would destroy as far as our records know, without doing anything.
+//! A dry run: the effects of an offboarding according to the records, without any change.
 
 use crate::{
     destruction::{
@@ -17,31 +17,31 @@ use engine::{Plan, PlanDigest, Undecided, View, Workflow};
 use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
-/// What would happen.
+/// Result of a dry run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preview {
-    /// What people would vote on first. The second vote is on the inventory, which is taken after the freeze.
+    /// The plan of the first approval. The second approval is about the inventory, which is taken after the freeze.
     pub plan: Plan,
     /// Its digest.
     pub digest: PlanDigest,
-    /// What stands in the way.
+    /// The holds that prevent it.
     pub holds: Vec<Hold>,
-    /// What else changes the tenant or uses it, and has to end first.
+    /// Other changes and uses of the tenant that must end first.
     pub others: Vec<String>,
-    /// What our records say that there is. What the tenant made itself is found when it is looked for.
+    /// The resources in the records. Resources that the tenant created itself are found by the survey.
     pub things: Vec<TenantResource>,
-    /// The nodes that would be cleaned.
+    /// The nodes to clean.
     pub nodes: Vec<NodeId>,
-    /// Until when each class of data would be kept, where it would.
+    /// The classes of data to retain, each with its resolved retention.
     pub kept: BTreeMap<DataClass, ResolvedRetention>,
-    /// What happens when, in sentences: the export window, and the second approval.
+    /// The sequence in sentences: the export window, and the second approval.
     pub steps: Vec<String>,
 }
 
-/// Looks at a tenant as an offboarding would, changing nothing. Drive it with [`engine::decide`] and drop what it read.
+/// Runs the checks of an offboarding without a change. Run it with [`engine::decide`] and discard the writes.
 ///
 /// # Errors
-/// What the view lacks; `tenant.not_active`.
+/// `tenant.not_active`, or a read error of the view.
 pub fn preview(
     view: &mut View,
     tenant: &TenantId,
@@ -52,10 +52,10 @@ pub fn preview(
     of(view, tenant, (basis, reason), checked)
 }
 
-/// The same, of what remains of a closed tenant.
+/// As [`preview`], for the remains of a closed tenant.
 ///
 /// # Errors
-/// What the view lacks; `tenant.not_active` when it is not closed or nothing of it was seen.
+/// `tenant.not_active` if it is not closed or has no remains; or a read error of the view.
 pub fn preview_remaining(
     view: &mut View,
     tenant: &TenantId,

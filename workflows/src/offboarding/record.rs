@@ -25,205 +25,205 @@ use std::{
 };
 use store::ExecutionId;
 
-/// The signal that wakes an offboarding that stands under hold.
+/// The signal that wakes an offboarding after the release of a hold.
 pub const HOLD_RELEASED: &str = "hold.released";
-/// The signal by which a tenant says that it has exported its data.
+/// The signal of a tenant that has exported its data.
 pub const EXPORT_CONFIRMED: &str = "export.confirmed";
-/// The signal by which people say that they have looked at the open assets of an inventory.
+/// The signal of an operator who has classified the open assets of an inventory.
 pub const ASSETS_CLASSIFIED: &str = "assets.classified";
 
-/// The engine's code for a state that was not done within its limit.
+/// The engine's code for a state that exceeded its timeout.
 pub(super) const TOO_LATE: &str = "step.deadline";
 
-/// Who leaves, as the ledger knows it.
+/// The leaving tenant, as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeavingTenant {
-    /// Its name.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Where it lives.
+    /// The tenant's cluster.
     pub cluster: ClusterId,
-    /// In which region.
+    /// The region of the bucket.
     pub region: RegionId,
-    /// What runs that cluster.
+    /// The kind of the cluster.
     pub kind: ClusterKind,
-    /// The GPUs that it bought.
+    /// The GPU model that it bought.
     pub model: GpuModel,
     /// Its workspaces.
     pub workspaces: Vec<WorkspaceName>,
-    /// Its nodes, those in quarantine too, each with its epoch and the GPUs that it must have.
+    /// Its nodes, with quarantined ones, each with its epoch and its number of GPUs.
     pub nodes: BTreeMap<NodeId, (OwnerEpoch, u64)>,
-    /// The execution that made it.
+    /// The execution that onboarded it.
     pub onboarded_by: ExecutionId,
-    /// When.
+    /// The time of the onboarding.
     pub onboarded_at: Moment,
-    /// Which further rules hold for it.
+    /// The tenant's compliance tags.
     pub compliance: BTreeSet<Compliance>,
-    /// Whether its cluster is a simulated one.
+    /// True if its cluster is simulated.
     #[serde(default)]
     pub simulated: bool,
 }
 
-/// The terms on which a tenant leaves, by the policy in force when it asked.
+/// The terms of the offboarding, from the policy in force at the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffboardingTerms {
-    /// Which policy.
+    /// The policy.
     pub policy: PolicyRef,
-    /// Who agrees that it leaves.
+    /// The approval of the offboarding.
     pub offboard: ApprovalGate,
-    /// Who agrees to the destruction of exactly what the inventory lists.
+    /// The approval of the destruction of the exact inventory.
     pub destroy: ApprovalGate,
-    /// How long it may fetch its data.
+    /// The time in which the tenant may export its data.
     pub export_window: Duration,
-    /// How much longer, when destruction was not agreed to.
+    /// The extension after a destruction that was not approved.
     pub extension: Duration,
-    /// How long its certificate is kept. `None` in terms that were fixed without.
+    /// The retention of its certificate. `None` in terms of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_kept: Option<Duration>,
-    /// How many nodes are cleaned at once.
+    /// The number of nodes that are cleaned at once.
     pub at_once: u32,
-    /// What is asked of cleaning a node.
+    /// The requirements for the sanitisation of a node.
     pub demands: SanitisationDemands,
-    /// What must be kept, and for how long.
+    /// The retention rules.
     pub retention: Vec<RetentionRule>,
 }
 
-/// What is to be done to one asset that is not part of a node.
+/// The treatment of one asset that is not part of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovalTarget {
-    /// What it is.
+    /// The type of the asset.
     pub kind: AssetType,
-    /// Where it is.
+    /// The place of the resource.
     pub thing: TenantResource,
-    /// Which very thing: another of the same name is not touched.
+    /// The unique id. Another resource of the same name is left unchanged.
     pub uid: String,
-    /// Until when a retention rule keeps it; then it is put under another key, and not removed.
+    /// The end of the retention, if a rule applies. The resource is then re-encrypted with another key instead of removed.
     pub keep_until: Option<Moment>,
-    /// For keys: whether it can never have left its store.
+    /// For a key: true if it can never have left its store.
     pub safe: bool,
-    /// For keys: until when a snapshot of the key store exists.
+    /// For a key: the end of the last snapshot of the key store.
     pub revivable_until: Option<String>,
-    /// For keys: every way in which it can come back, as it was seen when the inventory was taken.
+    /// For a key: every way to recover it, as observed when the inventory was taken.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can_come_back: BTreeSet<WayBack>,
-    /// What of it its store keeps under a legal hold or an object lock.
+    /// The part that its store keeps under a legal hold or an object lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<StoreLock>,
-    /// Until when its store keeps it whatever is done, where its store says so.
+    /// The date until which its store keeps it in any case, if the store reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_keeps_until: Option<String>,
-    /// How much it holds, where its store says so.
+    /// The amount of data, if the store reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<StoredAmount>,
 }
 
-/// What remains of a closed tenant. Empty until its first step has read it.
+/// The remains of a closed tenant. Empty until its first step has read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemainingAssets {
     /// The first certificate of the tenant, which the next one supplements.
     pub supplements: Option<CertificateRef>,
-    /// When the tenant was closed: retention is counted from then.
+    /// The time when the tenant was closed. Retention starts then.
     pub closed_at: Option<Moment>,
-    /// What is to be destroyed.
+    /// The assets to destroy.
     pub assets: Vec<RemainingAsset>,
-    /// What a certificate keeps for now: it stays.
+    /// The resources that a certificate retains for now. They stay.
     pub kept: Vec<TenantResource>,
 }
 
-/// One thing that remains.
+/// One remaining resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemainingAsset {
-    /// Where it is.
+    /// The place of the resource.
     pub thing: TenantResource,
-    /// Tells it from an earlier or later thing of the same name.
+    /// Distinguishes the resource from earlier or later ones of the same name.
     pub uid: String,
-    /// What the data on it is, as far as that is known.
+    /// The class of its data, if known.
     pub class: Option<DataClass>,
-    /// Whether a certificate of the tenant lists it.
+    /// True if a certificate of the tenant lists it.
     pub certified: bool,
 }
 
-/// The request, and what has been learnt while serving it. Persisted.
+/// The request and the results so far. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offboarding {
-    /// Which tenant leaves.
+    /// The id of the leaving tenant.
     pub tenant: TenantId,
-    /// Why, and by which words.
+    /// The legal basis.
     pub basis: LegalBasis,
-    /// Who asked.
+    /// The requester.
     pub requested_by: String,
-    /// When.
+    /// The time of the request.
     pub requested_at: Moment,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
-    /// Which capabilities are simulated, by words of earlier versions. Counts only while `simulated_places` is not known.
+    /// The simulated capabilities, as named by earlier versions. Used only if `simulated_places` is `None`.
     #[serde(default)]
     pub simulated: Vec<String>,
-    /// The systems, places and machines that a simulator serves, as those that were asked for the inventory said of themselves. The
-    /// certificate calls nothing else simulated.
+    /// The systems, places and machines that a simulator serves, as they reported it during the inventory. The certificate marks only these as
+    /// simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_places: Option<BTreeSet<String>>,
-    /// Of a closed tenant: what remains of it, and nothing else is offboarded. Filled by `Checking`.
+    /// The remains of a closed tenant. If set, nothing else is offboarded. Set by `Checking`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<RemainingAssets>,
-    /// Who leaves. Filled by `Checking`, with the terms.
+    /// The leaving tenant. Set by `Checking`, with the terms.
     pub leaver: Option<LeavingTenant>,
-    /// On which terms.
+    /// The terms of the offboarding.
     pub terms: Option<OffboardingTerms>,
-    /// What each door let in before it was frozen.
+    /// The access mode of each entry point before the freeze.
     pub doors: Vec<ResourceAdmission>,
-    /// Whether the books list work that is not ended yet. Filled by `EndingWork`.
+    /// True if the ledger lists work that has not ended. Set by `EndingWork`.
     #[serde(default)]
     pub works_on: bool,
-    /// What was found. Filled by `Surveying`, and emptied once it is in the inventory.
+    /// The resources that were found. Set by `Surveying`, and cleared once they are in the inventory.
     pub seen: Vec<ObservedResource>,
-    /// What its nodes have. Filled by `ReadingNodes`, and emptied likewise.
+    /// The devices of its nodes. Set by `ReadingNodes`, and cleared likewise.
     pub devices: Vec<NodeDevices>,
-    /// The inventory that stands. Filled by `TakingInventory`, with the three that follow.
+    /// The current inventory. Set by `TakingInventory`, with the next two fields.
     pub inventory: Option<Digest>,
-    /// How many assets it lists.
+    /// The number of its assets.
     pub assets: usize,
-    /// What is to be done to each that is not part of a node.
+    /// The treatment of each asset that is not part of a node.
     pub targets: Vec<RemovalTarget>,
-    /// This execution, as its records name it. Filled by `PassingPivot`.
+    /// The id of this execution, as its records name it. Set by `PassingPivot`.
     pub run: Option<ExecutionId>,
-    /// Since when what is done now is being done.
+    /// The start of the current work.
     pub since: Option<Moment>,
-    /// What stores kept under lock when they were read again, before the first key goes. Filled by `ReadingLocks`.
+    /// The locks of stores that were read again before the first key is destroyed. Set by `ReadingLocks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locked_since: Vec<(TenantResource, StoreLock)>,
-    /// Every way in which each key can come back, as it was read then.
+    /// Every way to recover each key, as read at that time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ways_back: BTreeMap<TenantResource, BTreeSet<WayBack>>,
-    /// Of what a retention rule keeps: with which key each was encrypted, as it was read then.
+    /// The encryption key of each retained resource, as read at that time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_under: BTreeMap<TenantResource, EncryptedBy>,
-    /// Keys that are gone, to be written down.
+    /// Destroyed keys that are not yet recorded.
     pub shredded: Vec<Shredded>,
-    /// What was removed, to be written down.
+    /// Removed resources that are not yet recorded.
     pub removed: Vec<crate::platform::Removed>,
-    /// What cannot be removed before a day that its store names.
+    /// Resources that their store locks until a date.
     pub kept: Vec<TenantResource>,
-    /// With whose credentials the last look for what was removed was made, by system.
+    /// The credentials of the last verification, by system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verified: VerifiedSystems,
-    /// Which look that was.
+    /// The action of that verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look: Option<Look>,
-    /// What was not seen to be gone, and people accepted as an exception.
+    /// Resources that were not observed to be gone, and that were accepted as exceptions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remains: Vec<RemainingThing>,
-    /// The repairs that people have made.
+    /// The repairs made by operators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<MadeRepair>,
-    /// Nodes that came out clean.
+    /// Clean nodes.
     pub clean: Vec<NodeId>,
-    /// Nodes that did not, each with what is missing.
+    /// Quarantined nodes, with the missing conditions.
     pub quarantined: BTreeMap<NodeId, String>,
-    /// The certificate, to be signed.
+    /// The certificate to sign.
     pub assembled: Option<AssembledCertificate>,
     /// Its signature.
     pub signed: Option<CertificateSignature>,
-    /// The record keys that were destroyed after it, where records are sealed.
+    /// The record keys that were destroyed at the end, where encryption at rest is on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub record_keys: Vec<String>,
 }

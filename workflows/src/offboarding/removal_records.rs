@@ -1,4 +1,4 @@
-//! The records of what an offboarding removes itself: written when it is done, and once more when other eyes have looked.
+//! The records of removed resources. They are written after the removal, and updated after the verification.
 
 mod validation;
 
@@ -24,39 +24,39 @@ use engine::{Call, Entity, LedgerAction, MadeRepair, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Writes down what was destroyed, removed or kept, as not yet verified.
+/// Records that resources were destroyed, removed or kept, as not yet verified.
 ///
-/// Safe to decide again. Nothing undoes it: it says what happened.
+/// Safe to decide again. It has no undo, because a record describes a past event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileRecords {
-    /// Whose it was.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Since when it was being done.
+    /// The start of the work.
     pub since: Option<Moment>,
-    /// Keys that are gone.
+    /// Destroyed keys.
     pub shredded: Vec<Shredded>,
-    /// What became of the rest.
+    /// The outcomes of the other resources.
     pub removed: Vec<Removed>,
-    /// What was to be done.
+    /// The treatment of each asset in the plan.
     pub targets: Vec<RemovalTarget>,
-    /// The repairs that people have made so far.
+    /// The repairs made by operators so far.
     #[serde(default)]
     pub repairs: Vec<MadeRepair>,
-    /// Keys that stay, since what they may encrypt is locked in its store, each with the reason.
+    /// Keys that stay because data that they may encrypt are locked in their store, each with the reason.
     #[serde(default)]
     pub spared: Vec<(TenantResource, String)>,
-    /// Every way in which each key can come back, as it was read just before the first key went.
+    /// Every way to recover each key, as read just before the first key was destroyed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ways_back: BTreeMap<TenantResource, BTreeSet<WayBack>>,
-    /// Of what a retention rule keeps: with which key each was encrypted, as it was read then.
+    /// The encryption key of each retained resource, as read at that time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept_under: BTreeMap<TenantResource, EncryptedBy>,
 }
 
-/// That it was written down.
+/// Result of writing the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordsFiled {
-    /// When.
+    /// The time of writing.
     pub at: Moment,
 }
 
@@ -68,7 +68,7 @@ impl LedgerAction for FileRecords {
         let inventory = Inventory::read(view, &self.tenant, call.execution)?.unwrap_or_default();
         let now = Moment::from(view.now());
         let plain = |asset: &Asset| SanitisationRecord {
-            // Another server may have begun it, whose clock was ahead.
+            // Another server may have started the work with a clock that was ahead.
             ended_at: Some(self.since.map_or(now, |since| since.max(now))),
             ..SanitisationRecord::begun(
                 asset,
@@ -122,11 +122,11 @@ impl LedgerAction for FileRecords {
     }
 }
 
-/// A thing that a retention rule keeps, how it ended, and where it was seen under which key it is.
+/// A retained resource, its outcome, and the observation of its encryption key.
 type Retained<'a> = (&'a Asset, &'a RemovalTarget, SanitisationOutcome, Option<ObservationRef>);
 
 impl FileRecords {
-    /// How each thing ended that a retention rule keeps, as far as that is to be written down now.
+    /// Returns the outcomes of retained resources that must be recorded now.
     fn retained<'a>(
         &'a self,
         view: &mut View,
@@ -134,7 +134,7 @@ impl FileRecords {
         inventory: &'a Inventory,
         destroyed: &DestroyedKeys,
     ) -> Result<Vec<Retained<'a>>, Undecided> {
-        // What a person states of a key says nothing of what was seen.
+        // A statement about a key contains no observations.
         let observed = self
             .shredded
             .iter()
@@ -146,7 +146,7 @@ impl FileRecords {
         let mut retained = Vec::new();
         for target in self.targets.iter().filter(|target| target.keep_until.is_some()) {
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            // It is looked at when keys are destroyed, and what was written then stands.
+            // The key of a retained resource is read when keys are destroyed. A record from that time is kept.
             let known =
                 view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &asset.id))?;
             if self.shredded.is_empty() && known.is_some() {
@@ -164,8 +164,7 @@ impl FileRecords {
         Ok(retained)
     }
 
-    /// The tenant's keys by name, those that are spared left out, each with what its record says of its destruction; none where
-    /// there is no record.
+    /// Returns the tenant's keys by name, without spared ones, each with the facts about its destruction. The facts are `None` without a record.
     fn destroyed_keys(
         &self,
         view: &mut View,
@@ -189,7 +188,7 @@ impl FileRecords {
     }
 }
 
-/// How a thing ended that a retention rule keeps, by the key under which it was seen when the tenant's were destroyed.
+/// Returns the outcome for a retained resource, from the key that encrypted it when the tenant's keys were destroyed.
 fn of_kept(
     target: &RemovalTarget,
     seen: Option<&EncryptedBy>,
@@ -220,7 +219,7 @@ fn tool(command: &str) -> Tool {
     Tool { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into(), command: command.into() }
 }
 
-/// The record of a key that is gone; `before` is what was read of it just before the first key went.
+/// Returns the record of a destroyed key. `before` is the state that was read just before the first key was destroyed.
 fn of_key(
     plain: SanitisationRecord,
     target: &RemovalTarget,
@@ -233,7 +232,7 @@ fn of_key(
     match before {
         Some(before) => can_come_back.extend(before),
         None if shredded.seen => {}
-        // Nobody looked at it after people agreed, so nobody knows what was done to it since.
+        // The key was not read after the approval, so later changes to it are unknown.
         None => can_come_back.extend([WayBack::Unknown]),
     }
     let safe = target.safe && can_come_back.is_empty();
@@ -247,7 +246,7 @@ fn of_key(
     };
     let evidence =
         BTreeMap::from([("decrypt probe".into(), Digest::from_content("transcript", &shredded.transcript))]);
-    // A volume's key can be copied with its header, so its record claims no more than what was done to the volume.
+    // A volume's key can be copied with its header, so the record claims only the treatment of the volume.
     let (technique, key, command) = if target.kind == AssetType::Key {
         (Technique::KeyDestruction, Some(facts), "delete the key and its copies, look, decrypt")
     } else {
@@ -285,10 +284,10 @@ fn of_thing(
     SanitisationRecord { technique: technique(target.kind), result, tool: tool(done), observed, ..plain }
 }
 
-/// The rule by which a backup that its store keeps is beyond use.
+/// The name of the rule for a backup that its store keeps and that is unreadable.
 const BEYOND_USE: &str = "backup_beyond_use";
 
-/// How the reason ends of what is kept and was lost with a key.
+/// The end of the reason for retained data that were lost with a key.
 fn lost_with(key: &str) -> String {
     format!("it is encrypted with key {key}, which is destroyed")
 }
@@ -319,7 +318,7 @@ fn technique(kind: AssetType) -> Technique {
     }
 }
 
-/// How the removal of a thing ended, and what was done for it.
+/// Returns the outcome of a removal, with the command.
 fn fate_of(
     target: &RemovalTarget,
     fate: &RemovalFate,
@@ -328,7 +327,7 @@ fn fate_of(
     let RemovalFate::Kept { until, why, encrypted_by } = fate else {
         return (SanitisationOutcome::SanitisedUnverified, "remove, and look that it is gone");
     };
-    // A legal hold has no day, and what stands in its place is no day either.
+    // A legal hold has no end, and the date that stores report for it is only a placeholder.
     let no_day = until == UNTIL_LIFTED;
     let destroy_by = Moment::try_from(until.clone()).ok().filter(|_| !no_day);
     let kept = if no_day { why.clone() } else { format!("{why} {until}") };

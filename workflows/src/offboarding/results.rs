@@ -1,4 +1,4 @@
-//! What an offboarding keeps of its actions' results, and what it does from the one list that people approved.
+//! Stores action results of an offboarding, and derives actions from the approved inventory.
 
 use super::{
     FileRecords, LeavingCheck, Offboarding, OffboardingTerms, RecordsFiled, RemovalTarget, TakeInventory,
@@ -23,13 +23,13 @@ use engine::{ChildEnd, DAY, HOUR, MadeRepair, Seat};
 use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
 
-/// How many nodes a step works on at once: what the engine does unless told otherwise.
+/// The number of nodes that a step works on at once. It is the engine's default.
 pub(super) const NODES_AT_ONCE: usize = 16;
 
-/// The provider's key for what the law keeps.
+/// The name of the provider's key for retained data.
 const ARCHIVE_KEY: &str = "provider-archive";
 
-/// What keeps a node from being clean; none when nothing does.
+/// Returns the conditions that keep a node from being clean. `None` for a clean node.
 pub(super) fn missing(node: &NodeSanitisation) -> Option<String> {
     match &node.verdict {
         Some(verdict) if verdict.dirty.is_empty() => None,
@@ -108,14 +108,14 @@ impl Offboarding {
         self.term(|terms| usize::try_from(terms.at_once).unwrap_or(8), 8)
     }
 
-    /// How long a step may take that does something to each node, if `round` is enough for those that are worked on at once.
+    /// Returns the timeout of a step over all nodes, if `round` is sufficient for the nodes that run at once.
     pub(super) fn for_nodes(&self, round: Duration, at_once: usize) -> Duration {
         let nodes = self.leaver.as_ref().map_or(0, |leaver| leaver.nodes.len());
         let rounds = nodes.div_ceil(at_once.max(1)).max(1);
         round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
 
-    /// Doors that were there when they were looked at.
+    /// Returns the entry points that existed when they were read.
     pub(super) fn open_doors(&self) -> impl Iterator<Item = TenantResource> {
         self.doors.iter().filter(|door| door.admits.is_some()).map(|door| door.thing.clone())
     }
@@ -125,14 +125,14 @@ impl Offboarding {
         self.open_doors().map(|thing| SetAdmission { thing, tenant: tenant.clone(), admits }).collect()
     }
 
-    /// What a door let in before it was frozen.
+    /// Returns the setting that restores an entry point to its mode before the freeze.
     pub(super) fn before(&self, setting: &SetAdmission) -> SetAdmission {
         let door = self.doors.iter().find(|door: &&ResourceAdmission| door.thing == setting.thing);
         let admits = door.and_then(|door| door.admits).unwrap_or(AccessMode::All);
         SetAdmission { admits, ..setting.clone() }
     }
 
-    /// What it let in while it was frozen: as before, where that was less.
+    /// Returns the setting for the freeze. An entry point that was more restricted keeps its mode.
     pub(super) fn frozen(&self, setting: &SetAdmission) -> SetAdmission {
         let before = self.before(setting);
         SetAdmission { admits: before.admits.max(AccessMode::ReadOnly), ..before }
@@ -180,7 +180,7 @@ impl Offboarding {
         .collect()
     }
 
-    /// What has to be put under another key first, to be asked whether that can be done.
+    /// Returns the dry runs for all resources that must be re-encrypted first.
     pub(super) fn rewrap_questions(&self) -> Vec<CheckRewrap> {
         let tenant = self.tenant.to_string();
         let question = |target: &RemovalTarget| {
@@ -208,7 +208,7 @@ impl Offboarding {
             thing: target.thing.clone(),
             tenant: tenant.clone(),
             uid: target.uid.clone(),
-            // A volume's key encrypts nothing that can be put under another.
+            // A volume's key encrypts no data that could be re-encrypted.
             kept: if target.kind == AssetType::Key { kept() } else { Vec::new() },
         })
         .collect()
@@ -246,7 +246,7 @@ impl Offboarding {
         }
     }
 
-    /// Of what was to go: all that held data, or all that held it.
+    /// Returns the removed assets with data, or those without data.
     fn removed_targets(&self, data: bool) -> impl Iterator<Item = &RemovalTarget> {
         let of = move |target: &RemovalTarget| {
             (assets::holds_data(target.kind) || target.kind == AssetType::Key) == data
@@ -261,15 +261,15 @@ impl Offboarding {
         VerifyAbsent { things: self.removed_targets(true).map(|target| target.thing.clone()).collect() }
     }
 
-    /// What is looked for thing by thing, once people have accepted that a verification stays open: at the end once more also what
-    /// held data, since the last look may have found it again.
+    /// Returns the observation of each resource after an incomplete verification was accepted. At the end it includes resources with data, because
+    /// the last verification may have found them again.
     pub(super) fn observation(&self, data: bool) -> ObserveAbsence {
         let held = self.removed_targets(false).filter(|_| !data);
         let things = self.removed_targets(true).chain(held).map(|target| target.thing.clone());
         ObserveAbsence { things: things.collect() }
     }
 
-    /// Takes note of a repair. What an earlier look answered does not count for one that people leave out.
+    /// Stores a repair. A skipped step invalidates the results of earlier verifications.
     pub(super) fn repaired(&mut self, repair: MadeRepair) {
         if repair.kind == SKIP {
             self.verified.clear();
@@ -277,12 +277,12 @@ impl Offboarding {
         self.repairs.push(repair);
     }
 
-    /// An observation counts for the records that it was made for, and for no later ones.
+    /// Clears the verification, because it counts only for the records that it was made for.
     pub(super) fn validated(&mut self, (): ()) {
         self.verified.clear();
     }
 
-    /// Whether nothing of the tenant is left anywhere, but what is kept and its nodes.
+    /// Returns the last verification: no resource of the tenant exists except retained ones and nodes.
     pub(super) fn last_look(&self) -> VerifyNothingLeft {
         let retained = self.targets(|target| target.keep_until.is_some()).map(|target| target.thing.clone());
         let spared = self.spared().into_iter().map(|(thing, _)| thing);
@@ -310,7 +310,7 @@ impl Offboarding {
         }
     }
 
-    /// Of what was dismantled, one thing of each place.
+    /// Returns one dismantled resource of each place.
     fn dismantled_places(&self) -> Vec<TenantResource> {
         let mut places = BTreeMap::new();
         for target in self.removed_targets(false) {
@@ -359,7 +359,7 @@ impl Offboarding {
         self.clean.iter().filter_map(of).collect()
     }
 
-    /// Whether what was assembled last says that something was not destroyed.
+    /// Returns true if the assembled certificate has exceptions.
     pub(super) fn excepted(&self) -> bool {
         self.assembled.as_ref().is_some_and(|assembled| assembled.kind == CertificateKind::WithExceptions)
     }

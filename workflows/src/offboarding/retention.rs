@@ -1,4 +1,4 @@
-//! The platform policy's rules of retention, as destruction resolves them.
+//! Converts the retention rules of policy to those of destruction.
 
 use crate::{
     destruction::{AfterRetention, DataClass, RetentionRule},
@@ -7,7 +7,7 @@ use crate::{
 use std::time::Duration;
 use strum::VariantArray as _;
 
-/// One rule for each class that a rule of policy speaks of.
+/// Returns one rule for each class that a policy rule names.
 pub(super) fn rules(policy: &[policy::Retention]) -> Vec<RetentionRule> {
     let of = |(number, rule): (usize, &policy::Retention)| {
         let classes = DataClass::VARIANTS

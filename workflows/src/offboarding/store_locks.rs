@@ -1,8 +1,7 @@
-//! What stores keep by themselves, under a legal hold or an object lock: people see it before they agree, and no key of the tenant
-//! is destroyed that such data may be encrypted with.
+//! Data that stores keep under a legal hold or an object lock. Approvers see them in the plan, and a key of the tenant that may encrypt such data is
+//! not destroyed.
 //!
-//! Invariant: while anything of the tenant is locked in a store, every key of the tenant stays. Which object is under which key is
-//! known to its store alone.
+//! Invariant: while a store locks any data of the tenant, every key of the tenant stays. Only the store knows the key of each object.
 
 use super::{Offboarding, RemovalTarget};
 use crate::{
@@ -12,20 +11,20 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Objects that their store keeps, whoever asks for their removal.
+/// Objects that their store refuses to remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreLock {
-    /// How many objects.
+    /// The number of objects.
     pub objects: u64,
-    /// How many of them are under a legal hold, which has no day.
+    /// The number of objects under a legal hold, which has no end.
     #[serde(default)]
     pub legal_holds: u64,
-    /// The day on which the last lock ends, where it has one.
+    /// The end of the last lock, if it has one.
     pub until: Option<String>,
 }
 
 impl StoreLock {
-    /// What the store said of the thing; none where nothing of it is locked.
+    /// Returns the lock of a resource, as the store reports it. `None` if no object is locked.
     #[must_use]
     pub fn of(seen: &ObservedResource) -> Option<Self> {
         let objects = seen.number("locked");
@@ -49,23 +48,23 @@ impl std::fmt::Display for StoreLock {
 }
 
 impl Offboarding {
-    /// What is locked, by thing: as people agreed to it, and as it was read again before the first key goes.
+    /// Returns the locks by resource: the approved ones and the ones read before the first key is destroyed.
     fn locks(&self) -> BTreeMap<&TenantResource, &StoreLock> {
         let planned = self.targets.iter().filter_map(|target| Some((&target.thing, target.locked.as_ref()?)));
         planned.chain(self.locked_since.iter().map(|(thing, lock)| (thing, lock))).collect()
     }
 
-    /// Whether the thing is a key that stays, since data that it may encrypt are locked in their store.
+    /// Returns true for a key that stays because data that it may encrypt are locked.
     pub(super) fn is_spared(&self, target: &RemovalTarget) -> bool {
         target.kind == AssetType::Key && !self.locks().is_empty()
     }
 
-    /// Whether people are told, before they agree, that it is a key that stays.
+    /// Returns true for a key that stays according to the plan.
     pub(super) fn is_to_stay(&self, target: &RemovalTarget) -> bool {
         target.kind == AssetType::Key && self.targets.iter().any(|other| other.locked.is_some())
     }
 
-    /// The keys that stay, each with the reason for its record.
+    /// Returns the keys that stay, each with the reason for its record.
     pub(super) fn spared(&self) -> Vec<(TenantResource, String)> {
         let locks = self.locks();
         let still = |thing: &TenantResource| self.locked_since.iter().any(|(locked, _)| locked == thing);
@@ -85,13 +84,13 @@ impl Offboarding {
         spared.map(|target| (target.thing.clone(), reason.clone())).collect()
     }
 
-    /// Reads every system again: locks also come where the inventory lists nothing, and keys are looked at before they go.
+    /// Returns a survey of every system. New locks may exist outside the inventory, and keys are read before their destruction.
     pub(super) fn lock_survey(&self) -> SurveyTenant {
         SurveyTenant { compared: false, ..self.survey() }
     }
 
-    /// Keeps what is locked by now: a lock that came after people agreed spares the keys as well. Keeps also how each key can come
-    /// back by now, and under which key that is which a retention rule keeps: no later attempt can see that of a key that is gone.
+    /// Stores the current locks: a lock that was created after the approval also spares the keys. Also stores the ways to recover each key, and the
+    /// encryption keys of retained resources. They cannot be read after a key is destroyed.
     pub(super) fn relocked(&mut self, survey: TenantSurvey) {
         let seen = survey.seen;
         let found = |target: &RemovalTarget| seen.iter().find(|seen| seen.thing == target.thing);
@@ -109,7 +108,7 @@ impl Offboarding {
         self.locked_since = locked.collect();
     }
 
-    /// What is locked, in sentences for people who decide.
+    /// Returns the locks in sentences for approvers.
     pub(super) fn lock_sentences(&self) -> Vec<String> {
         let kept = self.targets.iter().filter_map(|target| {
             let lock = target.locked.as_ref()?;
@@ -147,7 +146,7 @@ mod tests {
         TenantSurvey { seen, ..TenantSurvey::default() }
     }
 
-    /// An offboarding whose inventory is taken, and in which this was seen of its bucket.
+    /// Returns an offboarding with an inventory, in which its bucket has these properties.
     fn offboarding(spec: serde_json::Value) -> Offboarding {
         let mut all = examples::all();
         let mut known = all.remove(0);
@@ -169,7 +168,7 @@ mod tests {
             let keys = |me: &Offboarding| me.shreds().iter().filter(|key| key.thing.kind == "Key").count();
             assert_eq!((keys(&offboarding(spec.clone())), keys(&offboarding(json!({})))), (0, 1));
 
-            // A lock that came after people agreed.
+            // A lock that was created after the approval.
             let mut late = offboarding(json!({}));
             let agreed = late.plan();
             late.relocked(found(vec![bucket(spec)]));

@@ -1,4 +1,4 @@
-//! What every call carries, and what is known of an object found.
+//! The metadata of every call to a platform, and the state of objects found there.
 
 use super::codes;
 use engine::{Action, ActionError, Call};
@@ -7,34 +7,32 @@ use serde_json::Value;
 use std::time::Duration;
 use store::Epoch;
 
-/// How long a target has to answer one call before the outcome counts as unknown. Default 30 s, the limit of the
-/// shortest creating step in the domain's table.
+/// How long a target may take to answer one call before the outcome counts as unknown: 30 s, the shortest timeout of a creating step.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How soon to look again at something that is on its way.
+/// The delay before a pending object is read again.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// The circumstances of one call, for the target to compare and to remember.
+/// The metadata of one call. The target compares and stores it.
 #[derive(Clone, Debug)]
 pub struct CallMetadata {
-    /// The action's name, for audit.
+    /// The action's name, for the audit.
     pub action: &'static str,
-    /// The step on whose behalf: the same for an action and its undo. What is made carries it.
+    /// The step that makes the call. It is the same for an action and its undo, and created objects are marked with it.
     pub step: String,
-    /// The idempotency key: the same on every attempt, another for the undo and for each part of an action.
+    /// The idempotency key. It is the same on every attempt, and different for the undo and for each part of an action.
     pub key: String,
-    /// The fencing token: of two calls for one step, the one with the smaller token is late and is refused.
+    /// The fencing token. A call with a smaller token than an earlier call of the same step is rejected.
     pub epoch: Epoch,
-    /// True when a compensation is run.
+    /// True for a compensation.
     pub undo: bool,
-    /// How long the target has to answer.
+    /// How long the target may take to answer.
     pub deadline: Duration,
-    /// True when nothing may change: the target answers as if it had done what is asked, and does not. Such a call is
-    /// remembered by nobody; the same key may come in earnest later.
+    /// If true, the target changes nothing and answers as if it had. It does not store the key, so a later call may use the same key.
     pub dry_run: bool,
 }
 
 impl CallMetadata {
-    /// The stamp of `action` in the circumstances of `call`.
+    /// Returns the metadata of `action` in the context of `call`.
     #[must_use]
     pub fn for_action<A: Action>(_action: &A, call: &Call) -> Self {
         let key = call.key();
@@ -50,13 +48,13 @@ impl CallMetadata {
         }
     }
 
-    /// The same, of a call that changes nothing and is answered as if it had.
+    /// Returns the same metadata for a dry run.
     #[must_use]
     pub fn as_dry_run(&self) -> Self {
         Self { dry_run: true, ..self.clone() }
     }
 
-    /// The stamp of one part of an action that makes several things: each part has its own key, and takes effect once.
+    /// Returns the metadata for one part of an action that creates several objects. Each part has its own key and takes effect once.
     #[must_use]
     pub fn for_part(&self, part: &str) -> Self {
         Self { key: format!("{}#{part}", self.key), ..self.clone() }
@@ -66,53 +64,53 @@ impl CallMetadata {
 /// An object as it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundObject {
-    /// Tells it from an earlier or later object of the same name.
+    /// Distinguishes the object from earlier or later ones of the same name.
     pub uid: String,
-    /// Whose it says it is.
+    /// The tenant in the object's own mark.
     pub tenant: String,
-    /// The step that made it, by its own mark.
+    /// The step that created it, by the object's own mark.
     pub step: String,
-    /// What it asks for.
+    /// The object's spec.
     pub spec: Value,
-    /// True while it is being deleted and still holds what it held.
+    /// True while it is being deleted and still exists.
     pub terminating: bool,
 }
 
 impl FoundObject {
-    /// Whether a removal may take it. A compensation takes only what its own step made; a removal that is a step of
-    /// its own takes whatever is the tenant's.
+    /// Returns true if a removal may delete the object. A compensation deletes only an object of its own step. A removal step deletes every object of
+    /// the tenant.
     #[must_use]
     pub fn may_be_removed(&self, tenant: &str, stamp: &CallMetadata) -> bool {
         self.tenant == tenant && (!stamp.undo || self.step == stamp.step)
     }
 }
 
-/// What a creating action learns.
+/// Result of a creating action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedObject {
-    /// Its deterministic name.
+    /// The object's deterministic name.
     pub name: String,
-    /// Its identity, kept as evidence; undo looks it up again by name.
+    /// The object's UID, recorded as evidence. The undo reads it again by name.
     pub uid: String,
 }
 
-/// What a removing action learns.
+/// Result of a removing action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Removal {
-    /// It was observed to be absent, not merely asked to go.
+    /// The object was observed to be absent.
     Gone,
-    /// An object of that name is there and is not ours: it was left as it is.
+    /// An object of that name belongs to another tenant or step. It was left unchanged.
     Left {
-        /// What was left.
+        /// The object's name.
         name: String,
-        /// Whose mark it bears.
+        /// The tenant in its mark.
         tenant: String,
     },
 }
 
 impl Removal {
-    /// The report on an object that is not ours, which operators should read.
+    /// Reports an object of another tenant or step in the log, for operators.
     pub(super) fn left(name: &str, found: &FoundObject, stamp: &CallMetadata) -> Self {
         tracing::warn!(
             name,
@@ -125,12 +123,12 @@ impl Removal {
     }
 }
 
-/// The error for something that is on its way.
+/// Returns the error for a pending object.
 pub(super) fn look_again(code: &str) -> ActionError {
     ActionError::pending(code, LOOK_AGAIN)
 }
 
-/// Once something was sent that must not be sent twice blindly, a failure to look at it leaves the outcome unknown.
+/// Converts a failed read into an unknown outcome, after a request that must not be repeated blindly.
 pub(super) fn outcome_unknown(error: ActionError) -> ActionError {
     ActionError::unknown(codes::NO_ANSWER, error)
 }

@@ -1,16 +1,16 @@
-//! Every code with which an action of this crate's actuators can fail, and what to do about it.
+//! Error codes of this crate's actions, each with its remedy.
 //!
-//! `docs/operations.md` is compared with [`ALL`] by a test; no code stands anywhere else as a literal.
+//! A test compares [`ALL`] with `docs/operations.md`. Other code uses these constants, never the literals.
 
 /// The account still has jobs.
 pub const ACCOUNT_IN_USE: &str = "account.in_use";
-/// The verifier still finds what was removed.
+/// The verifier still finds a removed resource.
 pub const REMAINS: &str = "asset.remains";
-/// Another thing has the name of the one that was to be removed.
+/// Another resource has the name of the one to remove.
 pub const REPLACED: &str = "asset.replaced";
-/// What was asked to go stays.
+/// The deletion of a resource does not complete.
 pub const STUCK: &str = "asset.stuck";
-/// The audit has not taken over all that is about to become unreadable.
+/// The audit has not copied all entries that are about to become unreadable.
 pub const AUDIT_BEHIND: &str = "audit.behind";
 /// Versions, markers and uploads are being removed.
 pub const EMPTYING: &str = "bucket.emptying";
@@ -22,11 +22,11 @@ pub const BUCKET_UNSAFE: &str = "bucket.unsafe";
 pub const FENCED: &str = "call.fenced";
 /// The drive is being sanitised already.
 pub const DRIVE_BUSY: &str = "drive.busy";
-/// The drive has no technique that is strong enough.
+/// The drive has no sufficient technique.
 pub const DRIVE_UNSUITABLE: &str = "drive.unsuitable";
-/// One key came with two different requests.
+/// The same key was used for two different requests.
 pub const KEY_REUSED: &str = "call.key_reused";
-/// Somebody has the GPUs open.
+/// A process has the GPUs open.
 pub const GPU_BUSY: &str = "gpu.busy";
 /// The three sources of a layout do not agree.
 pub const LAYOUT_DISAGREES: &str = "gpu.layout_disagrees";
@@ -34,43 +34,43 @@ pub const LAYOUT_DISAGREES: &str = "gpu.layout_disagrees";
 pub const LAYOUT_FAILED: &str = "gpu.layout_failed";
 /// The layout is being applied.
 pub const LAYOUT_PENDING: &str = "gpu.layout_pending";
-/// The layout is pending and nobody works on it.
+/// The layout is pending without a layout manager.
 pub const LAYOUT_WEDGED: &str = "gpu.layout_wedged";
-/// The node's layout has no GPUs or slices of the kind.
+/// The node's layout has no GPUs or slices of the requested kind.
 pub const NOT_OFFERED: &str = "gpu.not_offered";
-/// GPU memory was not cleared as far as policy wants.
+/// GPU memory was not cleared to the level that policy requires.
 pub const SCRUB_FAILED: &str = "gpu.scrub_failed";
 /// GPU memory is being cleared.
 pub const SCRUBBING: &str = "gpu.scrubbing";
-/// The cluster does not say on which GPUs a workload runs.
+/// The cluster does not report the GPUs of a workload.
 pub const GPUS_UNOBSERVED: &str = "gpu.unobserved";
 /// No hook has this name.
 pub const HOOK_MISSING: &str = "hook.missing";
-/// The hook is at work.
+/// The hook is still working.
 pub const HOOK_PENDING: &str = "hook.pending";
-/// An isolation probe got through.
+/// An isolation probe succeeded, so the isolation is broken.
 pub const PROBE_FAILED: &str = "isolation.probe_failed";
-/// An isolation probe could not decide: its pods do not run, or its own control failed.
+/// An isolation probe had no result: its pods do not run, or its control test failed.
 pub const PROBE_UNDECIDED: &str = "isolation.undecided";
-/// The tenant's key is not there.
+/// The tenant's key does not exist.
 pub const KEY_MISSING: &str = "key.missing";
-/// What the law keeps is still under the key that is to be destroyed.
+/// A retained resource is encrypted with the key to destroy.
 pub const KEY_IN_USE: &str = "key.in_use";
 /// The key store keeps the deleted key recoverable.
 pub const KEY_SOFT_DELETED: &str = "key.soft_deleted";
 /// A ciphertext can still be decrypted.
 pub const KEY_SURVIVES: &str = "key.survives";
-/// The tenant's key could be copied out of the key store.
+/// The tenant's key can be copied out of the key store.
 pub const KEY_UNSAFE: &str = "key.unsafe";
-/// A name cannot be formed.
+/// A valid name cannot be formed.
 pub const NAME_INVALID: &str = "name.invalid";
-/// The machine did not prove what it booted.
+/// The machine's attestation failed.
 pub const ATTESTATION: &str = "node.attestation_failed";
 /// Workloads run on the machine.
 pub const NODE_BUSY: &str = "node.busy";
-/// The node has had a later owner.
+/// A later owner has taken the node.
 pub const EPOCH_OLD: &str = "node.epoch_old";
-/// The node is another tenant's.
+/// Another tenant owns the node.
 pub const NODE_OWNED: &str = "node.owned";
 /// The node is being rebooted.
 pub const NODE_REBOOTING: &str = "node.rebooting";
@@ -78,40 +78,40 @@ pub const NODE_REBOOTING: &str = "node.rebooting";
 pub const NODE_UNFIT: &str = "node.unfit";
 /// The object was replaced while it was being changed.
 pub const OBJECT_CHANGED: &str = "object.changed";
-/// An object of that name is somebody else's.
+/// Another tenant or client owns the object of that name.
 pub const OBJECT_FOREIGN: &str = "object.foreign";
-/// The object to be changed is not there.
+/// The object to change does not exist.
 pub const OBJECT_MISSING: &str = "object.missing";
 /// The object is being deleted.
 pub const TERMINATING: &str = "object.terminating";
-/// A limit on the platform is not what it was, or not what it was set to.
+/// A limit on the platform differs from the value that was read or set.
 pub const QUOTA_DRIFTED: &str = "quota.drifted";
 /// The record key of a tenant cannot be destroyed.
 pub const RECORD_KEYS: &str = "records.keys";
-/// The target does not let us do it.
+/// The target denies the operation.
 pub const DENIED: &str = "platform.denied";
-/// A call was sent and no answer came.
+/// A call was sent and its response was lost.
 pub const NO_ANSWER: &str = "platform.no_answer";
-/// The target refused the request.
+/// The target rejected the request.
 pub const REFUSED: &str = "platform.refused";
-/// Work is still running.
+/// Workloads are still running.
 pub const DRAINING: &str = "workloads.draining";
-/// The target's answer cannot be understood.
+/// The target's answer cannot be parsed.
 pub const UNREADABLE: &str = "platform.unreadable";
-/// The target could not be reached or had a failure of its own.
+/// The target could not be reached, or failed internally.
 pub const UNAVAILABLE: &str = "platform.unavailable";
-/// The target knows no such thing, or cannot do it.
+/// The target does not know the resource, or does not support the operation.
 pub const UNSUPPORTED: &str = "platform.unsupported";
 /// The workload is saving its work.
 pub const CHECKPOINTING: &str = "workload.checkpointing";
-/// A node of the workload still answers, so nothing of it may be removed by force.
+/// A node of the workload still answers, so the workload must not be removed by force.
 pub const NODE_ALIVE: &str = "workload.node_alive";
-/// A disruption budget keeps a pod of the workload where it is.
+/// A disruption budget prevents the eviction of a pod.
 pub const PROTECTED: &str = "workload.protected";
-/// Pods of the workload are still there.
+/// Pods of the workload still exist.
 pub const WORKLOAD_TERMINATING: &str = "workload.terminating";
 
-/// Code and remedy, in alphabetical order.
+/// All codes with their remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
     (ACCOUNT_IN_USE, "wait for the account's jobs to end or cancel them, then retry"),
     (
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use std::{fs, path::Path};
 
-    /// Every Rust file below a folder of this crate, with its text.
+    /// Returns every Rust file below a folder of this crate, with its text.
     fn sources(folder: &Path) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).unwrap() {

@@ -1,8 +1,8 @@
-//! What can be done to the world outside: one file per capability, with its trait and its actions.
+//! The interface to the systems that Tenure controls: one file for each capability, with its trait and its actions.
 //!
-//! Workflows name the actions; backends implement the traits. Invariant: every call that changes something carries a
-//! [`CallMetadata`], and every object made carries the step that made it, so that an undo finds its own work by name and
-//! leaves another's alone. `docs/backends/contract.md` lists the capabilities, `docs/operations.md` the codes with their remedies.
+//! Workflows use the actions, and backends implement the traits. Invariant: every changing call carries a [`CallMetadata`], and every created object
+//! carries the step that created it. An undo therefore finds its own objects by name and leaves others. `docs/backends/contract.md` lists the
+//! capabilities, `docs/operations.md` the codes with their remedies.
 
 mod actions;
 mod call_metadata;
@@ -86,48 +86,48 @@ pub struct Platform {
     pub kubernetes: Arc<dyn Kubernetes>,
     /// Accounts of the batch scheduler.
     pub slurm: Arc<dyn Slurm>,
-    /// Layout and health of GPUs.
+    /// The layout and health of GPUs.
     pub gpus: Arc<dyn Gpus>,
     /// The key store.
     pub keys: Arc<dyn Keys>,
     /// Buckets.
     pub objects: Arc<dyn Objects>,
-    /// Groups and credentials of people.
+    /// The groups and credentials of users.
     pub identity: Arc<dyn Identity>,
-    /// Workloads, and the GPUs under them.
+    /// Workloads and their GPUs.
     pub workloads: Arc<dyn Workloads>,
-    /// What tenants leave behind, wherever it lies.
+    /// The resources of tenants, in every system.
     pub tenant_resources: Arc<dyn TenantResources>,
     /// Machines as hardware.
     pub machines: Arc<dyn Machines>,
     /// The engine's own records.
     pub records: Arc<dyn Records>,
-    /// What operators plug in by name.
+    /// External systems that operators connect by name.
     pub hooks: Arc<dyn Hooks>,
     /// Signs certificates of destruction.
     pub signer: Arc<dyn Signer>,
-    /// The simulator behind it, if there is one. Opaque here: `backends` attaches it and reads it back for tests.
+    /// The simulator behind the platform, if there is one. Opaque here: `backends` sets it and reads it back for tests.
     pub simulator: Option<Arc<dyn Any + Send + Sync>>,
-    /// The backend of each cluster that the file of targets names.
+    /// The backend of each cluster in the target file.
     pub served: BTreeMap<String, String>,
-    /// By cluster of the file of targets: what it lacks before a tenant can be onboarded in it.
+    /// By cluster of the target file: the requirements for an onboarding that are not met.
     pub unready: BTreeMap<String, Vec<String>>,
 }
 
 impl Platform {
-    /// The platform with certificates signed by `signer`.
+    /// Returns the platform with certificates signed by `signer`.
     #[must_use]
     pub fn with_signer(self, signer: Arc<dyn Signer>) -> Self {
         Self { signer, ..self }
     }
 
-    /// The platform with the engine's own records kept by `records`.
+    /// Returns the platform with the engine's own records in `records`.
     #[must_use]
     pub fn with_records(self, records: Arc<dyn Records>) -> Self {
         Self { records, ..self }
     }
 
-    /// What [`Platform::backend_of`] can answer.
+    /// The possible results of [`Platform::backend_of`].
     pub const BACKENDS: [&str; 7] = [
         "agents",
         "agents and kubernetes",
@@ -138,38 +138,38 @@ impl Platform {
         "slurm",
     ];
 
-    /// The platform with clusters served by kinds of backend, one of [`Platform::BACKENDS`] each; `simulated` for one that is
-    /// named and stays simulated.
+    /// Returns the platform with the backend of each cluster: one of [`Platform::BACKENDS`], or `simulated` for a cluster that is named and stays
+    /// simulated.
     #[must_use]
     pub fn with_backends(self, served: BTreeMap<String, String>) -> Self {
         Self { served, ..self }
     }
 
-    /// The platform with clusters that lack something before a tenant can be onboarded in them.
+    /// Returns the platform with the unmet requirements of its clusters.
     #[must_use]
     pub fn with_unready(self, unready: BTreeMap<String, Vec<String>>) -> Self {
         Self { unready, ..self }
     }
 
-    /// Returns what a cluster lacks before a tenant can be onboarded in it.
+    /// Returns the requirements for an onboarding that a cluster does not meet.
     #[must_use]
     pub fn unready(&self, cluster: &str) -> &[String] {
         self.unready.get(cluster).map_or(&[], Vec::as_slice)
     }
 
-    /// What serves a cluster, if that is not the simulated world.
+    /// Returns the backend of a cluster, if it is not the simulator.
     #[must_use]
     pub fn backend_of(&self, cluster: &str) -> Option<&str> {
         self.served.get(cluster).map(String::as_str).filter(|backend| *backend != Cluster::SIMULATED)
     }
 
-    /// Whether somebody has said of the cluster that it is simulated.
+    /// Returns true if the target file declares the cluster as simulated.
     #[must_use]
     pub fn stays_simulated(&self, cluster: &str) -> bool {
         self.served.get(cluster).is_some_and(|backend| backend == Cluster::SIMULATED)
     }
 
-    /// Which backend serves each capability, so that plans, readiness and output can say what is simulated.
+    /// Returns the backend of each capability, so that plans, readiness and output can mark simulated ones.
     #[must_use]
     pub fn backends(&self) -> BTreeMap<&'static str, &'static str> {
         BTreeMap::from([
@@ -188,7 +188,7 @@ impl Platform {
     }
 }
 
-/// The key of what depends on a cluster: operators limit it, and its breaker watches over it.
+/// Returns the key for limits and the circuit breaker of a cluster.
 fn at_cluster(cluster: &str) -> Vec<String> {
     vec![format!("cluster/{cluster}")]
 }

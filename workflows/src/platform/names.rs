@@ -5,18 +5,18 @@
 use super::codes;
 use engine::ActionError;
 
-/// The longest name, in bytes, that every target takes (a DNS label, RFC 1123).
+/// The longest name, in bytes, that every target accepts (a DNS label, RFC 1123).
 const LONGEST: usize = 63;
 
-/// The name of what a tenant has once: its key, identity, cohort, account.
+/// Returns the name of a tenant's key, identity, cohort and account.
 ///
 /// # Errors
-/// `name.invalid`, permanent, for a tenant that cannot be part of a DNS label.
+/// `name.invalid`, permanent, for a tenant id that cannot be part of a DNS label.
 pub fn tenant_name(tenant: &str) -> Result<String, ActionError> {
     fitting(format!("t-{}", part(tenant)?))
 }
 
-/// The name of what a workspace has once: its namespace and queue.
+/// Returns the name of a workspace's namespace and queue.
 ///
 /// # Errors
 /// As [`tenant_name`].
@@ -24,7 +24,7 @@ pub fn workspace_name(tenant: &str, workspace: &str) -> Result<String, ActionErr
     fitting(format!("t-{}--{}", part(tenant)?, part(workspace)?))
 }
 
-/// The name of a tenant's share of one GPU model. Case and punctuation of models do not tell them apart.
+/// Returns the name of a tenant's flavor of one GPU model. Models that differ only in case or punctuation have the same name.
 ///
 /// # Errors
 /// As [`tenant_name`].
@@ -37,10 +37,10 @@ pub fn flavor_name(tenant: &str, model: &str) -> Result<String, ActionError> {
     fitting(format!("t-{}--{}", part(tenant)?, part(&shortened(&words.join("-")))?))
 }
 
-/// The longest name of a model in the name of a flavor, beside the longest tenant's.
+/// The longest model name in a flavor's name, next to the longest tenant id.
 const LONGEST_MODEL: usize = 27;
 
-/// A long name of a model by its beginning and a hash (FNV-1a), so that two of one beginning stay apart.
+/// Shortens a long model name to its beginning and a hash (FNV-1a), so that models with the same beginning differ.
 fn shortened(model: &str) -> String {
     if model.len() <= LONGEST_MODEL {
         return model.to_owned();
@@ -51,7 +51,7 @@ fn shortened(model: &str) -> String {
     format!("{}-{hash:08x}", start.trim_end_matches('-'))
 }
 
-/// The name of a tenant's bucket in a region.
+/// Returns the name of a tenant's bucket in a region.
 ///
 /// # Errors
 /// As [`tenant_name`].

@@ -1,7 +1,6 @@
-//! JSON in one form only, so that equal content has equal bytes: names sorted, and no choice of spaces or escapes.
+//! Canonical JSON: equal content has equal bytes. Names are sorted, and there is no choice of spaces or escapes.
 //!
-//! Two layouts of the same content: [`compact`], which digests are taken of, and [`lines`], one leaf a line, which
-//! certificates are written in so that a change can be found by its line.
+//! There are two layouts. Digests use [`compact`]. Certificates use [`lines`], with one leaf on each line, so that a change can be located.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,7 +16,7 @@ use std::{
 pub struct Digest(pub String);
 
 impl Digest {
-    /// Of bytes as they are.
+    /// Returns the digest of bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let hex = Sha256::digest(bytes).iter().fold(String::from("sha256:"), |mut hex, byte| {
@@ -27,13 +26,13 @@ impl Digest {
         Self(hex)
     }
 
-    /// Of content, whatever order it was written in. `kind` keeps digests of different things apart.
+    /// Returns the digest of content, independent of the order of its fields. `kind` separates digests of different types.
     #[must_use]
     pub fn from_content(kind: &str, content: &impl Serialize) -> Self {
         Self::from_bytes(format!("tenure {kind} 1\n{}", compact(&value(content))).as_bytes())
     }
 
-    /// The first digits, for people.
+    /// Returns the first digits, for display.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.strip_prefix("sha256:").and_then(|hex| hex.get(..12)).unwrap_or(&self.0)
@@ -46,12 +45,12 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Content as JSON. The types of this module hold nothing that JSON cannot say.
+/// Converts content to JSON. All types with a digest can be represented in JSON.
 pub(crate) fn value(content: &impl Serialize) -> Value {
     serde_json::to_value(content).unwrap_or(Value::Null)
 }
 
-/// JSON without a space, names sorted.
+/// Returns JSON without spaces and with sorted names.
 pub(crate) fn compact(value: &Value) -> String {
     let mut out = String::new();
     write_compact(value, &mut out);
@@ -85,7 +84,7 @@ fn write_compact(value: &Value, out: &mut String) {
     }
 }
 
-/// JSON with one leaf a line, two spaces a level, names sorted, and a newline at the end of each line.
+/// Returns JSON with one leaf on each line, two spaces for each level, sorted names, and a newline after each line.
 pub(crate) fn lines(value: &Value) -> String {
     let mut out = String::new();
     write_lines(value, 0, &mut out);

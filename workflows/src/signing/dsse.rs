@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
-    /// Names the key: [`PublicKey::id`].
+    /// The id of the key: [`PublicKey::id`].
     pub keyid: String,
     /// The signature in base64.
     pub sig: String,
 }
 
 impl Signature {
-    /// A signature that this key made.
+    /// Returns a signature made by this key.
     #[must_use]
     pub fn new(key: &PublicKey, bytes: &[u8]) -> Self {
         Self { keyid: key.id(), sig: STANDARD.encode(bytes) }
     }
 }
 
-/// The bytes that are signed: type and content with their lengths, so that neither can pass for the other.
+/// Returns the bytes to sign: type and content, each with its length, so that they cannot be confused.
 #[must_use]
 pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();

@@ -1,6 +1,6 @@
-//! What audit and certificates sign with: canonical JSON, digests, DSSE envelopes, Ed25519 keys and timestamps.
+//! Signing for audit and certificates: canonical JSON, digests, DSSE envelopes, Ed25519 keys and timestamps.
 //!
-//! Invariant: equal content has equal bytes, so a digest or a signature names one content.
+//! Invariant: equal content has equal bytes, so that a digest or a signature identifies one content.
 
 pub(crate) mod canonical;
 pub mod dsse;

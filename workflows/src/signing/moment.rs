@@ -1,26 +1,26 @@
-//! A point in time as people file it: RFC 3339 in UTC, to the millisecond.
+//! Timestamps of records: RFC 3339 in UTC, with milliseconds.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use store::Timestamp;
 
-/// A point in time, written like `2026-11-21T13:08:11.000Z` and in no other way.
+/// A timestamp in exactly one form: `2026-11-21T13:08:11.000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Moment(u64);
 
-/// The last moment of the year 9999, in milliseconds since 1970: RFC 3339 has no years beyond.
+/// The last millisecond of the year 9999, in milliseconds since 1970. RFC 3339 has no later years.
 const LAST: u64 = 253_402_300_799_999;
 
 impl Moment {
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn millis(self) -> u64 {
         self.0
     }
 
-    /// The moment `days` days later, never past the end of the year 9999.
+    /// Returns the time `days` days later, at most the end of the year 9999.
     #[must_use]
     pub fn after_days(self, days: u32) -> Self {
         Self(self.0.saturating_add(u64::from(days) * 86_400_000).min(LAST))
@@ -56,7 +56,7 @@ impl TryFrom<String> for Moment {
     }
 }
 
-/// As people write one: any RFC 3339, with or without parts of a second, in any zone.
+/// Parses any RFC 3339 time, with or without fractions of a second, in any zone.
 impl FromStr for Moment {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! Ed25519 keys: who signs, and what anybody needs to verify.
+//! Ed25519 keys: signing and verification.
 
 use crate::signing::Digest;
 use async_trait::async_trait;
@@ -16,19 +16,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What stands before the 32 bytes of a private key in PKCS#8 (RFC 8410, section 7).
+/// The PKCS#8 prefix of a 32-byte private key (RFC 8410, section 7).
 const PRIVATE_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-/// What stands before the 32 bytes of a public key in SubjectPublicKeyInfo (RFC 8410, section 4).
+/// The SubjectPublicKeyInfo prefix of a 32-byte public key (RFC 8410, section 4).
 const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Makes signatures. An implementor promises that the same message gives the same signature while the key is the same.
+/// Creates signatures. The same key must give the same signature for the same message.
 #[async_trait]
 pub trait Signer: fmt::Debug + Send + Sync {
     /// Signs `message` with Ed25519.
     ///
     /// # Errors
-    /// What keeps the key from being used, in words.
+    /// The reason why the key cannot be used.
     async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String>;
 }
 
@@ -38,13 +38,13 @@ pub trait Signer: fmt::Debug + Send + Sync {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// What names it: the SHA-256 of its SubjectPublicKeyInfo, as `openssl pkey -pubin -outform DER | sha256sum` says.
+    /// Returns the key's id: the SHA-256 of its SubjectPublicKeyInfo, as `openssl pkey -pubin -outform DER | sha256sum` prints it.
     #[must_use]
     pub fn id(&self) -> String {
         Digest::from_bytes(&self.der()).0
     }
 
-    /// The key as PEM.
+    /// Returns the key as PEM.
     #[must_use]
     pub fn to_pem(&self) -> String {
         pem("PUBLIC KEY", &self.der())
@@ -53,7 +53,7 @@ impl PublicKey {
     /// Reads every public key in a PEM text.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The problem of the text.
     pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, String> {
         let sections: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
         let keys = sections.map_err(|e| format!("the PEM cannot be read: {e:?}"))?;
@@ -69,7 +69,7 @@ impl PublicKey {
         keys.into_iter().map(key).collect()
     }
 
-    /// Whether `signature` is of `message` by this key.
+    /// Returns true if `signature` is a signature of `message` by this key.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
@@ -101,16 +101,16 @@ impl TryFrom<String> for PublicKey {
     }
 }
 
-/// A private key in this process.
+/// A private key in the memory of this process.
 pub struct SigningKey {
     pair: Ed25519KeyPair,
 }
 
 impl SigningKey {
-    /// The key of these 32 bytes, for simulated platforms and tests: who knows them can sign.
+    /// Returns the key of these 32 bytes, for simulated platforms and tests. The bytes are as secret as the key.
     ///
     /// # Errors
-    /// Never for 32 bytes; the words of the library otherwise.
+    /// Never fails for 32 bytes; otherwise returns the error of the library.
     pub fn from_seed(seed: [u8; 32]) -> Result<Self, String> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|e| e.to_string())?;
         Ok(Self { pair })
@@ -119,7 +119,7 @@ impl SigningKey {
     /// Reads a key in PKCS#8 PEM, as this program or `openssl genpkey -algorithm ed25519` writes it.
     ///
     /// # Errors
-    /// What is wrong with it, in words; never the key.
+    /// The problem of the text. It never contains the key.
     pub fn from_pem(text: &[u8]) -> Result<Self, String> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text)
             .map_err(|_| "there is no PRIVATE KEY in it: expected PKCS#8 PEM".to_owned())?;
@@ -127,7 +127,7 @@ impl SigningKey {
         pair.map(|pair| Self { pair }).map_err(|e| format!("it is no Ed25519 key: {e}"))
     }
 
-    /// The public half.
+    /// Returns the public key.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         let mut key = [0; 32];
@@ -151,7 +151,7 @@ impl Signer for SigningKey {
     }
 }
 
-/// A key in a file of mode 0600, made when it is first needed.
+/// A key in a file of mode 0600. It is created on first use.
 #[derive(Clone, Debug)]
 pub struct KeyFile {
     path: PathBuf,
@@ -161,16 +161,16 @@ impl KeyFile {
     /// The name of the file in the data folder.
     pub const NAME: &'static str = "certificate-key.pem";
 
-    /// The key in this file.
+    /// Returns the key file at this path.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The key, made now if there is none.
+    /// Returns the key, and creates it if the file does not exist.
     ///
     /// # Errors
-    /// What is wrong with the file, in words, with its path.
+    /// The problem of the file, with its path.
     pub fn load_or_create(&self) -> Result<SigningKey, String> {
         let named = |why: &dyn fmt::Display| format!("{}: {why}", self.path.display());
         match self.read() {
@@ -184,7 +184,7 @@ impl KeyFile {
         }
     }
 
-    /// Refuses a file that others may read: then the key is not a secret.
+    /// Rejects a file that other users can read, because its key is not secret.
     fn read(&self) -> io::Result<Vec<u8>> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = std::fs::metadata(&self.path)?.permissions().mode();
@@ -195,7 +195,8 @@ impl KeyFile {
         std::fs::read(&self.path)
     }
 
-    /// Two that make it at once end with one key: it is written aside, and linked where there is none.
+    /// Two processes may create the file at the same time and end with one key: each writes a temporary file, and links it only if the key file does
+    /// not exist.
     fn make(&self) -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let (seed, mark) = (random::<32>()?, random::<8>()?);

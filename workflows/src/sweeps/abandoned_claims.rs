@@ -1,6 +1,6 @@
-//! Claims of executions that have ended: what nothing will give back by itself.
+//! Claims of executions that have ended, which no step will release.
 //!
-//! A part of the drift sweep. It finds them and changes nothing; `tenure leftovers release` gives them back.
+//! A part of the drift sweep. It reports them and changes nothing; `tenure leftovers release` releases them.
 
 use super::report::{SweepReport, all};
 use crate::{
@@ -11,7 +11,7 @@ use engine::{Engine, Error};
 use std::collections::{BTreeMap, btree_map::Entry};
 use store::ExecutionId;
 
-/// Which executions have ended, each looked up once.
+/// The executions that have ended, each read once.
 #[derive(Default)]
 struct Ended(BTreeMap<ExecutionId, bool>);
 

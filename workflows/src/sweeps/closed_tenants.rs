@@ -1,6 +1,6 @@
-//! Closed tenants of which something is there again, or still.
+//! Checks closed tenants for resources that exist again or still.
 //!
-//! A part of the drift sweep. It finds and changes nothing: the offboarding of what remains is asked for by people.
+//! A part of the drift sweep. It reports findings and changes nothing; an operator requests the offboarding of the remains.
 
 use super::report::{SweepReport, all, holder};
 use crate::{
@@ -13,19 +13,19 @@ use engine::{DAY, Engine, Error, HOUR, MINUTE};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use store::Timestamp;
 
-/// The most tenants that one run looks at; the others come in the next runs, the one that has waited longest first.
+/// The maximum number of tenants in one run. The next runs check the others, the least recently checked first.
 const TENANTS_PER_RUN: usize = 25;
-/// A run that has lasted so long begins no further look.
+/// After this time a run starts no further check.
 const RUN_FOR: Duration = MINUTE;
-/// How often a scheduled run looks at the same tenant.
+/// The interval between two scheduled checks of the same tenant.
 const LOOK_EVERY: Duration = DAY;
-/// The same for a tenant with findings, or with a source that did not answer.
+/// The interval for a tenant with findings or with a source that did not answer.
 const LOOK_AGAIN_EVERY: Duration = HOUR;
 
 /// The actor of the audit entries of a scheduled run.
 const BY: &str = "sweep";
 
-/// Looks at closed tenants, those that were not looked at for the longest time first.
+/// Checks closed tenants, the least recently checked first.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let due = due(engine, swept).await?;
     let (begun, mut silent, mut looked) = (engine.clock().now(), SilentSources::default(), 0_usize);
@@ -35,7 +35,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
             break;
         }
         looked = looked.saturating_add(1);
-        // What is being destroyed is no finding; what was found before stays on the list.
+        // Resources that are being destroyed are not reported. Earlier findings stay on the list.
         if holder(engine, &format!("tenant/{tenant}")).await?.is_some() {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
-/// Returns the closed tenants to look at now; all of them if a person asks.
+/// Returns the closed tenants to check now: all of them if an operator started the sweep.
 async fn due(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<Vec<TenantId>, Error> {
     let now = engine.clock().now();
     let looks: BTreeMap<TenantId, Arc<ClosedTenantLook>> =

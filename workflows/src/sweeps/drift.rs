@@ -1,7 +1,7 @@
-//! Where a platform says otherwise than the books.
+//! Finds differences between the platform and the ledger.
 //!
-//! It is found here and put right by people or by the next change, which compares before it writes: a sweep that set
-//! things back by itself would fight whoever changed them, and would do so with nobody's approval.
+//! It only reports. Operators fix a difference, or the next change does, because it compares before it writes. An automatic reset would overwrite the
+//! changes of others without an approval.
 
 use super::{
     abandoned_claims, closed_tenants,
@@ -44,11 +44,11 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
             }
         }
     }
-    // Last, since what lies outside may take its time to answer.
+    // Last, because external systems may answer slowly.
     closed_tenants::sweep(engine, swept).await
 }
 
-/// Compares every layer's limits with one workspace's quota. What is being changed is not judged.
+/// Compares the limits of every layer with one workspace's quota. A quota with an open change is skipped.
 async fn check(
     engine: &Engine<Platform>,
     swept: &mut SweepReport,
@@ -85,7 +85,7 @@ async fn check(
     Ok(())
 }
 
-/// What each layer says otherwise, a sentence each.
+/// Returns one sentence for each layer that differs.
 fn differences(wanted: &LayerLimits, found: &LayerLimits) -> Vec<String> {
     let queue = |queue: &Option<FlavorQuota>| queue.as_ref().map(|queue| queue.nominal);
     let limits =

@@ -1,4 +1,4 @@
-//! Contracts that have ended.
+//! Starts offboardings of tenants with an ended contract.
 
 use super::report::{SweepReport, all, holder};
 use crate::{
@@ -13,18 +13,18 @@ use engine::{Engine, Entity, Error, Undecided, View, Workflow as _};
 use serde::{Deserialize, Serialize};
 use store::{CompositeKey, Timestamp};
 
-/// Who asks, in the name of the sweep.
+/// The requester of executions that the sweep starts.
 const BY: &str = "sweep";
 
-/// That an offboarding was begun since a contract ended. If people turn that down, the sweep does not begin another: it
-/// says that the tenant is served without a contract, until that changes.
+/// The record that an offboarding was started after the end of a contract. If it is rejected, the sweep does not start another one. It reports that
+/// the tenant is served without a contract until that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContractEnded {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The day after its last.
+    /// The day after the last day of the contract.
     pub to: String,
-    /// When it was noticed.
+    /// The time when the sweep found it.
     pub at: Timestamp,
 }
 
@@ -37,7 +37,7 @@ impl Entity for ContractEnded {
     }
 }
 
-/// Starts the offboarding of every tenant that is served and whose contract has ended. People decide on it as on any other.
+/// Starts the offboarding of every active tenant with an ended contract. It has the usual approvals.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     let today = day(now);
@@ -77,7 +77,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
-/// Begins an offboarding, unless one was for the same end.
+/// Starts an offboarding, unless one was started for the same end.
 fn begin(view: &mut View, leaving: &Offboarding, to: &str) -> Result<bool, Undecided> {
     let ended = ContractEnded { tenant: leaving.tenant.clone(), to: to.to_owned(), at: view.now() };
     if view.get::<ContractEnded>(&ended.id())?.is_some() {

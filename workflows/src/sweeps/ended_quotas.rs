@@ -1,4 +1,4 @@
-//! Temporary quotas that have ended.
+//! Starts the decrease of temporary quotas that have ended.
 
 use super::report::{SweepReport, all, holder};
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
 use engine::{Engine, Error, Workflow as _};
 use store::CompositeKey;
 
-/// Who asks, in the name of the sweep.
+/// The requester of executions that the sweep starts.
 const BY: &str = "sweep";
 
-/// Starts the decrease of every part of a quota that has ended. While another change of it is open, that one goes first,
-/// and the next occurrence finds what is still due.
+/// Starts the decrease of every part of a quota that has ended. It waits for another open change of the quota, and the next occurrence finds the
+/// remaining parts.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for quota in all::<Quota>(engine, swept).await? {

@@ -1,4 +1,4 @@
-//! Models that run short in a region: starts a capacity exhaustion when policy says that something is done about it.
+//! Finds GPU models that run short in a region, and starts a capacity exhaustion if policy requires it.
 
 use super::report::{SweepReport, all, holder};
 use crate::{
@@ -19,19 +19,19 @@ use std::{
 };
 use store::{CompositeKey, Timestamp};
 
-/// One shortage starts another exhaustion only after this, if the first did not end it.
+/// The minimum time between two exhaustions for the same shortage.
 const AGAIN_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A model that runs short in a region, since it was first seen to.
+/// A GPU model that is short in a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortage {
-    /// Where.
+    /// The region's name.
     pub region: RegionId,
-    /// Of which model.
+    /// The GPU model.
     pub model: GpuModel,
-    /// Since when less than the threshold has been free; `None` while enough is.
+    /// The time since which less than the threshold is free. `None` while enough is free.
     pub since: Option<Timestamp>,
-    /// When an exhaustion was last started for it; `None` before the first.
+    /// The time of the last exhaustion for it. `None` before the first.
     pub started: Option<Timestamp>,
 }
 
@@ -50,9 +50,9 @@ impl Entity for Shortage {
     }
 }
 
-/// Looks at every model of every region.
+/// Checks every model of every region.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
-    // What the sweep saw is counted in tenants.
+    // The `seen` count of the report is the number of tenants.
     let tenants_seen = swept.seen;
     let mut kinds: BTreeSet<(RegionId, GpuModel)> = BTreeSet::new();
     for cluster in all::<Cluster>(engine, swept).await? {
@@ -76,10 +76,10 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
-/// Starts `exhaustion` if policy says so; says why. Remembers since when a model has been scarce.
+/// Starts `exhaustion` if policy requires it, and returns the reason. Stores the time since which a model has been short.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 fn look_after(
     view: &mut View,
     exhaustion: &CapacityExhaustion,
@@ -126,7 +126,7 @@ fn look_after(
     Ok(trigger)
 }
 
-/// The rules that counted, with the place in the policy.
+/// Returns the rules that counted, with their place in the policy.
 fn describe(reasons: &[Reason]) -> String {
     let counted = reasons.iter().filter(|reason| reason.counts());
     counted.map(|reason| format!("{}: {}", reason.rule, reason.detail)).collect::<Vec<_>>().join("; ")

@@ -1,7 +1,7 @@
-//! Removes documents that are kept no longer: the one place where documents go by their age.
+//! Removes documents after their retention. Only this module removes documents by age.
 //!
-//! Called by the server's housekeeping. Invariant: a document goes only if its kind's [`Retention`] says so at the moment of the commit,
-//! its tenant has no legal hold, and nothing that lasts refers to it; the commit rests on all three.
+//! Called by the server's housekeeping. Invariant: a document is removed only if its kind's [`Retention`] permits it at the time of the commit. Its
+//! tenant must have no legal hold, and no permanent document may refer to it. The commit is conditional on all three.
 
 use super::report::SweepReport;
 use crate::{
@@ -13,18 +13,18 @@ use engine::{Engine, Entity, Error, Occurrence, Retention, Undecided, View};
 use std::collections::BTreeSet;
 use store::Document;
 
-/// Documents read at once.
+/// The number of documents in one read.
 const PAGE: usize = 500;
-/// Documents removed by one commit.
+/// The number of documents that one commit removes.
 const AT_ONCE: usize = 50;
 
-/// Says whether a document that is old enough is still referred to.
+/// Returns true if another document still refers to an expired document.
 pub type InUse<T> = fn(&mut View, &T) -> Result<bool, Undecided>;
 
-/// A document that is old enough, as it was read.
+/// An expired document, as it was read.
 struct Candidate {
     id: String,
-    /// Whose it is, where a legal hold keeps it.
+    /// The tenant, if a legal hold can apply.
     tenant: Option<String>,
     readable: bool,
 }
@@ -32,13 +32,13 @@ struct Candidate {
 /// Returns the tenants with a legal hold in force.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn tenants_on_hold(engine: &Engine<Platform>) -> Result<BTreeSet<String>, Error> {
     let (mut held, mut after) = (BTreeSet::new(), None);
     loop {
         let page = engine.store().documents(Holds::COLLECTION, "", after.as_deref(), PAGE).await?;
         for found in &page.items {
-            // A document that cannot be read may name holds.
+            // An unreadable document may contain holds.
             let is_held = engine.parse_document::<Holds>(found).map_or(true, |holds| !holds.open.is_empty());
             if is_held {
                 held.insert(found.key.id.clone());
@@ -51,30 +51,30 @@ pub async fn tenants_on_hold(engine: &Engine<Platform>) -> Result<BTreeSet<Strin
     }
 }
 
-/// Removes what is kept no longer of the kinds that belong to the platform, and returns how many documents that were.
+/// Removes expired documents of the kinds that belong to the platform, and returns their number.
 ///
 /// # Errors
-/// The store's. What was removed before stays so; the rest goes with the next call.
+/// The errors of the store. Documents that were already removed stay removed, and the next call continues.
 pub async fn expire_documents(engine: &Engine<Platform>) -> Result<u64, Error> {
     let mut gone = expire::<Occurrence>(engine, |_, _| Ok(false)).await?;
     gone += expire::<SweepReport>(engine, |_, _| Ok(false)).await?;
     gone += expire::<Workload>(engine, |_, _| Ok(false)).await?;
     gone += expire::<Loan>(engine, |_, _| Ok(false)).await?;
-    // After the workloads, which name the decision that stands.
+    // After the workloads, because a workload refers to its current decision.
     gone += expire::<Admission>(engine, stands).await?;
     Ok(gone)
 }
 
-/// Whether this is the decision that its workload goes by.
+/// Returns true if this is the current decision of its workload.
 fn stands(view: &mut View, decided: &Admission) -> Result<bool, Undecided> {
     let workload = view.get::<Workload>(&Workload::key(&decided.tenant, &decided.workload))?;
     Ok(workload.is_some_and(|workload| workload.decision == decided.id()))
 }
 
-/// Removes the documents of a kind that are kept no longer and not `in_use`, and returns how many that were.
+/// Removes the expired documents of a kind that are not `in_use`, and returns their number.
 ///
 /// # Errors
-/// The store's.
+/// The errors of the store.
 pub async fn expire<T: Entity>(engine: &Engine<Platform>, in_use: InUse<T>) -> Result<u64, Error> {
     if !T::RETENTION.is_limited() {
         return Ok(0);
@@ -103,7 +103,7 @@ fn candidate<T: Entity>(found: &Document, now: store::Timestamp) -> Option<Candi
     let is_old = read.as_ref().map_or(is_scratch, |read| T::RETENTION.is_over(read, now));
     let tenant = || {
         let body: serde_json::Value = serde_json::from_slice(&found.body).ok()?;
-        // Deliveries have it in what they tell.
+        // A delivery has the tenant in its notification.
         let of = body.get("tenant").or_else(|| body.get("told")?.get("tenant"))?.as_str()?;
         (!of.is_empty()).then(|| of.to_owned())
     };
@@ -114,7 +114,7 @@ fn candidate<T: Entity>(found: &Document, now: store::Timestamp) -> Option<Candi
     })
 }
 
-/// Removes those of the candidates that are still old enough, under no legal hold, and not in use.
+/// Removes the candidates that are still expired, under no legal hold, and not in use.
 fn remove<T: Entity>(view: &mut View, old: &[Candidate], in_use: InUse<T>) -> Result<u64, Undecided> {
     view.prefetch::<T>(old.iter().map(|one| one.id.clone()))?;
     view.prefetch::<Holds>(old.iter().filter_map(|one| one.tenant.clone()).collect::<BTreeSet<_>>())?;

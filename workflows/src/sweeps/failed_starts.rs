@@ -1,10 +1,10 @@
-//! Admitted workloads that their clusters did not start.
+//! Retries starts of admitted workloads that failed in their clusters.
 
 use super::report::{SweepReport, all};
 use crate::{platform::Platform, tenancy::FailedStart, workload_start};
 use engine::{Engine, Error};
 
-/// Tries starts again that failed, each after its pause.
+/// Retries each failed start after its delay.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     for failed in all::<FailedStart>(engine, swept).await? {
         let (tenant, workload) = (&failed.tenant, &failed.workload);

@@ -1,6 +1,6 @@
-//! Holds whose review is due, and offboardings that wait for a hold: told once each, and listed for as long as they last.
+//! Holds with a due review, and offboardings that wait for a hold. Each is notified once, and listed until it is settled.
 //!
-//! The list is read by `/v1/stuck` and by the metrics; the sweep tells of what is on it.
+//! `/v1/stuck` and the metrics read the list, and the sweep sends the notifications.
 
 use super::report::SweepReport;
 use crate::{
@@ -14,21 +14,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use store::{CompositeKey, ExecutionId, Filter, Timestamp};
 
-/// Documents and records read at once.
+/// The number of documents and records in one read.
 const PAGE: usize = 500;
 
-/// Why a person has to look at a hold.
+/// The reason why an operator must act on a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum HoldConcern {
-    /// The day has come on which someone must look at the hold again.
+    /// The review date of the hold has come.
     HoldReviewDue,
     /// An offboarding waits until no hold is in force on its tenant.
     OffboardingHeld,
 }
 
 impl HoldConcern {
-    /// The kind of its notification.
+    /// Returns the kind of its notification.
     #[must_use]
     pub fn notice(self) -> &'static str {
         match self {
@@ -38,25 +38,25 @@ impl HoldConcern {
     }
 }
 
-/// A hold or an offboarding that a person has to look at.
+/// A hold or an offboarding that an operator must act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldMatter {
-    /// Why.
+    /// The reason.
     pub concern: HoldConcern,
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The hold, `TENANT/NAME`; or the execution that waits.
+    /// The hold as `TENANT/NAME`, or the id of the waiting execution.
     pub id: String,
-    /// Since when.
+    /// The time since when it is due.
     pub since: Timestamp,
-    /// A sentence for people.
+    /// The text for operators.
     pub text: String,
 }
 
-/// Everything of holds that a person has to look at.
+/// Returns all matters of holds that an operator must act on.
 ///
 /// # Errors
-/// The store's. A document of holds that cannot be read is left out.
+/// The errors of the store. An unreadable document of holds is left out.
 pub async fn hold_matters(engine: &Engine<Platform>) -> Result<Vec<HoldMatter>, Error> {
     let now = engine.clock().now();
     let (mut all, mut by_tenant, mut after) = (Vec::new(), BTreeMap::new(), None);
@@ -78,7 +78,7 @@ pub async fn hold_matters(engine: &Engine<Platform>) -> Result<Vec<HoldMatter>, 
     Ok(all)
 }
 
-/// The holds whose review is due.
+/// Returns the holds with a due review.
 fn due(holds: &Holds, now: Timestamp) -> Vec<HoldMatter> {
     let review = holds.open.iter().filter_map(|hold| Some((hold, Timestamp::from(hold.review_at?))));
     let matter = |(hold, since): (&crate::destruction::Hold, Timestamp)| HoldMatter {
@@ -94,7 +94,7 @@ fn due(holds: &Holds, now: Timestamp) -> Vec<HoldMatter> {
     review.filter(|(_, at)| *at <= now).map(matter).collect()
 }
 
-/// The offboardings that wait for a hold in this state.
+/// Returns the offboardings that wait for a hold in this state.
 async fn held(
     engine: &Engine<Platform>,
     state: State,
@@ -130,16 +130,16 @@ async fn held(
     }
 }
 
-/// That people were told of a matter of holds.
+/// The record that a notification about a hold was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldNotice {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Of which kind.
+    /// The kind of the notification.
     pub kind: String,
-    /// About what, and for which review of it.
+    /// The id of the matter, and the review date of a hold.
     pub about: String,
-    /// When.
+    /// The time of the notification.
     pub at: Timestamp,
 }
 
@@ -152,7 +152,7 @@ impl Entity for HoldNotice {
     }
 }
 
-/// Tells of every matter of holds, once.
+/// Notifies each matter of holds once.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     for matter in hold_matters(engine).await? {
         let told = engine.transact(true, |view| tell(view, &matter)).await;
@@ -163,10 +163,10 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
-/// Writes the notification of a matter, unless it was told of before; answers whether it did.
+/// Writes the notification of a matter, unless it was sent before. Returns true if it was written.
 fn tell(view: &mut View, matter: &HoldMatter) -> Result<bool, Undecided> {
     let about = match matter.concern {
-        // A later review of the same hold is another matter.
+        // A later review of the same hold is a separate matter.
         HoldConcern::HoldReviewDue => format!("{} {}", matter.id, matter.since.0),
         HoldConcern::OffboardingHeld => matter.id.clone(),
     };

@@ -1,4 +1,4 @@
-//! Promises of GPUs: demands that nobody answers, and deadlines that have passed.
+//! Promises of GPUs: demands without a reclaim, and missed deadlines.
 
 use super::report::{SweepReport, all, holder};
 use crate::{
@@ -12,27 +12,27 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::{CompositeKey, ExecutionId, Timestamp};
 
-/// A demand whose reclaim has come to an end without serving it is not answered by another one before this has passed.
+/// The delay before the next reclaim for a demand, after a reclaim ended without serving it.
 const AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// A promise that was broken: a demand inside its workspace's own quota waited past its deadline. Kept for ever.
+/// A broken promise: a demand within its workspace's own quota waited past its deadline. Kept permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedPromise {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Of which workspace.
+    /// The workspace's name.
     pub workspace: WorkspaceName,
-    /// Of which kind.
+    /// The resource of the demand.
     pub resource: Resource,
-    /// The workload that waited.
+    /// The name of the waiting workload.
     pub workload: String,
-    /// When it should have had its GPUs.
+    /// The deadline.
     pub deadline: Timestamp,
-    /// The reclaim that was too slow; `None` if there was none.
+    /// The reclaim that was too slow. `None` if there was none.
     pub reclaim: Option<ExecutionId>,
-    /// Workloads that still held GPUs then.
+    /// The workloads that still held GPUs then.
     pub held_by: Vec<String>,
-    /// When it was noticed.
+    /// The time when it was recorded.
     pub noticed_at: Timestamp,
 }
 
@@ -47,7 +47,7 @@ impl Entity for MissedPromise {
 }
 
 impl MissedPromise {
-    /// Whether it is on record, under its id or under that of an earlier version.
+    /// Returns true if it is recorded, with its id or with the id of an earlier version.
     fn is_recorded(&self, view: &mut View) -> Result<bool, Undecided> {
         if view.get::<Self>(&self.id())?.is_some() {
             return Ok(true);
@@ -60,10 +60,10 @@ impl MissedPromise {
     }
 }
 
-/// Writes down every deadline that has passed at `view.now()`, each once.
+/// Records every deadline that has passed at `view.now()`, each once.
 ///
 /// # Errors
-/// What the view lacks.
+/// The read errors of the view.
 pub fn record_missed(view: &mut View, tenant: &TenantId) -> Result<Vec<MissedPromise>, Undecided> {
     let now = view.now();
     let Some(cohort) = view.get_shared::<Cohort>(tenant.as_str())? else { return Ok(Vec::new()) };
@@ -95,7 +95,7 @@ pub fn record_missed(view: &mut View, tenant: &TenantId) -> Result<Vec<MissedPro
     Ok(fresh)
 }
 
-/// Wakes every line, answers every demand, and notes every broken promise.
+/// Runs the queue of every tenant, starts missing reclaims, and records every broken promise.
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     for cohort in all::<Cohort>(engine, swept).await? {
         let done = look_after(engine, swept, &cohort.tenant).await;
@@ -136,7 +136,7 @@ async fn look_after(
     Ok(())
 }
 
-/// Starts a reclaim for a demand that none answers, unless one ended a moment ago.
+/// Starts a reclaim for a demand without one, unless a reclaim has just ended.
 fn ask_again(view: &mut View, demand: &admission::ReclaimDemand) -> Result<bool, Undecided> {
     let id = ledger::LastReclaim::key(&demand.tenant, &demand.resource);
     let now = view.now();
@@ -149,7 +149,7 @@ fn ask_again(view: &mut View, demand: &admission::ReclaimDemand) -> Result<bool,
     Ok(true)
 }
 
-/// Wakes the line of every tenant, and says who has waited long.
+/// Runs the queue of every tenant, and reports demands that have waited long.
 pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     let now = engine.clock().now();
     for cohort in all::<Cohort>(engine, swept).await? {
@@ -171,7 +171,7 @@ pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut SweepReport)
     Ok(())
 }
 
-/// Admits everybody whose turn it is, and starts what their news asks for.
+/// Admits the workloads at the front of the queue, and starts the executions that result from it.
 pub(super) async fn wake(engine: &Engine<Platform>, tenant: &TenantId) -> Result<(), Error> {
     loop {
         let news = engine

@@ -1,10 +1,10 @@
-//! Keys of clusters that are older than people should leave them.
+//! Reports keys of clusters that are too old.
 
 use super::report::{SweepReport, all};
 use crate::{platform::Platform, tenancy::ClusterKey};
 use engine::{DAY, Engine, Error};
 
-/// A key in use for longer is told of. Rotating it takes its cluster's hands, so it is not done from here.
+/// The age in days after which a key is reported. The sweep does not rotate it, because the cluster needs the new secret.
 const OLD: u32 = 90;
 
 pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {

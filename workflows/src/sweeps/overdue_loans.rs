@@ -1,4 +1,4 @@
-//! Loans that have lasted longer than policy allows, while somebody waits.
+//! Starts the reclaim of loans that exceed the maximum duration of policy, while a workload waits for them.
 
 use super::report::{SweepReport, all, holder};
 use crate::{
@@ -26,7 +26,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
-/// Begins to call the loans `due` back, if somebody waits for them and nobody has.
+/// Starts the reclaim of the loans `due`, if a workload waits for them and no reclaim runs.
 async fn call_back(
     engine: &Engine<Platform>,
     loans: &OpenLoans,
@@ -47,14 +47,14 @@ async fn call_back(
     Ok(true)
 }
 
-/// Whether anybody waits for what is lent.
+/// Returns true if a workload waits for the lent resource.
 fn awaited(view: &mut View, loans: &OpenLoans) -> Result<bool, Undecided> {
     let cohort = view.get::<Cohort>(loans.tenant.as_str())?;
     let mut accounts = cohort.iter().flat_map(|cohort| cohort.accounts.values());
     Ok(accounts.any(|account| account.waiting > 0 && account.least.contains_key(&loans.resource)))
 }
 
-/// Marks loans as overdue; one that is being called back already stays as it is.
+/// Marks loans as overdue. A loan with a running reclaim is left unchanged.
 fn mark(view: &mut View, loans: &OpenLoans, due: &[u64]) -> Result<(), Undecided> {
     let keys: Vec<_> = due.iter().map(|number| Loan::key(&loans.tenant, *number)).collect();
     view.prefetch::<Loan>(keys.iter().cloned())?;

@@ -1,4 +1,4 @@
-//! What one sweep did and found, and the reading that all sweeps share.
+//! The report of a sweep, and the reads that all sweeps share.
 
 use crate::{platform::Platform, policy::Sweep};
 use engine::{Engine, Entity, Error};
@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 use std::{fmt::Display, sync::Arc};
 use store::{CompositeKey, Timestamp};
 
-/// The most documents read in one go.
+/// The maximum number of documents in one read.
 const PAGE: usize = 500;
 
-/// The most findings that one record keeps in words; the rest are counted.
+/// The maximum number of findings with text in one report. The others are counted.
 const MOST_FOUND: usize = 200;
 
-/// What one sweep did and found, by when it began. Kept for 400 days, or for a week if there is nothing to say.
+/// The report of one sweep. Kept for 400 days, or for a week if it has no content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepReport {
-    /// Which sweep.
+    /// The sweep.
     pub sweep: Sweep,
-    /// When it began.
+    /// The start of the sweep.
     pub at: Timestamp,
-    /// For which moment of its schedule; `None` when somebody asked for it.
+    /// The scheduled time of its occurrence. `None` if a user started it.
     pub nominal: Option<Timestamp>,
-    /// Who asked: `schedule`, or a person.
+    /// The starter: `schedule`, or a user.
     pub by: String,
-    /// How many things it looked at.
+    /// The number of objects that it checked.
     pub seen: u64,
-    /// Executions that it started, by their subject.
+    /// The subjects of the executions that it started.
     pub started: Vec<String>,
-    /// What people should know, a sentence each.
+    /// The findings, one sentence each.
     pub found: Vec<String>,
-    /// Findings beyond those in words.
+    /// The number of findings without text.
     pub more: u64,
-    /// What went wrong, if it could not be ended; the next occurrence begins anew.
+    /// The error, if it failed. The next occurrence starts from the beginning.
     pub failed: Option<String>,
 }
 
@@ -50,12 +50,12 @@ impl SweepReport {
         }
     }
 
-    /// Returns true if the sweep did nothing, found nothing, and was not asked for by a person.
+    /// Returns true if the sweep started nothing, found nothing, and was not started by a user.
     fn is_quiet(&self) -> bool {
         self.nominal.is_some() && self.started.is_empty() && self.found.is_empty() && self.failed.is_none()
     }
 
-    /// Notes a finding.
+    /// Adds a finding.
     pub(super) fn add_finding(&mut self, what: String) {
         tracing::info!(sweep = <&str>::from(self.sweep), finding = what, "a sweep found something");
         if self.found.len() < MOST_FOUND {
@@ -65,8 +65,8 @@ impl SweepReport {
         }
     }
 
-    /// What was done for one of many; `None` with a finding where its own documents do not allow it, so that the others
-    /// are seen to. What would fail for all of them ends the sweep.
+    /// Returns the result for one object. If its own documents prevent it, adds a finding and returns `None`, so that the sweep continues. An error
+    /// that affects all objects ends the sweep.
     pub(super) fn each<T>(
         &mut self,
         whose: impl Display,
@@ -105,7 +105,7 @@ impl Entity for SweepReport {
     }
 }
 
-/// All documents of a kind; one that cannot be read is a finding, and the others are read.
+/// Returns all documents of a kind. An unreadable document becomes a finding.
 pub(super) async fn all<T: Entity>(
     engine: &Engine<Platform>,
     swept: &mut SweepReport,
@@ -127,7 +127,7 @@ pub(super) async fn all<T: Entity>(
     }
 }
 
-/// The open execution that holds a guard, if one does.
+/// Returns the open execution that holds a guard, if there is one.
 pub(super) async fn holder(
     engine: &Engine<Platform>,
     guard: &str,

@@ -1,4 +1,4 @@
-//! One sweep, and all that are due.
+//! Runs one sweep, or all sweeps that are due.
 
 use super::report::SweepReport;
 use crate::{
@@ -14,17 +14,17 @@ use std::time::Duration;
 use store::{Fault, Timestamp};
 use strum::VariantArray as _;
 
-/// What the names of sweeps' schedules begin with; no schedule that people set has such a name.
+/// The prefix of sweep schedule names. Users cannot create schedules with this prefix.
 pub const NAMED: &str = "sweep ";
 
-/// A scheduled sweep that met with a store that cannot answer is run again after this pause, so often at the most.
+/// The delay and the maximum number of retries of a scheduled sweep while the store does not answer.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const MOST_AGAIN: u32 = 6;
 
-/// The schedules in force, by sweep.
+/// Returns the schedules in force, by sweep.
 ///
 /// # Errors
-/// The store's; a policy that cannot be read.
+/// The errors of the store; a policy that cannot be read.
 pub async fn schedules(engine: &Engine<Platform>) -> Result<Vec<(Sweep, engine::Schedule)>, Error> {
     let policy = engine.transact(false, policy::in_force).await?;
     let wrong =
@@ -38,11 +38,11 @@ pub async fn schedules(engine: &Engine<Platform>) -> Result<Vec<(Sweep, engine::
     Ok(all)
 }
 
-/// Runs every sweep that is due. Of several engines one does; after a time without any, the latest occurrence is made up
-/// for and the others are recorded as missed.
+/// Runs every sweep that is due. Only one of several engines runs an occurrence. After an interruption the latest occurrence runs, and the others are
+/// recorded as missed.
 ///
 /// # Errors
-/// The store's. A sweep that fails is recorded as failed, and the others run.
+/// The errors of the store. A failed sweep is recorded, and the others still run.
 pub async fn run_due(engine: &Engine<Platform>) -> Result<Vec<SweepReport>, Error> {
     let mut all = Vec::new();
     for (sweep, schedule) in schedules(engine).await? {
@@ -55,7 +55,7 @@ pub async fn run_due(engine: &Engine<Platform>) -> Result<Vec<SweepReport>, Erro
     Ok(all)
 }
 
-/// Runs the sweep of an occurrence, again while the store cannot answer: nothing is wrong with the sweep then.
+/// Runs the sweep of an occurrence, and retries it while the store does not answer.
 async fn run_until_answered(
     engine: &Engine<Platform>,
     sweep: Sweep,
@@ -75,10 +75,10 @@ async fn run_until_answered(
     }
 }
 
-/// Runs one sweep now, and keeps what it found.
+/// Runs one sweep now and stores its report.
 ///
 /// # Errors
-/// The store's, when not even the record can be kept.
+/// The errors of the store, if the report cannot be stored.
 pub async fn run(
     engine: &Engine<Platform>,
     sweep: Sweep,
@@ -93,7 +93,7 @@ async fn keep(engine: &Engine<Platform>, swept: SweepReport) -> Result<SweepRepo
     Ok(swept)
 }
 
-/// What runs each minute: broken promises, starts that failed, models that run short, and matters of holds.
+/// The checks of every minute: broken promises, failed starts, models that run short, and matters of holds.
 async fn promises_and_capacity(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<(), Error> {
     missed_promises::sweep(engine, swept).await?;
     failed_starts::sweep(engine, swept).await?;
@@ -101,7 +101,7 @@ async fn promises_and_capacity(engine: &Engine<Platform>, swept: &mut SweepRepor
     hold_matters::sweep(engine, swept).await
 }
 
-/// Runs a sweep; says why it failed, too.
+/// Runs a sweep, and records a failure.
 async fn attempt(
     engine: &Engine<Platform>,
     sweep: Sweep,

@@ -1,4 +1,4 @@
-//! A tenant's account in plain books, to decide on without a store.
+//! A tenant's ledger in memory, for decisions without a store.
 
 use crate::{
     policy::PlatformPolicy,
@@ -13,7 +13,7 @@ use engine::{ActionError, Entity, Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Document, ExecutionId, Key, Sequence, Timestamp};
 
-/// Documents, and a clock.
+/// Documents and a clock.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     documents: BTreeMap<Key, Document>,
@@ -30,7 +30,7 @@ pub(crate) fn h100() -> Resource {
 }
 
 impl Books {
-    /// A tenant with `nodes` nodes of 8 GPUs in service and these nominal quotas, all GPUs seen idle.
+    /// Returns a tenant with `nodes` nodes of 8 GPUs in service and these nominal quotas. All GPUs were observed idle.
     pub(crate) fn new(nodes: u32, quotas: &[(&str, u64)]) -> Self {
         // 2026-01-15, in the middle of a month.
         let mut books = Self { now: Timestamp(1_768_435_200_000), ..Self::default() };
@@ -46,7 +46,7 @@ impl Books {
         books
     }
 
-    /// Decides and applies.
+    /// Runs a decision and applies its writes.
     pub(crate) fn decide<T>(&mut self, decide: impl FnMut(&mut View) -> Result<T, Undecided>) -> T {
         self.try_decide(decide).unwrap()
     }
@@ -111,7 +111,7 @@ impl Books {
         self.decide(|view| admission::submit(view, &request))
     }
 
-    /// A second passes, and the cluster says who runs where.
+    /// Advances the clock by a second and applies the cluster's facts about running workloads.
     pub(crate) fn observe(&mut self, running: &[SeenWorkload]) -> admission::ObservationResult {
         self.now = self.now.after(engine::SECOND);
         let kind = h100().gpu().unwrap().clone();
@@ -124,13 +124,13 @@ impl Books {
         self.decide(|view| admission::observe_running(view, &tenant(), &seen, running))
     }
 
-    /// The indexes of the GPUs of a node that are booked for a workload.
+    /// Returns the indexes of a node's GPUs that are booked for a workload.
     pub(crate) fn booked(&self, name: &str, node: &str) -> BTreeSet<u16> {
         let placed = self.workload(name).placed.into_iter();
         placed.filter(|part| part.node.as_str() == node).flat_map(|part| part.gpus.into_keys()).collect()
     }
 
-    /// The indexes of the GPUs of a node that are barred.
+    /// Returns the indexes of a node's GPUs that are barred.
     pub(crate) fn barred(&self, node: &str) -> BTreeSet<u16> {
         let gpus = self.find::<NodeUse>(node).unwrap().gpus;
         (0_u16..).zip(gpus).filter(|(_, gpu)| gpu.barred.is_some()).map(|(index, _)| index).collect()
@@ -152,7 +152,7 @@ impl Books {
     }
 }
 
-/// A fact that names each GPU.
+/// Returns a fact that names each GPU.
 pub(crate) fn seen(workload: &str, node: &str, gpus: &[u16]) -> SeenWorkload {
     let gpu = |index: &u16| SeenGpu { uuid: format!("GPU-{node}-{index}"), index: Some(*index) };
     SeenWorkload {

@@ -1,4 +1,4 @@
-//! What `policy explain` and the examples of a policy evaluate is what workflows call: read from the sources.
+//! Checks in the sources that workflows call the functions that `policy explain` and policy examples evaluate.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 const WITHOUT_A_CALLER: [(&str, &str); 1] =
     [("changes", "compares settings with those that were seen; it decides nothing")];
 
-/// The Rust files below `dir`, by path from there, without comments and tests.
+/// Returns the Rust files below `dir` by relative path, without comments and tests.
 fn sources(dir: &Path) -> Vec<(String, String)> {
     let (mut found, mut open) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(folder) = open.pop() {
@@ -26,12 +26,12 @@ fn sources(dir: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The free functions of `code` that are public.
+/// Returns the public free functions of `code`.
 fn public_functions(code: &str) -> impl Iterator<Item = &str> {
     code.lines().filter_map(|line| line.strip_prefix("pub fn ")?.split(['(', '<']).next())
 }
 
-/// The names that `code` imports from, or mentions in, `policy::decisions`.
+/// Returns the names that `code` uses from `policy::decisions`.
 fn from_decisions(code: &str) -> BTreeSet<&str> {
     let after = code.split("decisions::").skip(1);
     let lists = after.map(|rest| match rest.strip_prefix('{') {
@@ -41,7 +41,7 @@ fn from_decisions(code: &str) -> BTreeSet<&str> {
     lists.flat_map(|list| list.split(',').map(str::trim)).collect()
 }
 
-/// Whether `code` calls `name` as a function.
+/// Returns true if `code` calls `name` as a function.
 fn calls(code: &str, name: &str) -> bool {
     let call = format!("{name}(");
     code.match_indices(&call).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! Bookings are where workloads were seen to run, and what was not cleaned is barred there.
+//! Bookings follow the observed GPUs of workloads, and GPUs that were not cleaned are barred.
 
 use super::books::{Books, h100, seen, tenant};
 use crate::{
@@ -20,7 +20,7 @@ fn reclaim() -> ExecutionId {
     ExecutionId::from_bytes([7; 16])
 }
 
-/// A demand of `owner` is called back from `victim`, which runs on GPUs that are lent.
+/// Reclaims GPUs for a demand of `owner` from `victim`, which runs on lent GPUs.
 fn fence(books: &mut Books, demand: &str, victim: &str) {
     let fence = Fence {
         tenant: tenant(),
@@ -42,13 +42,13 @@ fn on(node: &str, gpus: &[u16]) -> GpuSet {
 }
 
 fn bar(books: &mut Books, workload: &str, observed: GpuSet, earlier: GpuSet) {
-    // As it is stored: what makes observed GPUs elsewhere has looked.
+    // Parsed from the stored form, because only code that has observed GPUs may construct the type.
     let observed: ObservedGpus = serde_json::from_value(serde_json::json!(observed)).unwrap();
     let bar = BarGpus { tenant: tenant(), workload: workload.to_owned(), observed, earlier };
     books.decide(|view| bar.bar(view, ExecutionId::from_bytes([9; 16])));
 }
 
-/// One of four GPUs on loan runs beside one of four of its own, and each is on the GPUs that are planned for the other.
+/// Returns a ledger where one of four lent GPUs and one of four own GPUs are in use. Each workload runs at the place that is planned for the other.
 fn swapped_beside_a_demand() -> Books {
     let mut books = Books::new(1, &[("owner", 4), ("other", 4)]);
     books.submit("other", "own", 4);
@@ -114,7 +114,7 @@ fn gpus_that_were_to_be_cleaned_are_barred_also_after_the_victim_has_ended_or_mo
     assert_eq!(ended.barred("n-0"), [4, 5].into());
     assert_eq!(ended.violations(), Vec::<String>::new());
 
-    // An eviction of an earlier version cleans what its plan named, wherever the booking has moved since.
+    // An eviction of an earlier version cleans the GPUs of its plan, even if the booking has moved since.
     let mut moved = swapped_beside_a_demand();
     moved.observe(&[seen("lent", "n-0", &[0, 1, 2, 3]), seen("own", "n-0", &[4, 5, 6, 7])]);
     bar(&mut moved, "lent", GpuSet::new(), on("n-0", &[4, 5, 6, 7]));
@@ -122,7 +122,7 @@ fn gpus_that_were_to_be_cleaned_are_barred_also_after_the_victim_has_ended_or_mo
     assert_eq!(moved.violations(), Vec::<String>::new());
 }
 
-/// An eviction of an earlier version looked at the GPUs of its plan; where facts have found the workload since, nobody has looked.
+/// An eviction of an earlier version checked the GPUs of its plan. The GPUs in later facts were not checked.
 #[test]
 fn gpus_that_an_earlier_version_did_not_clean_are_barred_when_its_victim_is_freed() {
     let mut books = swapped_beside_a_demand();
@@ -160,7 +160,7 @@ fn operators_are_told_of_dirty_gpus_that_the_books_do_not_have() {
     assert_eq!(books.workload("lent").state, WorkloadState::Waiting);
 }
 
-/// What was seen wins over the rest of a node: the drain finds the workload there, and people are told once.
+/// An observation has priority over a node that is out of service. The drain finds the workload there, and one notification is sent.
 #[test]
 fn a_workload_seen_on_a_node_that_rests_is_booked_there_and_people_are_told() {
     let mut books = Books::new(2, &[("one", 8)]);
@@ -196,7 +196,7 @@ fn a_workload_seen_on_a_barred_gpu_is_told_and_the_gpu_stays_barred() {
     assert_eq!(books.violations(), Vec::<String>::new());
 }
 
-/// A node that was enumerated anew has its GPUs at other indexes: what was not cleaned goes to no workload, wherever it is now.
+/// After a new enumeration a node has its GPUs at other indexes. A GPU that was not cleaned is assigned to no workload at its new index.
 #[test]
 fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_anew() {
     let mut books = Books::new(1, &[("one", 8)]);
@@ -212,7 +212,7 @@ fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_ane
     });
     assert_eq!(books.barred("n-0"), [on].into());
 
-    // Another GPU answers at its index, so that it is at one that nobody has seen yet.
+    // Another GPU has its index, so its own index is unknown.
     let mut moved = seen("runs", "n-0", &[on, 7]);
     moved.gpus = [("GPU-x", on), ("GPU-y", 7)]
         .map(|(uuid, index)| SeenGpu { uuid: uuid.to_owned(), index: Some(index) })
@@ -226,7 +226,7 @@ fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_ane
     assert_eq!(books.violations(), Vec::<String>::new());
 }
 
-/// S-38, P-6: GPUs are called back only for a demand that some node could take.
+/// S-38, P-6: GPUs are reclaimed only for a demand that fits a node.
 #[test]
 fn a_demand_that_no_node_could_take_calls_nothing_back() {
     let mut books = Books::new(1, &[("owner", 8), ("other", 0)]);
@@ -251,7 +251,7 @@ fn a_demand_that_no_node_could_take_calls_nothing_back() {
     assert_eq!(open.demands.len(), 1, "it is a demand as soon as a node could take it");
 }
 
-/// The promise counts from the moment when it waits inside its own quota, also while a node that it needs rests.
+/// The deadline counts from the time when the demand waits within its own quota, even while its node is out of service.
 #[test]
 fn a_demand_that_waits_for_a_resting_node_has_its_deadline_all_the_same() {
     let mut books = Books::new(2, &[("owner", 16), ("other", 0)]);
@@ -271,7 +271,7 @@ fn a_demand_that_waits_for_a_resting_node_has_its_deadline_all_the_same() {
     assert_eq!(back.demands.iter().map(|one| one.since).collect::<Vec<_>>(), [asked_at]);
 }
 
-/// A workload began anew on a GPU that is set aside for a demand, and no other GPU of the node is free.
+/// A workload restarted on a GPU that is earmarked for a demand, and the node has no other free GPU.
 #[test]
 fn what_is_set_aside_on_a_gpu_on_which_a_workload_was_seen_is_served_anew() {
     let mut books = Books::new(1, &[("owner", 4), ("other", 4)]);

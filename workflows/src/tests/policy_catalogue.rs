@@ -1,8 +1,8 @@
-//! The catalogue of GPU models: what each key of it decides. And keys whose value has no effect.
+//! Every key of the catalogue of GPU models affects a decision. Keys with an ineffective value cause a warning.
 
 use crate::policy::{OnboardingFacts, OnboardingRequest, PlatformPolicy, evaluate};
 
-/// What `policy` decides on requests for each model and slice of the built-in catalogue.
+/// Returns the decisions of `policy` on requests for each model and slice of the built-in catalogue.
 pub(super) fn decided_on_models(policy: &PlatformPolicy, usual: &OnboardingFacts) -> String {
     let built_in = PlatformPolicy::built_in().unwrap().gpu_models.models;
     let decide = |model: &str, (isolation, profile, customers): (&str, &str, &str)| {
@@ -30,7 +30,7 @@ pub(super) fn decided_on_models(policy: &PlatformPolicy, usual: &OnboardingFacts
     told.join("\n")
 }
 
-/// What has no effect is said by the check of a policy, and a version in force that says it still loads.
+/// The check of a policy warns about a key without effect. A version in force with such a key still loads.
 #[test]
 fn a_key_whose_value_has_no_effect_is_warned_about() {
     let built_in = PlatformPolicy::built_in().unwrap();
@@ -47,7 +47,7 @@ fn a_key_whose_value_has_no_effect_is_warned_about() {
     }
 }
 
-/// Other names of models are mapped wherever a model is named, and a name that is none answers with the nearest.
+/// Aliases are resolved wherever a model is named. An unknown name causes an error with the most similar name.
 #[test]
 fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
     let text =
@@ -69,7 +69,7 @@ fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
     }
 }
 
-/// An alias leads to a model in one step.
+/// An alias must name a model, not another alias.
 #[test]
 fn an_alias_of_what_is_no_model_is_refused_with_the_nearest_name() {
     let amended = |aliases: &str| {

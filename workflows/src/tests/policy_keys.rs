@@ -1,8 +1,7 @@
-//! Every key of the platform policy decides something: the walk over its schema.
+//! Every key of the platform policy affects a decision. The test visits every key of its schema.
 //!
-//! The decisions are made by the functions that workflows call, and the types say so: the terms that they persist, the rules that
-//! admission reads, the settings of the planner. A key that changes none of them when it is given another valid value fails the
-//! walk, and so does a new key that has no reader.
+//! The decisions come from the functions that workflows call: the stored terms, the rules of admission, the settings of the planner. The test fails
+//! for a key that changes no decision when it gets another valid value, so a new key needs a reader.
 
 use crate::{
     capacity::ledger as capacity,
@@ -26,7 +25,7 @@ use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
 use strum::VariantArray as _;
 
-/// What the built-in policy leaves out, so that it is walked too.
+/// Adds the keys that the built-in policy omits, so that the test visits them.
 fn fuller() -> Value {
     let mut document = from_yaml(PlatformPolicy::BUILT_IN).unwrap().to_json();
     let fields = document.as_object_mut().unwrap();
@@ -76,7 +75,7 @@ fn fuller() -> Value {
     document
 }
 
-/// Keys that have only one valid value, or whose reader is not part of a workflow's decision; each with the reason.
+/// Keys with only one valid value, or with a reader outside of a workflow's decision, each with the reason.
 const WITHOUT_A_CASE: [(&str, &str); 9] = [
     ("/policy", "the only name"),
     ("/version", "left out: no decision depends on it"),
@@ -108,7 +107,7 @@ fn leaves(value: &Value, at: &str, into: &mut Vec<(String, Value)>) {
     }
 }
 
-/// Other values that a key with this one might have.
+/// Returns other possible values of a key with this value.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn others(value: &Value) -> Vec<Value> {
     let words = [
@@ -187,7 +186,7 @@ fn others(value: &Value) -> Vec<Value> {
             let number = number.as_f64().unwrap();
             let near =
                 [number + 1.0, number - 1.0, number * 2.0, number / 2.0, number * 100.0, 0.0, 0.07, 0.9];
-            // As it would be written: a whole number without a point.
+            // Written as in a policy: an integer without a decimal point.
             near.into_iter().filter_map(|value| serde_json::from_str(&value.to_string()).ok()).collect()
         }
         Value::String(text) => words.iter().filter(|word| *word != text).map(|word| json!(word)).collect(),
@@ -197,7 +196,7 @@ fn others(value: &Value) -> Vec<Value> {
 
 fn read(document: &Value) -> Option<PlatformPolicy> {
     let policy = PlatformPolicy::from_yaml(&document.to_string()).ok()?;
-    // The version and the digest are no part of what is decided.
+    // Version and digest are not part of a decision.
     let reference = PolicyRef { name: "platform".into(), version: 0, digest: String::new() };
     Some(PlatformPolicy { reference, provenance: crate::policy::Provenance::default(), ..policy })
 }
@@ -246,7 +245,7 @@ fn requests() -> Vec<OnboardingFacts> {
     asked.into_iter().map(facts).collect()
 }
 
-/// All that `policy` decides, in one text: by the functions that workflows, sweeps and admission call.
+/// Returns all decisions of `policy` as one text, from the functions that workflows, sweeps and admission call.
 fn decided(policy: &PlatformPolicy, requests: &[OnboardingFacts]) -> String {
     let mut told = Vec::new();
     for facts in requests {

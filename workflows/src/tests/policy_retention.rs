@@ -1,4 +1,4 @@
-//! Destruction and the policy's own examples agree on how long data is kept.
+//! Destruction and the policy's own examples use the same retention.
 
 use crate::{
     destruction::{DataClass, resolve},
@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, time::Duration};
 use store::Timestamp;
 use strum::VariantArray as _;
 
-/// What destruction resolves, and what examples and explanations of the policy say, is the same at every moment.
+/// Destruction, policy examples and policy explanations give the same result at every time.
 #[test]
 fn destruction_keeps_data_for_as_long_as_the_policy_says() {
     let policy = PlatformPolicy::built_in().unwrap();
@@ -43,7 +43,7 @@ fn destruction_keeps_data_for_as_long_as_the_policy_says() {
     }
 }
 
-/// The same for every class of data that an inventory knows, the tenant's own too, and for what becomes of it then.
+/// The same for every class of data in an inventory, and for the treatment after the retention.
 #[test]
 fn every_class_of_an_inventory_is_kept_as_policy_decides() {
     let text = PlatformPolicy::amended(&[(

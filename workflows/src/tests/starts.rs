@@ -1,4 +1,4 @@
-//! Starts that fail are tried again, and no failed start holds a reclaim.
+//! Failed starts are retried, and a failed start does not block a reclaim.
 
 use super::books::{Books, seen, tenant};
 use crate::{
@@ -104,7 +104,7 @@ fn a_start_that_fails_ends_its_execution_only_after_the_failure_is_recorded() {
     assert_eq!(into.iter().map(|edge| edge.from.as_str()).collect::<Vec<_>>(), ["RecordingFailure"]);
 }
 
-/// What a reclaim does in clusters after its grant may fail for good; the grant stands, and the kind is free for the next reclaim.
+/// A cluster step after the grant of a reclaim may fail permanently. The grant stays, and the next reclaim of that resource can start.
 #[test]
 fn no_reclaim_is_parked_by_the_cluster_after_its_grant() {
     let edges = diagram::<Reclaim>().edges;
@@ -117,7 +117,7 @@ fn no_reclaim_is_parked_by_the_cluster_after_its_grant() {
     }
 }
 
-/// Between its grant and its start a demand may end, be evicted, or get other nodes: whoever starts it asks the books just before.
+/// Between its grant and its start a demand may end, be evicted, or get other nodes. The start therefore reads the ledger just before it.
 #[test]
 fn no_workload_is_started_before_its_admission_is_confirmed() {
     let (start, reclaim) = (diagram::<WorkloadStart>(), diagram::<Reclaim>());

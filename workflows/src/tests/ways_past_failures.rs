@@ -1,7 +1,7 @@
-//! Every way that leads on although its step has failed, and why nothing relies on that step.
+//! All transitions that continue after a failed step, with the reason why no later step depends on it.
 //!
-//! A hold, a freeze or a revocation that fails parks its execution; the engine refuses a way past it. What is listed here leads
-//! to a state that assumes the worst.
+//! A failed hold, freeze or revocation parks its execution, and the engine permits no transition past it. The transitions listed here lead to a state
+//! that assumes the worst outcome.
 
 use crate::{
     capacity::CapacityExhaustion,
@@ -16,9 +16,9 @@ use crate::{
 use engine::{Workflow, check, diagram};
 use std::collections::BTreeSet;
 
-/// What a node lacks is on its record, and a node with a record that lacks anything is quarantined.
+/// A node's record lists its missing conditions, and a node with missing conditions is quarantined.
 const FILED: &str = "the records say what was not done, and the node is quarantined";
-/// An eviction goes on without what it does for its borrower.
+/// An eviction continues without the optional steps for its borrower.
 const BORROWER: &str = "the borrower loses a kindness, and the time of grace passes all the same";
 
 const EXPLAINED: [(&str, &str, &str, &str); 30] = [
@@ -69,7 +69,7 @@ const EXPLAINED: [(&str, &str, &str, &str); 30] = [
     ),
 ];
 
-/// The ways of a workflow that lead on although any failure came.
+/// Returns the transitions of a workflow that continue after any failure.
 fn ways<W: Workflow>() -> Vec<(String, String, String)> {
     assert_eq!(check::<W>(), [], "{}", W::NAME);
     let failed = diagram::<W>().edges.into_iter().filter(|edge| edge.label == "failed");

@@ -1,4 +1,4 @@
-//! A workload is kept for 400 days from its end.
+//! Ended workloads are kept for 400 days.
 
 use super::books::{Books, tenant};
 use crate::{scheduling::admission, tenancy::Workload};

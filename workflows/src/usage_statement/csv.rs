@@ -19,7 +19,7 @@ const COLUMNS: [&str; 13] = [
     "currency",
 ];
 
-/// The lines, under the names of their columns.
+/// Returns the lines below a header row.
 #[must_use]
 pub fn csv(lines: &[StatementLine]) -> String {
     let rows = lines.iter().map(|line| {
@@ -42,7 +42,7 @@ pub fn csv(lines: &[StatementLine]) -> String {
     std::iter::once(row(&COLUMNS)).chain(rows).collect()
 }
 
-/// One row.
+/// Returns one row.
 pub(super) fn row(cells: &[&str]) -> String {
     let cells: Vec<String> = cells.iter().map(|text| csv_cell(text)).collect();
     format!("{}\r\n", cells.join(","))

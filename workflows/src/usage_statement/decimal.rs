@@ -1,33 +1,34 @@
-//! Decimals from whole numbers.
+//! Formats integers as decimals.
 
 use crate::tenancy::Cents;
 use chrono::{DateTime, SecondsFormat};
 use store::Timestamp;
 
-/// `value` with its last `places` digits behind the point.
+/// Returns `value` with its last `places` digits after the decimal point.
 pub(super) fn fixed(value: u128, places: u32) -> String {
     let one = 10_u128.saturating_pow(places);
     let width = usize::try_from(places).unwrap_or_default();
     format!("{}.{:0width$}", value / one, value % one)
 }
 
-/// What GPU-milliseconds cost, in millionths: an hour has 3,600,000 of them and a cent 10,000, so that 360 remain. Half up.
+/// Returns the cost of GPU-milliseconds in millionths, rounded half up. An hour has 3,600,000 milliseconds and a cent has 10,000 millionths, so the
+/// divisor is 360.
 pub(super) fn cost_micros(gpu_millis: u64, hourly: Cents) -> u128 {
     let whole = u128::from(gpu_millis) * u128::from(hourly.0);
     (whole + 180) / 360
 }
 
-/// Millionths of a GPU-hour, half up.
+/// Returns millionths of a GPU-hour, rounded half up.
 pub(super) fn hour_micros(gpu_millis: u64) -> u128 {
     (u128::from(gpu_millis) * 10 + 18) / 36
 }
 
-/// A moment in UTC to the millisecond; empty past the calendar's end.
+/// Returns a time in UTC with milliseconds. Empty after the calendar's end.
 pub(super) fn moment(at: Timestamp) -> String {
     written(at, SecondsFormat::Millis)
 }
 
-/// A moment in UTC to the second, as FOCUS has them; empty past the calendar's end.
+/// Returns a time in UTC with seconds, as FOCUS requires. Empty after the calendar's end.
 pub(super) fn second(at: Timestamp) -> String {
     written(at, SecondsFormat::Secs)
 }

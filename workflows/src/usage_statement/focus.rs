@@ -1,4 +1,4 @@
-//! A statement in the columns of FOCUS 1.0, the common form of bills of clouds.
+//! A statement in the columns of FOCUS 1.0, the common format of cloud bills.
 
 use super::{CURRENCY, StatementLine, UsageClass, csv::row, decimal};
 use chrono::{Months, NaiveDate};
@@ -38,8 +38,7 @@ const COLUMNS: [&str; 31] = [
     "Tags",
 ];
 
-/// The lines that are charged, under FOCUS's names. What is lent is in the lines of its borrowers, and slices have no list price:
-/// neither is a charge.
+/// Returns the charges in FOCUS columns. Lent GPUs are charged to the borrower, and slices have no list price, so neither is included.
 #[must_use]
 pub fn focus(lines: &[StatementLine]) -> String {
     let charged = lines.iter().filter(|line| line.class != UsageClass::Lent);
@@ -87,7 +86,7 @@ fn charge(line: &StatementLine) -> Option<String> {
     ]))
 }
 
-/// When a month begins and ends, in UTC; the end is the first moment that is not in it.
+/// Returns the start and the end of a month in UTC. The end is excluded.
 fn period(month: &str) -> (String, String) {
     let Ok(first) = NaiveDate::parse_from_str(&format!("{month}-01"), "%Y-%m-%d") else {
         return (String::new(), String::new());

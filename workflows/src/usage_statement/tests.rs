@@ -1,4 +1,4 @@
-//! What a statement promises.
+//! Tests of usage statements.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Whatever is done to an exported file shows, and the record is named.
+//! Any damage of an exported file is detected, and the damaged record is named.
 
 use super::*;
 use crate::audit::export_line::{Content, END_TYPE, read, written};
@@ -27,7 +27,7 @@ async fn an_export_holds() {
     assert_eq!(found.signed_by, Some(key().public_key().id()));
 }
 
-/// S60. Every byte, by one bit or another.
+/// S60. Changes one bit of every byte.
 #[tokio::test]
 async fn one_changed_byte_is_refused_and_its_line_named() {
     let file = exported().await.into_bytes();
@@ -103,7 +103,7 @@ async fn a_tail_that_was_cut_off_is_called_so() {
     assert!(told[0].problem.contains("follows the end"), "{told:?}");
 }
 
-/// Written anew so that each line is what its own digest says; `change` may also return nothing, to drop one.
+/// Rewrites the file so that each line has a valid digest. `change` returns `None` to remove a line.
 fn forged(file: &str, mut change: impl FnMut(Content) -> Option<Content>) -> String {
     let mut out = String::new();
     let mut line = 0;

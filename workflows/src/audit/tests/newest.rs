@@ -3,7 +3,7 @@
 use super::*;
 use crate::audit::{Entry, JournalPlace, newest_first};
 
-/// Pages of all chains, or of one, until the end.
+/// Returns all pages of one chain or of all chains.
 async fn pages(store: &dyn Store, chain: Option<&str>, limit: usize) -> Vec<Entry> {
     let (mut all, mut before) = (Vec::new(), None);
     loop {

@@ -1,4 +1,4 @@
-//! What an entry says, and what it must not.
+//! The content of an entry, and the secrets that it must not have.
 
 use super::*;
 use crate::{
@@ -190,7 +190,7 @@ fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
     );
 }
 
-/// S-15. The seed's sentence, from the fields of the entry that ended the execution.
+/// S-15. The sentence for the whole approval, from the fields of the entry that ended the execution.
 #[test]
 fn who_approved_what_where_when_it_took_effect_and_how_it_came_out_is_one_sentence() {
     let over = Record {
@@ -230,7 +230,7 @@ fn who_approved_what_where_when_it_took_effect_and_how_it_came_out_is_one_senten
     assert_eq!(entry.approved.len(), 1);
 }
 
-/// S-15. What did not take effect has no time of effect, and does not say that it has.
+/// S-15. An execution that was rolled back has no time of effect, and its sentence mentions none.
 #[test]
 fn what_was_taken_back_was_not_actuated() {
     let over = Record {

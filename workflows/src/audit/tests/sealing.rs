@@ -1,10 +1,10 @@
-//! Sealed once, in order, whatever dies in between and whoever else seals.
+//! Every entry is sealed once and in order, even if an auditor fails or another one runs at the same time.
 
 use super::*;
 use engine::testing::{CrashPoint, CrashStore};
 use std::collections::BTreeMap;
 
-/// Which journal entries each chain has sealed, in its order; checks the chain itself on the way.
+/// Returns the sealed journal entries of each chain, in order, and checks the chain.
 async fn chains(store: &dyn Store) -> BTreeMap<String, Vec<(u64, u32)>> {
     let mut chains: BTreeMap<String, Vec<(u64, u32)>> = BTreeMap::new();
     let mut before: BTreeMap<String, crate::signing::Digest> = BTreeMap::new();
@@ -18,7 +18,7 @@ async fn chains(store: &dyn Store) -> BTreeMap<String, Vec<(u64, u32)>> {
     chains
 }
 
-/// The same, as the journal has it.
+/// Returns the same from the journal.
 async fn journal(store: &dyn Store) -> BTreeMap<String, Vec<(u64, u32)>> {
     let mut chains: BTreeMap<String, Vec<(u64, u32)>> = BTreeMap::new();
     for (place, entry) in store.history(None, usize::MAX).await.unwrap().items {
@@ -37,7 +37,7 @@ async fn busy(store: &dyn Store, executions: u64) {
     }
 }
 
-/// S60. The journal is longer than a batch, so that the cut falls between batches as well.
+/// S60. The journal is longer than a batch, so that an auditor can also fail between batches.
 #[tokio::test]
 async fn an_auditor_that_dies_at_any_commit_neither_skips_nor_seals_twice() {
     let inner = Arc::new(Memory::new());

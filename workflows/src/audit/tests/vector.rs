@@ -1,4 +1,4 @@
-//! The test vector of `docs/audit.md`: a file that every verifier must accept, byte by byte the same.
+//! The test vector of `docs/audit.md`: a file that every verifier must accept and that must be written with identical bytes.
 
 use super::*;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
 }
 
-/// Run with `BLESS=1` after a new version of the format has been added; a file of an old one must never change.
+/// Run with `BLESS=1` after adding a version of the format. A file of an old version must never change.
 #[tokio::test]
 async fn the_test_vector_is_what_is_written_and_holds() {
     let file = exported().await;

@@ -1,7 +1,7 @@
-//! A sheet: JSON with one leaf a line, and a check of each line, so that whoever finds it changed can say where.
+//! A sheet: JSON with one leaf on each line and a checksum for each line, so that a change can be located.
 //!
-//! The checks are no protection, the signature is: it covers every byte of the cover, and the cover names the digest of
-//! every page. They only tell which field the change is in.
+//! The checksums give no protection; the signature does. It covers every byte of the cover, and the cover has the digest of every page. The checksums
+//! only identify the changed field.
 
 use crate::signing::{Digest, canonical::lines};
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 /// The type of the signed bytes, in the DSSE envelope.
 pub const PAYLOAD_TYPE: &str = "application/vnd.tenure.certificate-of-destruction+json";
 
-/// Digits of one line's check: 32 bits of its SHA-256. A change that goes unnoticed by it is still found, but not placed.
+/// Digits of one line's checksum: 32 bits of its SHA-256. If two lines have the same checksum, a change is still found, but not located.
 const CHECK_DIGITS: usize = 8;
-/// Checks in one text.
+/// The number of checksums in one text.
 const CHECKS_PER_TEXT: usize = 64;
 
-/// The sheet with `content` under `name`, and its checks. `name` sorts before `checks`.
+/// Returns the sheet with `content` under `name`, and its checksums. `name` sorts before `checks`.
 pub(crate) fn write(name: &str, content: &Value) -> String {
     let body = lines(&json!({ name: content, "checks": {} }));
     let each = checks(body.lines().take_while(|line| !line.starts_with(HEAD)));
@@ -22,7 +22,7 @@ pub(crate) fn write(name: &str, content: &Value) -> String {
     lines(&json!({ name: content, "checks": { "digest": digest, "each": each } }))
 }
 
-/// How the line begins that ends the content.
+/// The beginning of the line that ends the content.
 const HEAD: &str = "  \"checks\": {";
 
 fn check(line: &str) -> String {
@@ -34,16 +34,16 @@ fn checks<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     all.chunks(CHECKS_PER_TEXT).map(<[String]>::concat).collect()
 }
 
-/// A sheet as it was read.
+/// A parsed sheet.
 #[derive(Debug)]
 pub(crate) struct CheckedJson {
-    /// What it says, if it can be read at all.
+    /// The content, if the sheet can be parsed.
     pub(crate) content: Option<Value>,
-    /// What is wrong with it: the field, and what.
+    /// The problems: each has a field and a description.
     pub(crate) problems: Vec<(String, String)>,
 }
 
-/// Reads a sheet, and says where it was changed. Takes any bytes.
+/// Reads a sheet and locates changes. Accepts any bytes.
 pub(crate) fn read(name: &str, bytes: &[u8]) -> CheckedJson {
     let text = String::from_utf8_lossy(bytes);
     let parsed = serde_json::from_slice::<Value>(bytes);
@@ -52,7 +52,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> CheckedJson {
     let mut problems = changes(&text).unwrap_or_default();
     let exact = content.as_ref().is_some_and(|content| write(name, content) == text);
     if problems.is_empty() && !exact {
-        // Laid out anew, perhaps; then the lines of the usual layout say what else was changed.
+        // The sheet may have been reformatted, so the usual layout is checked for other changes.
         let usual = whole.map(lines).unwrap_or_default();
         problems = changes(&usual).unwrap_or_default();
         problems.push(match &parsed {
@@ -66,7 +66,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> CheckedJson {
     CheckedJson { content, problems }
 }
 
-/// Which lines do not match their checks; none when there are no checks.
+/// Returns the lines that do not match their checksums, or `None` if there are no checksums.
 fn changes(text: &str) -> Option<Vec<(String, String)>> {
     let all: Vec<&str> = text.lines().collect();
     let head = all.iter().rposition(|line| line.starts_with(HEAD))?;
@@ -82,7 +82,7 @@ fn changes(text: &str) -> Option<Vec<(String, String)>> {
         .filter(|place| body.get(*place).map(|line| check(line)) != known.get(*place).cloned())
         .collect();
     if body.len() != known.len() {
-        // A line more or less: all that follow are out of step.
+        // A line was added or removed, so all later lines differ as well.
         differ.truncate(1);
     }
     let mut problems = Vec::new();
@@ -104,7 +104,7 @@ fn changes(text: &str) -> Option<Vec<(String, String)>> {
     Some(problems)
 }
 
-/// The path of each line, by its indentation and the lines before it.
+/// Returns the path of each line, from its indentation and the lines before it.
 fn paths(lines: &[&str]) -> Vec<String> {
     struct Inside {
         path: String,
@@ -153,7 +153,7 @@ fn first_difference(text: &str, usual: &str) -> String {
     place.and_then(|place| paths.get(place).cloned()).unwrap_or_default()
 }
 
-/// A path for people: without the name of the sheet, and with nothing in it that a terminal would obey.
+/// Returns a path for display: without the name of the sheet, and without control characters.
 fn shown(path: &str, name: &str) -> String {
     let within = path.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(path);
     let harmless: String =
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(problems("\"b\"", "\"c\"")[0].0, "assets[0].of.tags[1]");
     }
 
-    /// Whoever writes the JSON anew, as a script would, is told of the field all the same.
+    /// A script that rewrites the JSON changes the layout, but the changed field is still named.
     #[test]
     fn a_value_changed_by_a_script_is_named_too() {
         let mut content: Value = serde_json::from_str(&sheet()).unwrap();

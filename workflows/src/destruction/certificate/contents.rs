@@ -1,4 +1,4 @@
-//! What a certificate says of its assets, the same when it is issued and when it is verified.
+//! Derived content of a certificate. Issuing and verifying both compute it here.
 
 use crate::{
     destruction::{
@@ -18,7 +18,7 @@ use crate::{
 use std::collections::BTreeMap;
 use store::ExecutionId;
 
-/// Whether a plan names this inventory anywhere.
+/// Returns true if a plan contains this inventory digest.
 pub(crate) fn names(plan: &serde_json::Value, digest: &Digest) -> bool {
     match plan {
         serde_json::Value::String(text) => *text == digest.0,
@@ -28,7 +28,7 @@ pub(crate) fn names(plan: &serde_json::Value, digest: &Digest) -> bool {
     }
 }
 
-/// Whether the record of an asset counts in a certificate of `run`, which began to destroy at `pivot_at`.
+/// Judges the record of an asset for a certificate of `run`, which began to destroy at `pivot_at`.
 pub(crate) fn judge(
     asset: &Asset,
     record: Option<&SanitisationRecord>,
@@ -45,7 +45,7 @@ pub(crate) fn judge(
     record.passes_since(pivot_at)
 }
 
-/// What a certificate is, in words.
+/// Returns the title of a certificate.
 pub(crate) fn title(
     of: &FormerTenant,
     scope: &HoldScope,
@@ -71,7 +71,7 @@ pub(crate) fn title(
     }
 }
 
-/// How many assets ended how.
+/// Returns the number of assets by result.
 pub(crate) fn results(entries: &[CertificateEntry]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in entries {
@@ -81,7 +81,7 @@ pub(crate) fn results(entries: &[CertificateEntry]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What a reader must know to not take the certificate for more than it is.
+/// Returns the caveats of a certificate: the limits of its claims.
 pub(crate) fn caveats(entries: &[CertificateEntry]) -> Vec<String> {
     let mut said = vec![
         "It proves what was recorded, by whom and in which order; it does not prove that nothing else existed.".to_owned(),
@@ -108,7 +108,7 @@ pub(crate) fn caveats(entries: &[CertificateEntry]) -> Vec<String> {
     said
 }
 
-/// What a reader must know of a supplementary certificate.
+/// Returns the caveat of a supplementary certificate.
 pub(crate) fn supplement_caveat(first: &CertificateRef) -> String {
     format!(
         "It supplements certificate {} ({}), and lists only what was excepted there or was found after it was issued.",
@@ -116,7 +116,7 @@ pub(crate) fn supplement_caveat(first: &CertificateRef) -> String {
     )
 }
 
-/// The looks that no verifier made, by kind of asset; nothing where a verifier made each of them.
+/// Returns a caveat about observations that the verifier did not make, by kind of asset. `None` if the verifier made all of them.
 fn own_looks(entries: &[CertificateEntry]) -> Option<String> {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {
@@ -138,7 +138,7 @@ fn own_looks(entries: &[CertificateEntry]) -> Option<String> {
     ))
 }
 
-/// How many exceptions a certificate has: assets without a record that counts, and steps that people left out.
+/// Returns the number of exceptions: assets without a valid record, and steps that were skipped by a repair.
 pub(crate) fn exceptions(entries: &[CertificateEntry], repairs: &[RecordedRepair]) -> usize {
     let excepted = entries.iter().filter(|entry| entry.exception.is_some()).count();
     excepted.saturating_add(repairs.iter().filter(|repair| repair.is_exception()).count())

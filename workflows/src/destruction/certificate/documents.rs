@@ -1,4 +1,4 @@
-//! How certificates are kept: the cover with its signature in one document, and each page in one of its own.
+//! Certificates as documents: one with the cover and its signature, and one for each page.
 
 use super::{
     AuditHead, CertificateDraft, CertificateEntry, CertificateKind, CertificateRef, Exceptions,
@@ -23,40 +23,40 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::{CompositeKey, ExecutionId, Timestamp};
 
-/// A certificate on file.
+/// A stored certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredCertificate {
-    /// Its number: that of the execution that destroyed.
+    /// Its number: the id of the execution that destroyed the data.
     pub id: ExecutionId,
-    /// Whose data it was.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// Whether it has exceptions.
+    /// The kind: complete or with exceptions.
     pub kind: CertificateKind,
-    /// What it is, in words.
+    /// The title.
     pub title: String,
-    /// How many assets have no record that counts.
+    /// The number of assets without a valid record.
     pub exceptions: usize,
-    /// When it was issued.
+    /// The time of issue.
     pub issued_at: Moment,
-    /// Until when policy keeps it at least (`offboarding.certificate_kept`); `None` without an end.
+    /// The minimum retention by policy (`offboarding.certificate_kept`). `None` has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_until: Option<Moment>,
-    /// The cover, as it is signed.
+    /// The cover, in its signed form.
     pub cover: String,
-    /// How many pages it has.
+    /// The number of pages.
     pub pages: usize,
-    /// The signature, once it has one.
+    /// The signature, after signing.
     pub signature: Option<Signature>,
-    /// Of a supplementary certificate: the first certificate of the tenant.
+    /// The first certificate of the tenant, for a supplementary certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supplements: Option<CertificateRef>,
-    /// Who withdrew it, if someone did; the signed statement is a document of its own.
+    /// The withdrawal, if there is one. The signed statement is a separate document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdrawn: Option<WithdrawnBy>,
 }
 
 impl StoredCertificate {
-    /// What names exactly this certificate.
+    /// Returns the reference to this certificate, with the digest of its content.
     #[must_use]
     pub fn reference(&self) -> CertificateRef {
         CertificateRef { id: self.id, digest: Digest::from_bytes(self.cover.as_bytes()) }
@@ -72,14 +72,14 @@ impl Entity for StoredCertificate {
     }
 }
 
-/// One page of a certificate on file.
+/// One page of a stored certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificatePage {
-    /// Of which certificate.
+    /// The certificate's number.
     pub certificate: ExecutionId,
-    /// Which one, from 0.
+    /// The page number, from 0.
     pub page: usize,
-    /// The page, as the cover names it.
+    /// The page, as named by the cover.
     pub text: String,
 }
 
@@ -98,7 +98,7 @@ impl Entity for CertificatePage {
     }
 }
 
-/// The certificate `id` as a file; none while there is none, or it is not signed.
+/// Returns the certificate `id` as a file. `None` if it does not exist or is not signed.
 ///
 /// # Errors
 /// As [`View::get`].
@@ -111,7 +111,7 @@ pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<Strin
     Ok(Some(envelope::file(&kept.cover, vec![signature], &pages)))
 }
 
-/// The assets that certificate `id` lists, with their records; none while there is none, or it is not signed.
+/// Returns the assets of certificate `id` with their records. `None` if it does not exist or is not signed.
 ///
 /// # Errors
 /// As [`View::get`]; a permanent error for a page that cannot be read.
@@ -134,34 +134,33 @@ pub fn certified_entries(
     Ok(Some(entries))
 }
 
-/// Puts the certificate of this execution together, from its inventory, its records and the approvals on file, and keeps
-/// it unsigned.
+/// Assembles the certificate of this execution from its inventory, records and approvals, and stores it unsigned.
 ///
-/// Safe to decide again: the same documents give the same certificate but for the time, and one that is signed stays.
-/// Not undone: destruction has happened.
+/// Safe to decide again: the same documents give the same certificate except for the time, and a signed certificate is kept. It has no undo, because
+/// the data are already destroyed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssembleCertificate {
-    /// What it says beside inventory and records.
+    /// Additional content of the certificate.
     pub draft: CertificateDraft,
-    /// Whether it may have exceptions.
+    /// Permits or forbids exceptions.
     pub exceptions: Exceptions,
-    /// The workflow's `SCHEMA`: the digests of its plans cover it.
+    /// The workflow's `SCHEMA`, which is part of the digests of its plans.
     pub schema: u32,
-    /// How long policy keeps it; `None` where its terms do not say.
+    /// The retention by policy. `None` if the terms have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_for: Option<Duration>,
 }
 
-/// A certificate that waits for its signature.
+/// An unsigned certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssembledCertificate {
     /// Its number.
     pub id: ExecutionId,
-    /// Whether it has exceptions.
+    /// The kind: complete or with exceptions.
     pub kind: CertificateKind,
-    /// How many.
+    /// The number of exceptions.
     pub exceptions: usize,
-    /// The cover, to be signed as it is. At most 4 MiB.
+    /// The cover to sign. At most 4 MiB.
     pub cover: String,
 }
 
@@ -192,7 +191,7 @@ impl LedgerAction for AssembleCertificate {
             draft.approvals = approvals(view, call, self.schema)?;
         }
         if draft.audit_head.is_none() {
-            // The chain goes on after this; what it says of the destruction stands before.
+            // The audit chain continues after this point. The entries about the destruction are before it.
             let head = view.get::<ChainHead>(tenant.as_str())?;
             draft.audit_head =
                 head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
@@ -218,7 +217,7 @@ impl LedgerAction for AssembleCertificate {
     }
 }
 
-/// Adds the repairs of other executions on whose statements records rest.
+/// Adds the repairs of other executions that records depend on.
 fn add_statements(repairs: &mut Vec<RecordedRepair>, records: &BTreeMap<AssetId, SanitisationRecord>) {
     for repair in records.values().filter_map(|record| record.stated.as_ref()) {
         if !repairs.contains(repair) {
@@ -274,7 +273,7 @@ fn records(
     Ok(records)
 }
 
-/// An approval on file, as the engine keeps it once it is closed.
+/// A closed approval, as the engine stores it.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 struct ClosedApproval(ApprovalRecord);
@@ -288,7 +287,7 @@ impl Entity for ClosedApproval {
     }
 }
 
-/// The approvals that this execution was granted, in the order in which they were asked for.
+/// Returns the approvals granted to this execution, in the order of their requests.
 fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedApproval>, Undecided> {
     let ids = (0..=call.states_entered).map(|entered| format!("{}.{entered}", call.execution));
     view.prefetch::<ClosedApproval>(ids.clone())?;
@@ -303,7 +302,7 @@ fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedAp
     Ok(granted)
 }
 
-/// Marks the votes of users who were removed since they voted.
+/// Marks the votes of users who were removed after their vote.
 fn mark_removed(view: &mut View, approvals: &mut [RecordedApproval]) -> Result<(), Undecided> {
     let voters = approvals.iter().flat_map(|approval| &approval.votes).map(|vote| vote.name.clone());
     view.prefetch::<RemovedUser>(voters.collect::<Vec<_>>())?;
@@ -315,7 +314,7 @@ fn mark_removed(view: &mut View, approvals: &mut [RecordedApproval]) -> Result<(
 }
 
 impl RecordedApproval {
-    /// An approval on file, of a workflow whose data has this schema.
+    /// Converts a closed approval of a workflow with this data schema.
     #[must_use]
     pub fn new(case: ApprovalRecord, schema: u32) -> Self {
         let vote = |vote: engine::Vote| RecordedVote {
@@ -347,12 +346,12 @@ impl RecordedApproval {
     }
 }
 
-/// Puts the signature on the certificate of this execution. Safe to decide again; refused when it does not fit.
+/// Stores the signature of the certificate of this execution. Safe to decide again. Fails if the signature does not match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepCertificate {
-    /// The signature, with the key that made it.
+    /// The signature, with the id of its key.
     pub signature: Signature,
-    /// That key's public half.
+    /// The public key.
     pub public_key: PublicKey,
 }
 
@@ -377,7 +376,7 @@ impl LedgerAction for KeepCertificate {
     }
 }
 
-/// That there is a certificate, for those who answer for the data.
+/// Returns the notification of a new certificate, for the data owners.
 fn issued(kept: &StoredCertificate, at: Timestamp) -> Notification {
     let with = match kept.exceptions {
         0 => String::new(),

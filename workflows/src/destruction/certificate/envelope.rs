@@ -1,7 +1,7 @@
 //! The file of a certificate: a DSSE envelope with the signed cover, its signatures and the pages.
 //!
-//! Beside the three fields of DSSE our envelope has `pages`, which DSSE readers ignore; the signed cover names the digest
-//! of each. A file is written in one way only, so that one changed byte is one too many.
+//! In addition to the three DSSE fields the envelope has `pages`, which DSSE readers ignore. The signed cover has the digest of each page. A file has
+//! exactly one valid form, so that every changed byte is detected.
 
 use super::PAYLOAD_TYPE;
 use crate::signing::{
@@ -28,19 +28,19 @@ pub struct Envelope {
 /// Signs a cover.
 ///
 /// # Errors
-/// The signer's words.
+/// The error of the signer.
 pub(crate) async fn sign(cover: &str, signer: &dyn Signer) -> Result<(Signature, PublicKey), String> {
     let (sig, key) = signer.sign(&pae(PAYLOAD_TYPE, cover.as_bytes())).await?;
     Ok((Signature::new(&key, &sig), key))
 }
 
-/// Whether a signature is of this cover by this key.
+/// Returns true if the signature is a signature of this cover by this key.
 pub(crate) fn fits(cover: &str, signature: &Signature, key: &PublicKey) -> bool {
     let sig = STANDARD.decode(&signature.sig);
     sig.is_ok_and(|sig| key.verifies(&pae(PAYLOAD_TYPE, cover.as_bytes()), &sig))
 }
 
-/// The file of a signed certificate.
+/// Returns the file of a signed certificate.
 #[must_use]
 pub fn file(cover: &str, signatures: Vec<Signature>, pages: &[String]) -> String {
     let envelope = Envelope {
@@ -53,7 +53,7 @@ pub fn file(cover: &str, signatures: Vec<Signature>, pages: &[String]) -> String
 }
 
 impl Envelope {
-    /// The one way in which it is written.
+    /// Returns the only valid form of the file.
     pub(crate) fn written(&self) -> String {
         let mut text = serde_json::to_string(self).unwrap_or_default();
         text.push('\n');

@@ -1,4 +1,4 @@
-//! Certificates with false content that are signed with the true key: the verifier refuses each, and names the field.
+//! Certificates with false content and a valid signature. The verifier rejects each of them and names the field.
 
 use super::*;
 use crate::{
@@ -136,7 +136,7 @@ fn approval(digest: &Digest) -> RecordedApproval {
     RecordedApproval::new(case, 1)
 }
 
-/// A repair of the bucket's deletion by two people.
+/// A statement of two approvers that the bucket is deleted.
 fn statement() -> RecordedRepair {
     RecordedRepair {
         execution: run(),
@@ -153,7 +153,7 @@ fn statement() -> RecordedRepair {
     }
 }
 
-/// A certificate; with `stated`, the deletion of its bucket was stated by two people.
+/// Returns a certificate. If `stated` is true, the deletion of its bucket rests on a statement.
 pub(super) fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
     let inventory = Inventory::from_scans(assets()).unwrap();
     let made = |asset: &Asset| {
@@ -197,7 +197,7 @@ pub(super) fn issued(stated: bool) -> (Certificate, Vec<CertificateEntry>) {
     (issued.certificate, entries)
 }
 
-/// The file of a certificate as a careful forger writes it: every digest and check is new, and the signature is of the true key.
+/// Returns the file of a forged certificate with valid digests and checksums, signed with the real key.
 pub(super) async fn sealed(mut certificate: Certificate, mut entries: Vec<CertificateEntry>) -> String {
     for entry in &mut entries {
         entry.record_hash = entry.record.as_ref().map(SanitisationRecord::hash);
@@ -214,7 +214,7 @@ async fn verified(certificate: Certificate, entries: Vec<CertificateEntry>) -> V
     verify_at(sealed(certificate, entries).await.as_bytes(), &[key().public_key()], at(3_600))
 }
 
-/// Makes the sums on the cover those of its list, so that a forgery is found for what it is.
+/// Updates the totals of the cover to match its list, so that only the forgery itself is found.
 fn add_up(certificate: &mut Certificate, entries: &[CertificateEntry]) {
     certificate.results = contents::results(entries);
     certificate.exceptions = contents::exceptions(entries, &certificate.repairs);
@@ -239,7 +239,7 @@ fn look(entries: &mut [CertificateEntry], kind: AssetType) -> &mut Look {
     of(entries, kind).verification.as_mut().unwrap()
 }
 
-/// The seventeen that an earlier verifier was tried with: what is false, and the field that says so.
+/// Forgeries that an earlier verifier was tested with: the change, and the field that the verifier names.
 const KNOWN: [(&str, &str, Forge); 17] = [
     ("one person votes twice", "votes[1].name", |it, _| it.approvals[0].votes[1].name = "cora".into()),
     ("the requester votes", "votes[0].name", |it, _| it.approvals[0].votes[0].name = "rita".into()),
@@ -275,7 +275,7 @@ const KNOWN: [(&str, &str, Forge); 17] = [
     ("a vote is against it", "votes[0].verdict", |it, _| it.approvals[0].votes[0].verdict = Verdict::Refuse),
 ];
 
-/// New ones, of certificates that tell of a statement.
+/// Forgeries of certificates that contain a statement.
 const STATED: [(&str, &str, Forge); 10] = [
     ("a statement counts", ".record", |it, all| {
         all[0].exception = None;
@@ -322,7 +322,7 @@ const STATED: [(&str, &str, Forge); 10] = [
     }),
 ];
 
-/// More, of certificates without any statement.
+/// Forgeries of certificates without a statement.
 const MORE: [(&str, &str, Forge); 4] = [
     ("the caveat on own credentials is taken out", "caveats", |it, _| {
         it.caveats.retain(|caveat| !caveat.starts_with("Not looked at"));
@@ -375,7 +375,7 @@ async fn what_is_not_forged_holds_and_tells_of_the_people_who_stated() {
     assert!(page.contains("ticket 4711") && page.contains("lena"), "{page}");
 }
 
-/// A certificate of an earlier version has neither repairs nor statements: it is written as it was, and holds.
+/// A certificate of an earlier version has neither repairs nor statements. It is written unchanged and stays valid.
 #[tokio::test]
 async fn a_certificate_without_repairs_is_written_as_in_earlier_versions_and_holds() {
     let (certificate, entries) = issued(false);

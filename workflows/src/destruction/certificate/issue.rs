@@ -1,4 +1,4 @@
-//! Issuing: from an inventory, the records and the approvals to a cover and its pages, or to all that is lacking.
+//! Issues a certificate: creates cover and pages from an inventory, records and approvals, or reports everything that is missing.
 
 use crate::{
     destruction::{
@@ -20,96 +20,95 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest cover, in bytes: it travels as the argument of the action that signs it. The plans that were approved are on it, with
-/// about 400 bytes for each node.
+/// The longest cover, in bytes. It is an argument of the signing action. It contains the approved plans, with about 400 bytes for each node.
 pub(crate) const COVER_BYTES: usize = 4 << 20;
-/// The longest list of one page, in bytes, before it is written one leaf a line.
+/// The longest list on one page, in bytes, before it is written with one leaf on each line.
 const LIST_BYTES: usize = 96 << 10;
 
-/// Whether a certificate may be issued although some assets have no record that counts.
+/// Permits or forbids a certificate for assets without a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exceptions {
-    /// It may not.
+    /// Exceptions are rejected.
     Refuse,
-    /// It may, and says so in its title.
+    /// Exceptions are permitted, and the title mentions them.
     Allow,
 }
 
-/// What a certificate says beside what the inventory and the records say.
+/// The content of a certificate, apart from inventory and records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CertificateDraft {
-    /// Who the data was of.
+    /// The former tenant.
     pub tombstone: FormerTenant,
-    /// How much of it was to be destroyed.
+    /// The scope of the destruction.
     pub scope: HoldScope,
-    /// Why.
+    /// The legal basis.
     pub legal_basis: LegalBasis,
-    /// Who asked.
+    /// The request.
     pub request: RecordedRequest,
-    /// Who agreed. Left empty, [`AssembleCertificate`](super::AssembleCertificate) fills in what the engine has on file.
+    /// The approvals. If empty, [`AssembleCertificate`](super::AssembleCertificate) adds the stored approvals of the execution.
     pub approvals: Vec<RecordedApproval>,
-    /// What is kept that is not in the inventory.
+    /// Retained data that are not in the inventory.
     pub retained: Vec<Retained>,
-    /// Where nobody looked.
+    /// Places that were not searched.
     pub not_checked: Vec<NotChecked>,
     /// The policies in force.
     pub policies: Vec<PolicyRef>,
-    /// The program that says so.
+    /// The program that issues the certificate.
     pub software: Software,
-    /// Where the tenant's audit log stood.
+    /// The state of the tenant's audit log.
     pub audit_head: Option<AuditHead>,
-    /// Who answers for it.
+    /// The issuer.
     pub issuer: String,
-    /// The repairs that people made.
+    /// The repairs made by operators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RecordedRepair>,
-    /// Of what is left of a closed tenant: its first certificate.
+    /// The first certificate of a closed tenant, for a supplementary certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supplements: Option<CertificateRef>,
 }
 
-/// A certificate that has not been signed yet.
+/// An unsigned certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IssuedCertificate {
     /// The cover.
     pub certificate: Certificate,
-    /// The cover as it is signed.
+    /// The cover in the form to sign.
     pub cover: String,
-    /// The pages as the cover names them.
+    /// The pages, as named by the cover.
     pub pages: Vec<String>,
 }
 
-/// Why no certificate was issued.
+/// The reason why no certificate was issued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotIssued {
-    /// Some assets have no record that counts.
+    /// Some assets have no valid record.
     #[error("{} of the assets have no record that counts: {}", .0.len(), reasons(.0))]
     NotPassed(BTreeMap<AssetId, NotClean>),
-    /// People left steps out, and accepted that as an exception.
+    /// Steps were skipped by a repair and accepted as exceptions.
     #[error("people left out {0} of the steps that verify, and accepted that as an exception")]
     StepsLeftOut(usize),
-    /// There are records of assets that are not in the inventory.
+    /// Some records are of assets that are not in the inventory.
     #[error("there are records of assets that are not in the inventory: {}", .0.iter().map(AssetId::as_str).collect::<Vec<_>>().join(", "))]
     NotInInventory(BTreeSet<AssetId>),
-    /// What was destroyed is not what people approved.
+    /// The destroyed inventory is not the approved one.
     #[error("no approval that was granted names inventory {0}")]
     NotApproved(Digest),
-    /// What was destroyed is not what the pivot was passed for.
+    /// The destroyed inventory is not the one of the pivot.
     #[error("destruction began for inventory {pivot}, and the inventory is {inventory}")]
     OtherPivot {
-        /// At the pivot.
+        /// The inventory of the pivot.
         pivot: Digest,
-        /// On file.
+        /// The stored inventory.
         inventory: Digest,
     },
-    /// What was given does not fit together: verification would refuse the certificate.
+    /// The input is inconsistent, so verification would reject the certificate.
     #[error("it would not hold: {}", .0.iter().map(|problem| format!("{}: {}", problem.field, problem.problem)).collect::<Vec<_>>().join("; "))]
     Unsound(Vec<Problem>),
     /// The cover is too long to be signed.
     #[error("the cover is {bytes} bytes long, and {COVER_BYTES} is the most")]
     TooLong {
-        /// How long it is.
+        /// The length of the cover in bytes.
         bytes: usize,
     },
 }
@@ -121,10 +120,10 @@ fn reasons(assets: &BTreeMap<AssetId, NotClean>) -> String {
     named.chain(more).collect::<Vec<_>>().join("; ")
 }
 
-/// Issues the certificate of what `run` destroyed.
+/// Issues the certificate for the destruction by `run`.
 ///
 /// # Errors
-/// [`NotIssued`], with every asset that has no record that counts, unless exceptions are allowed.
+/// Returns [`NotIssued`], with every asset without a valid record, unless exceptions are permitted.
 pub fn issue(
     draft: CertificateDraft,
     pivot: &Pivot,
@@ -167,7 +166,7 @@ pub fn issue(
     Ok(IssuedCertificate { certificate, cover, pages })
 }
 
-/// The assets without a record that counts and that is of this very destruction.
+/// Returns the assets without a valid record of this destruction.
 fn lacking(
     inventory: &Inventory,
     records: &BTreeMap<AssetId, SanitisationRecord>,

@@ -1,7 +1,7 @@
-//! The certificate of destruction: what a person files, and anybody can verify with the public key alone.
+//! The certificate of destruction: a document that any reader can verify with the public key.
 //!
-//! It has a cover, which is signed, and pages with the assets, which the cover names by their digests. Invariant (I-18):
-//! every asset of the inventory stands on the pages exactly once, with its record or with why it has none.
+//! It has a signed cover and pages with the assets; the cover has the digest of each page. Invariant (I-18): every asset of the inventory is on the
+//! pages exactly once, with its record or with the reason for its exception.
 
 mod checked_json;
 mod contents;
@@ -52,21 +52,21 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use store::ExecutionId;
 
-/// The form of a certificate. Another form gets another name, and an older verifier says so.
+/// The format of a certificate. Another format has another name, so that an older verifier rejects it.
 pub const FORMAT: &str = "tenure certificate of destruction 1";
 
-/// What sort of certificate it is.
+/// The kind of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum CertificateKind {
-    /// Every asset has a record that counts.
+    /// Every asset has a valid record.
     Complete,
-    /// Some have none, and each says why.
+    /// Some assets have no valid record. Each has a reason.
     WithExceptions,
 }
 
-/// Why data was destroyed.
+/// The reason for a destruction.
 #[derive(
     Clone,
     Copy,
@@ -84,131 +84,131 @@ pub enum CertificateKind {
 pub enum ErasureBasis {
     /// The contract has ended.
     ContractEnd,
-    /// The tenant asked for it.
+    /// The tenant requested it.
     TenantRequest,
-    /// A person asked for the erasure of their data (GDPR art. 17).
+    /// A data subject requested erasure (GDPR art. 17).
     ErasureRequest,
     /// A court or an authority ordered it.
     LegalOrder,
 }
 
-/// Why, and by which words.
+/// The reason, with its reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegalBasis {
-    /// Why.
+    /// The reason.
     pub basis: ErasureBasis,
-    /// The contract line, the order's number.
+    /// The contract clause, or the number of the order.
     pub reference: String,
 }
 
-/// Who the data was of.
+/// The tenant whose data were destroyed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormerTenant {
-    /// The tenant's name.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The execution that made the tenant: tells it from another of the same name.
+    /// The execution that onboarded the tenant. It distinguishes the tenant from another one of the same name.
     pub onboarded_by: Option<ExecutionId>,
-    /// When it was made.
+    /// The time of the onboarding.
     pub onboarded_at: Option<Moment>,
 }
 
-/// Who asked, when and why.
+/// The request for the destruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRequest {
-    /// Who.
+    /// The requester.
     pub by: String,
-    /// When.
+    /// The time of the request.
     pub at: Moment,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// One person's vote.
+/// One vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedVote {
-    /// Who.
+    /// The voter.
     pub name: String,
-    /// The roles held at that moment, or those delegated by whom the vote was cast for.
+    /// The roles of the voter at that time, or those of the delegator.
     pub roles: Vec<String>,
-    /// For whom, if not in their own right.
+    /// The delegator, for a vote by delegation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<String>,
-    /// It counted alone, in an emergency.
+    /// True for a vote that was sufficient on its own, in an emergency.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub break_glass: bool,
-    /// Who created the voter's user, if somebody did and it was recorded.
+    /// The creator of the voter's user, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// How the voter came to the credential, if that was recorded.
+    /// The way in which the voter received the credential, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<engine::Claim>,
-    /// Who issued the credential, or made the code by which it was claimed.
+    /// The issuer of the credential, or the creator of its enrolment code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issued_by: Option<String>,
-    /// Why it is not the vote of another person, though it counted.
+    /// The reason why the vote is not independent, if it counted although it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_separate: Option<engine::Tie>,
-    /// When the voter's user was removed, if that was before the certificate was issued.
+    /// The time when the voter's user was removed, if that was before the certificate was issued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_on: Option<Moment>,
-    /// For the plan, or against it.
+    /// The verdict: for or against the plan.
     pub verdict: engine::Verdict,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When.
+    /// The time of the vote.
     pub at: Moment,
 }
 
-/// An approval that was granted, with the plan that it was granted for.
+/// A granted approval with its plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedApproval {
-    /// The state of the workflow that asked.
+    /// The state of the workflow that requested the approval.
     pub gate: String,
-    /// The workflow.
+    /// The name of the workflow.
     pub workflow: String,
-    /// The version of its data.
+    /// The schema version of its data.
     pub schema: u32,
-    /// What was decided on. Its digest is `plan_digest`.
+    /// The approved plan. `plan_digest` is the digest of the plan.
     pub plan: Value,
-    /// What the votes are bound to.
+    /// The digest that the votes are bound to.
     pub plan_digest: String,
-    /// Who asked, and so could not vote.
+    /// The requester, who could not vote.
     pub requested_by: String,
-    /// Who had to agree.
+    /// The required seats.
     pub seats: Vec<Seat>,
-    /// Who did.
+    /// The votes.
     pub votes: Vec<RecordedVote>,
-    /// When it was opened.
+    /// The time of the request.
     pub opened_at: Moment,
-    /// When it was granted.
+    /// The time of the grant.
     pub granted_at: Moment,
 }
 
-/// Something kept that is not in the inventory, such as the audit log.
+/// Retained data that are not in the inventory, such as the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retained {
-    /// What.
+    /// A description of the data.
     pub what: String,
-    /// What the data is.
+    /// The class of the data.
     pub data_class: DataClass,
-    /// By which rule.
+    /// The retention rule.
     pub rule: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When it will be destroyed.
+    /// The time by which they will be destroyed.
     pub destroy_by: Option<Moment>,
 }
 
-/// A place where nobody looked.
+/// A place that was not searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotChecked {
-    /// Where.
+    /// The place.
     pub location: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// The program that says so.
+/// The program that issued the certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Software {
     /// Its name.
@@ -217,95 +217,95 @@ pub struct Software {
     pub version: String,
 }
 
-/// Where the tenant's audit log stood.
+/// The state of the tenant's audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditHead {
-    /// Which chain.
+    /// The name of the chain.
     pub chain: String,
-    /// How many entries it had.
+    /// The number of its entries.
     pub entries: u64,
-    /// The digest of the last of them.
+    /// The digest of the last entry.
     pub digest: Digest,
 }
 
-/// One certificate, by its number and by what was signed: a certificate of the same number with other content is another one.
+/// A reference to one certificate, by number and digest. A certificate with the same number and other content is a different one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateRef {
     /// Its number.
     pub id: ExecutionId,
-    /// The SHA-256 of its cover. The cover names the digest of each page.
+    /// The SHA-256 of its cover, which has the digest of each page.
     pub digest: Digest,
 }
 
-/// One page of assets, as the cover names it.
+/// A reference to one page of assets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRef {
-    /// How many assets stand on it.
+    /// The number of assets on it.
     pub assets: usize,
     /// The SHA-256 of its bytes.
     pub digest: Digest,
 }
 
-/// The inventory that was destroyed.
+/// The destroyed inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InventoryRef {
-    /// How many assets there are.
+    /// The number of assets.
     pub assets: usize,
-    /// The digest of the exact list, which people approved.
+    /// The digest of the exact list that was approved.
     pub digest: Digest,
-    /// The pages that list them.
+    /// The pages with the assets.
     pub pages: Vec<PageRef>,
 }
 
-/// The cover of a certificate: what is signed.
+/// The cover of a certificate: the signed part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
     /// [`FORMAT`].
     pub format: String,
-    /// Its number: that of the execution that destroyed.
+    /// Its number: the id of the execution that destroyed the data.
     pub id: ExecutionId,
-    /// What it is, in words; a certificate with exceptions says so.
+    /// The title. It mentions exceptions.
     pub title: String,
-    /// Whether it has exceptions.
+    /// The kind: complete or with exceptions.
     pub kind: CertificateKind,
-    /// Who answers for it.
+    /// The issuer.
     pub issuer: String,
-    /// When it was issued.
+    /// The time of issue.
     pub issued_at: Moment,
-    /// Who the data was of.
+    /// The former tenant.
     pub tombstone: FormerTenant,
-    /// How much of it was to be destroyed.
+    /// The scope of the destruction.
     pub scope: HoldScope,
-    /// Why.
+    /// The legal basis.
     pub legal_basis: LegalBasis,
-    /// Who asked.
+    /// The request.
     pub request: RecordedRequest,
-    /// Who agreed, and to what.
+    /// The approvals with their plans.
     pub approvals: Vec<RecordedApproval>,
-    /// When destruction began.
+    /// The time when destruction began.
     pub pivot_at: Moment,
-    /// What there was.
+    /// The destroyed inventory.
     pub inventory: InventoryRef,
-    /// How many assets ended how.
+    /// The number of assets by result.
     pub results: BTreeMap<String, usize>,
-    /// How many assets have no record that counts, and how many steps people left out, together.
+    /// The number of assets without a valid record plus the number of skipped steps.
     pub exceptions: usize,
-    /// What is kept.
+    /// Retained data.
     pub retained: Vec<Retained>,
-    /// Where nobody looked.
+    /// Places that were not searched.
     pub not_checked: Vec<NotChecked>,
-    /// What a reader must know to not take it for more than it is.
+    /// The limits of the certificate's claims.
     pub caveats: Vec<String>,
     /// The policies in force.
     pub policies: Vec<PolicyRef>,
-    /// The program that says so.
+    /// The program that issued the certificate.
     pub software: Software,
-    /// Where the tenant's audit log stood.
+    /// The state of the tenant's audit log.
     pub audit_head: Option<AuditHead>,
-    /// The repairs that people made in the execution, and in those that it started as far as a record rests on them.
+    /// The repairs in this execution, and those in its child executions that records depend on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<RecordedRepair>,
-    /// Of a supplementary certificate: the first certificate of the tenant, which lists all other assets.
+    /// The first certificate of the tenant, for a supplementary certificate. It lists all other assets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supplements: Option<CertificateRef>,
 }
@@ -316,10 +316,10 @@ pub struct CertificateEntry {
     /// The asset, as the inventory lists it.
     #[serde(flatten)]
     pub asset: Asset,
-    /// What was done to it.
+    /// The sanitisation record.
     pub record: Option<SanitisationRecord>,
     /// The digest of the record.
     pub record_hash: Option<Digest>,
-    /// Why it has no record that counts; none when it has.
+    /// The reason why it has no valid record. `None` if it has one.
     pub exception: Option<String>,
 }

@@ -1,7 +1,6 @@
-//! A certificate for people: a page to print and file, and a text for a terminal. Both say every field.
+//! Renders a certificate as a printable page and as terminal text. Both contain every field.
 //!
-//! The page is one HTML file without scripts or links, laid out for A4; browsers print it to PDF. Whatever stands in a
-//! certificate is text here, never markup.
+//! The page is one HTML file without scripts or links, laid out for A4; browsers print it to PDF. All content of a certificate is escaped.
 
 use crate::{
     destruction::{
@@ -29,7 +28,7 @@ th { font-weight: normal; color: #555; width: 34%; } .no { color: #a00000; font-
 .sign td { border-bottom: .5pt solid #888; height: 12mm; } small { color: #555; }
 ";
 
-/// The certificate as a page to print. `verification` is what came of verifying the file: it says so on the page.
+/// Returns the certificate as a printable page, which includes the result of its verification.
 #[must_use]
 pub fn html(verification: &Verification) -> Option<String> {
     let certificate = verification.certificate.as_ref()?;
@@ -99,7 +98,7 @@ fn section(page: &mut String, title: &str, content: &Value) {
     table(page, content);
 }
 
-/// Every leaf on a row of its own, with its path.
+/// Writes every leaf with its path in a table row.
 fn table(page: &mut String, content: &Value) {
     let mut leaves = Vec::new();
     gather(content, String::new(), &mut leaves);
@@ -173,7 +172,7 @@ fn signatures(page: &mut String, verification: &Verification) {
     page.push_str("<table class=\"sign\"><tr><th>Filed by (name, position)</th><td></td></tr><tr><th>Date, place</th><td></td></tr><tr><th>Signature</th><td></td></tr></table>\n");
 }
 
-/// The key of each signature, and whether the signature was verified with it.
+/// Returns the key of each signature, and if the signature was verified with it.
 fn fingerprints(verification: &Verification) -> Vec<String> {
     let line = |key: &String| {
         let verified = if verification.signed_by.contains(key) { "verified" } else { "NOT verified here" };
@@ -184,7 +183,7 @@ fn fingerprints(verification: &Verification) -> Vec<String> {
     verification.named_keys.iter().map(line).collect()
 }
 
-/// What became of an asset, in one sentence that claims no more than was observed.
+/// Returns one sentence about the outcome for an asset. It claims only what was observed.
 #[must_use]
 pub fn summary(entry: &CertificateEntry) -> String {
     let Some(record) = &entry.record else { return "Nothing is recorded about it.".into() };
@@ -234,7 +233,7 @@ fn actor(actor: &Actor) -> String {
     format!("{}, {}", actor.name, actor.position)
 }
 
-/// The certificate as text for a terminal. What would move a cursor is left to the caller to spell out.
+/// Returns the certificate as text for a terminal. The caller must escape control characters.
 #[must_use]
 pub fn text(verification: &Verification) -> Option<String> {
     let certificate = verification.certificate.as_ref()?;
@@ -298,7 +297,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Who voted, by which roles and credential, for whom, and whether alone or as nobody separate.
+/// Describes a voter: roles, credential, delegator, emergency vote, and any missing independence.
 fn voter(vote: &RecordedVote) -> String {
     let whose = vote.on_behalf_of.as_ref().map(|other| format!(" for {other}")).unwrap_or_default();
     let alone = if vote.break_glass { ", alone, in an emergency" } else { "" };

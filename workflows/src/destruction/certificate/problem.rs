@@ -1,13 +1,13 @@
-//! Something wrong with a certificate.
+//! A problem of a certificate.
 
 use serde::{Deserialize, Serialize};
 
-/// Something wrong with a certificate.
+/// A problem of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
-    /// The field, as `assets[3].serial`, or the part of the envelope.
+    /// The field, such as `assets[3].serial`, or the part of the envelope.
     pub field: String,
-    /// What is wrong with it.
+    /// The description of the problem.
     pub problem: String,
 }
 

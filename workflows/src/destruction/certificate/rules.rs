@@ -1,4 +1,4 @@
-//! What must hold between the fields of a certificate, whoever signed it.
+//! Rules between the fields of a certificate. They apply to every signer.
 
 use super::{
     Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
@@ -20,9 +20,9 @@ use engine::{Ballot, Person, Plan, PlanDigest, Verdict, Vote};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// How a verifier that looked is named.
+/// The actor's name of the verifier in records.
 const VERIFIER: &str = "tenure verifier";
-/// How the caveats begin that certificates of each version have, where their assets call for them.
+/// The beginnings of caveats that certificates of each version have, if their assets require them.
 const CAVEATS: [&str; 6] = [
     "It proves what was recorded",
     "Fields follow NIST",
@@ -32,7 +32,7 @@ const CAVEATS: [&str; 6] = [
     "Until ",
 ];
 
-/// Every rule that is broken, with the field that breaks it.
+/// Returns every broken rule with the field that breaks it.
 pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     problems
 }
 
-/// A supplementary certificate names the first one, another than itself, in its title and its caveats.
+/// A supplementary certificate names the first one, different from itself, in its title and caveats.
 fn of_supplement(certificate: &Certificate, problems: &mut Vec<Problem>) {
     let says = certificate.title.starts_with("Supplementary certificate");
     let Some(first) = &certificate.supplements else {
@@ -78,7 +78,7 @@ fn of_supplement(certificate: &Certificate, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A record says so where it rests on the statement of a person, the cover lists that person, and nobody agreed to their own repair.
+/// A record that rests on a statement is marked, the cover lists the person, and no person seconded their own repair.
 fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     for (place, repair) in certificate.repairs.iter().enumerate() {
         if repair.seconded_by.as_ref().is_some_and(|second| second.trim() == repair.by.trim()) {
@@ -133,7 +133,7 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
     }
 }
 
-/// Nobody takes out of a certificate what it does not prove.
+/// The required caveats are present.
 fn of_limits(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     let required = contents::caveats(entries);
     for caveat in required.iter().filter(|caveat| CAVEATS.iter().any(|known| caveat.starts_with(known))) {
@@ -254,7 +254,7 @@ fn of_approval(
         }
     }
     let ballot = ballot(approval);
-    // One alone, in an emergency, says why; whoever reads the certificate sees that it was so.
+    // A single emergency vote needs a reason, which readers of the certificate see.
     let broken = approval.votes.iter().any(|vote| vote.break_glass && !vote.reason.trim().is_empty());
     if ballot.seats_required() == 0 || (ballot.seats_filled() < ballot.seats_required() && !broken) {
         wrong("votes", format!("fill {} of {} seats", ballot.seats_filled(), ballot.seats_required()));
@@ -275,7 +275,7 @@ fn ballot(approval: &RecordedApproval) -> Ballot {
         let person = Person::new(&*vote.name, &vote.roles);
         Vote::new(person, vote.verdict, "", vote.at.into())
     };
-    // More seats than votes can fill are a problem all the same, and cost no time here.
+    // More seats than possible votes are also a problem. The bound limits the cost of the check.
     let seats = approval.seats.iter().map(|seat| engine::Seat { count: seat.count.min(100), ..seat.clone() });
     let digest = PlanDigest(approval.plan_digest.clone());
     let mut ballot = Ballot::open(digest, seats.take(100).collect(), approval.opened_at.into(), None);

@@ -1,7 +1,7 @@
 //! The sentences of a certificate, and the source of each.
 //!
-//! A sentence is one field with its value. Issuing and verifying list them here. Invariant: a field that no [`SentenceKind`] names, and
-//! an observed field whose record names no observation, is a problem. `docs/certificate.md` has a row for each kind.
+//! A sentence is one field with its value. Issuing and verifying list them here. Invariant: a field without a [`SentenceKind`] is a problem, and so
+//! is an observed field whose record names no observation. `docs/certificate.md` has a row for each kind.
 
 #[cfg(test)]
 mod first_version;
@@ -24,32 +24,32 @@ use crate::{
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
 
-/// Where a sentence comes from.
+/// The source of a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// A constant of the program: it says nothing about this destruction.
+    /// A constant of the program, independent of this destruction.
     Program,
-    /// The request, with which the execution began.
+    /// The request that started the execution.
     Request,
-    /// The vote of a person in a gate.
+    /// A vote in an approval.
     Vote {
-        /// The state that asked.
+        /// The state that requested the approval.
         gate: String,
-        /// Who voted.
+        /// The voter.
         by: String,
     },
-    /// A repair: the statement of a person.
+    /// A repair: the statement of an operator.
     Person {
-        /// In which state.
+        /// The repaired state.
         state: String,
-        /// Who made it.
+        /// The author of the statement.
         by: String,
     },
-    /// A decision of the server on its own documents: the action, as the journal names it.
+    /// A decision of the server on its own documents. The value is the action's name in the journal.
     Decision(&'static str),
-    /// The answer of an action that looked at, or acted on, the world.
+    /// The result of an action that observed or changed a system.
     Observation(ObservationRef),
-    /// Nothing that the record names: it was made by an earlier version.
+    /// No source is recorded, because an earlier version made the record.
     NotRecorded,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One sentence of a certificate. Only [`statements`] makes it, with the sources that its kind and its record name.
+/// One sentence of a certificate. Only [`statements`] creates it, with the sources of its kind and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     field: String,
@@ -77,42 +77,42 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// The field, such as `assets[3].record.result.is`.
+    /// Returns the field, such as `assets[3].record.result.is`.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// The value, as text.
+    /// Returns the value as text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What sort of sentence it is.
+    /// Returns the kind of sentence.
     #[must_use]
     pub fn kind(&self) -> SentenceKind {
         self.kind
     }
 
-    /// The same without these names of executions, to compare it with that of another run.
+    /// Returns the sentence without these execution ids, for a comparison with another run.
     #[must_use]
     pub fn without(self, executions: &[String]) -> Self {
         let text = executions.iter().fold(self.text, |text, id| text.replace(id.as_str(), "an execution"));
         Self { text, ..self }
     }
 
-    /// Its sources. Each of them is needed: without one of them the certificate does not say this.
+    /// Returns its sources. All of them are necessary for the sentence.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.from
     }
 }
 
-/// Every sentence of a certificate, with its sources.
+/// Returns every sentence of a certificate with its sources.
 ///
 /// # Errors
-/// The fields that have no source.
+/// Returns the fields without a source.
 pub fn statements(
     certificate: &Certificate,
     entries: &[CertificateEntry],
@@ -125,7 +125,7 @@ pub fn statements(
     if problems.is_empty() { Ok(said) } else { Err(problems) }
 }
 
-/// The fields that have no source.
+/// Returns the fields without a source.
 pub(super) fn without_source(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
     let mut problems = Vec::new();
     walk(certificate, entries, &mut |field, _, found| {
@@ -134,7 +134,7 @@ pub(super) fn without_source(certificate: &Certificate, entries: &[CertificateEn
     problems
 }
 
-/// The kind of a field and its sources, or why it has none.
+/// The kind of a field and its sources, or the reason why it has none.
 type Found = Result<(SentenceKind, Vec<Source>), &'static str>;
 
 /// Calls `say` with each field and its value.
@@ -158,7 +158,7 @@ fn text(leaf: &Value) -> String {
     leaf.as_str().map_or_else(|| leaf.to_string(), str::to_owned)
 }
 
-/// Calls `say` with the names of fields on the way to each leaf, the field as people write it, and the leaf.
+/// Calls `say` with the field names on the path to each leaf, the field for display, and the leaf.
 fn each_leaf<'a>(
     content: &'a Value,
     path: &mut Vec<&'a str>,
@@ -184,7 +184,7 @@ fn each_leaf<'a>(
     }
 }
 
-/// The number of the list item in a field such as `approvals[1].votes[0].name`, for the list that is named so.
+/// Returns the index in `list` from a field such as `approvals[1].votes[0].name`.
 fn place(field: &str, list: &str) -> usize {
     let after = field.split_once(&format!("{list}[")).map_or("", |(_, after)| after);
     after.split_once(']').and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
@@ -235,7 +235,7 @@ fn person(repair: &RecordedRepair) -> Source {
     Source::Person { state: repair.state.clone(), by: repair.by.clone() }
 }
 
-/// The sources of a field of a record.
+/// Returns the sources of a record's field.
 fn of_record(
     kind: SentenceKind,
     field: &str,
@@ -290,7 +290,7 @@ fn of_record(
     for aspect in needed {
         match seen(aspect) {
             Some(answer) => from.push(answer),
-            // A record of an earlier version, and one that says that nothing was observed.
+            // A record of an earlier version, which names no observations.
             None if old => from.push(Source::NotRecorded),
             None => return Err("is called observed, and its record names no observation of that"),
         }

@@ -1,4 +1,4 @@
-//! The one thing that a certificate needs of the world outside: a signature.
+//! The signature of a certificate: the only part that needs an external system.
 
 use super::envelope;
 use crate::{
@@ -9,15 +9,15 @@ use crate::{
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// Signs the cover of a certificate. Safe to run twice: Ed25519 gives the same signature for the same bytes, and nothing
-/// else changes. There is nothing to undo.
+/// Signs the cover of a certificate. Safe to run twice: Ed25519 gives the same signature for the same bytes, and nothing else changes. It has no
+/// undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignCertificate {
-    /// The cover, as [`AssembledCertificate`](super::AssembledCertificate) has it.
+    /// The cover from [`AssembledCertificate`](super::AssembledCertificate).
     pub cover: String,
 }
 
-/// A signature and the key that fits it.
+/// A signature and its public key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateSignature {
     /// The signature.

@@ -1,11 +1,11 @@
-//! Supplementary certificates with false content that are signed with the true key: the verifier refuses each, and names the field.
+//! Supplementary certificates with false content and a valid signature. The verifier rejects each of them and names the field.
 
 use super::{
     forgeries::{at, issued, key, sealed},
     *,
 };
 
-/// A supplementary certificate, as it is issued.
+/// Returns a valid supplementary certificate.
 fn supplementary() -> (Certificate, Vec<CertificateEntry>) {
     let (mut certificate, entries) = issued(false);
     let first = CertificateRef { id: ExecutionId::from_bytes([6; 16]), digest: Digest::from_bytes(b"first") };
@@ -27,7 +27,7 @@ async fn verified(certificate: Certificate, entries: Vec<CertificateEntry>) -> V
 
 type Forge = fn(&mut Certificate);
 
-/// What is false, and the field that says so.
+/// The change, and the field that the verifier names.
 const FORGED: [(&str, &str, Forge); 6] = [
     ("it passes for the whole", "supplements", |it| it.supplements = None),
     ("its title passes for the whole", "title", |it| it.title = "Certificate of destruction of all".into()),

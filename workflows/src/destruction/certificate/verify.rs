@@ -1,6 +1,6 @@
-//! Verification, with the public key and nothing else: is every byte as it was signed, and is what it says sound?
+//! Verifies a certificate with only the public key: its bytes are as signed, and its content is consistent.
 //!
-//! Takes any bytes, never panics, and does not stop at the first problem: who looks for a change wants its place.
+//! Accepts any bytes and never panics. It continues after the first problem, so that all changes are located.
 
 use super::{
     Certificate, CertificateEntry, FORMAT, ReadWithdrawals, checked_json, envelope::Envelope,
@@ -20,29 +20,29 @@ use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 use store::Timestamp;
 
-/// What came of a verification.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verification {
-    /// What is wrong; a certificate holds when nothing is.
+    /// All problems. A certificate without problems is valid.
     pub problems: Vec<Problem>,
-    /// The ids of the keys whose signatures fit.
+    /// The ids of the keys with a valid signature.
     pub signed_by: Vec<String>,
-    /// The fingerprints of the keys that its signatures name, whether they fit or not.
+    /// The fingerprints of all keys that its signatures name, valid or not.
     pub named_keys: Vec<String>,
-    /// The cover, if it can be read.
+    /// The cover, if it can be parsed.
     pub certificate: Option<Certificate>,
-    /// The assets, as far as they can be read.
+    /// The assets that can be parsed.
     pub assets: Vec<CertificateEntry>,
-    /// The SHA-256 of the cover as it is in the file: what a withdrawal names.
+    /// The SHA-256 of the cover in the file, as withdrawals reference it.
     pub digest: Digest,
-    /// What the statements of withdrawal say that it was verified with.
+    /// The withdrawals that were applied.
     pub withdrawals: ReadWithdrawals,
 }
 
-/// How far the clock of the issuer may be ahead of that of the verifier.
+/// How far the issuer's clock may be ahead of the verifier's clock.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
-/// As [`verify`], by a clock that says `now`: a certificate issued later than that, by more than [`CLOCK_SKEW`], is refused.
+/// As [`verify`], and rejects a certificate that was issued after `now` by more than [`CLOCK_SKEW`].
 #[must_use]
 pub fn verify_at(file: &[u8], keys: &[PublicKey], now: Moment) -> Verification {
     let mut found = verify(file, keys);
@@ -59,7 +59,7 @@ pub fn verify_at(file: &[u8], keys: &[PublicKey], now: Moment) -> Verification {
     found
 }
 
-/// Verifies a certificate's file with the keys that are trusted, without a clock. Any byte changed is a problem that names its field.
+/// Verifies a certificate's file with the trusted keys, without a clock. Every changed byte is a problem that names its field.
 #[must_use]
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut problems = Vec::new();
@@ -98,7 +98,7 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     Verification { problems, signed_by, named_keys, certificate, assets, digest, withdrawals }
 }
 
-/// What an envelope holds, decoded as far as it goes.
+/// The decoded parts of an envelope.
 struct Parts {
     cover: Vec<u8>,
     pages: Vec<Vec<u8>>,
@@ -127,7 +127,7 @@ impl Parts {
             }
             Err(error) => {
                 problems.push(Problem::new("envelope", format!("cannot be read: {error}")));
-                // What can be found in it still says where the damage is.
+                // The damaged file is searched for its parts, to locate the damage.
                 let text = String::from_utf8_lossy(file);
                 let cover = between(&text, "{\"payload\":\"", "\",\"payloadType\":").unwrap_or_default();
                 let pages = between(&text, "\"pages\":[\"", "\"]}").unwrap_or_default();
@@ -149,7 +149,7 @@ pub(super) fn decoded(field: &str, text: &str, problems: &mut Vec<Problem>) -> V
     })
 }
 
-/// Base64 with what is none of its letters read as `A`, so that what stands around the damage can be read.
+/// Decodes base64 and replaces invalid letters with `A`, so that the text around the damage can be read.
 fn lenient(text: &str) -> Vec<u8> {
     use base64::{alphabet, engine::DecodePaddingMode, engine::general_purpose::GeneralPurposeConfig};
     let config = GeneralPurposeConfig::new()
@@ -203,7 +203,7 @@ fn signatures(
     fitting
 }
 
-/// The content in its type, if nothing in it is unknown to this program.
+/// Returns the content in its type, if this program knows all its fields.
 pub(super) fn typed<T: Serialize + DeserializeOwned>(
     content: Option<&Value>,
     field: &str,
@@ -252,13 +252,13 @@ fn page_of(
     Some(entries)
 }
 
-/// `assets[3].serial` of a page, as the place in the whole list.
+/// Converts `assets[3].serial` of a page to the index in the whole list.
 fn moved(field: &str, before: usize) -> Option<String> {
     let (place, rest) = field.strip_prefix("assets[")?.split_once(']')?;
     Some(format!("assets[{}]{rest}", place.parse::<usize>().ok()?.saturating_add(before)))
 }
 
-/// What the votes of an approval say of voters who are not other people than those who asked or agreed.
+/// Returns sentences about votes that are not independent of the requester or of other voters.
 fn not_separate(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     approval.votes.iter().filter_map(|vote| {
         let why = vote.not_separate.as_ref()?.describe(&vote.name);
@@ -266,7 +266,7 @@ fn not_separate(approval: &super::RecordedApproval) -> impl Iterator<Item = Stri
     })
 }
 
-/// Which voters were users no more when the certificate was issued.
+/// Returns sentences about voters whose users were removed before the certificate was issued.
 fn removed_since(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     approval.votes.iter().filter_map(|vote| {
         let day = vote.removed_on?;
@@ -274,7 +274,7 @@ fn removed_since(approval: &super::RecordedApproval) -> impl Iterator<Item = Str
     })
 }
 
-/// Which voters hold a credential by a code that somebody made who asked or voted too, and could have used it themselves.
+/// Returns sentences about voters whose enrolment code was created by the requester or another voter, who could have used it themselves.
 fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = String> {
     let is_party = |name: &String| {
         *name == approval.requested_by || approval.votes.iter().any(|vote| vote.name == *name)
@@ -287,13 +287,13 @@ fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = 
 }
 
 impl Verification {
-    /// Whether nothing is wrong.
+    /// Returns true if there are no problems.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// What it proves, in words; nothing when something is wrong.
+    /// Returns sentences about the proven facts. Empty if there are problems.
     #[must_use]
     pub fn proves(&self) -> Vec<String> {
         let Some(certificate) = self.certificate.as_ref().filter(|_| self.is_valid()) else {
@@ -338,7 +338,7 @@ impl Verification {
         proves
     }
 
-    /// How the records that count came to count: what each group of them says of itself, and no more.
+    /// Returns a sentence about each group of valid records, by their own results.
     fn counted(&self) -> String {
         let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
         let sound = self.assets.iter().filter(|entry| entry.exception.is_none());
@@ -362,7 +362,7 @@ impl Verification {
         if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) }
     }
 
-    /// What it does not prove, in words.
+    /// Returns sentences about facts that the certificate does not prove.
     #[must_use]
     pub fn limitations(&self) -> Vec<String> {
         let Some(certificate) = &self.certificate else { return Vec::new() };

@@ -1,7 +1,7 @@
-//! Who did it, who looked, and what a person merely stated.
+//! The actors of a record: who did the work, who verified it, and who only stated it.
 //!
-//! A repair that marks a step as done is a statement of a person. Invariant: a record that rests on a statement names the
-//! person and never counts as verified, and nobody verifies their own work.
+//! A repair that marks a step as done is a statement of an operator. Invariant: a record that rests on a statement names the operator and never
+//! counts as verified, and no actor verifies its own work.
 
 use super::{
     observation::Observations,
@@ -19,45 +19,45 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use store::ExecutionId;
 
-/// The kind of a repair that states that a step is done.
+/// The kind of a repair that marks a step as done.
 pub(crate) const MARK_DONE: &str = "mark_done";
-/// The kind of a repair that leaves a step out: what it would have observed is accepted as an exception.
+/// The kind of a repair that skips a step. Its missing observation is accepted as an exception.
 pub(crate) const SKIP: &str = "skip";
 
-/// A repair that people made in an execution, as records and certificates name it.
+/// A repair of an execution, as records and certificates list it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRepair {
-    /// In which execution.
+    /// The repaired execution.
     pub execution: ExecutionId,
     /// The kind, such as `mark_done` or `skip`.
     pub kind: String,
     /// The state that was repaired.
     pub state: String,
-    /// The action that was marked as done or left out; empty for an edit.
+    /// The marked or skipped action. Empty for an edit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// The things that the statement is about: those that the action was to act on, and those that the stated result names.
+    /// The resources of the statement: those in the action's arguments and those in the stated result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub things: Vec<String>,
-    /// Who made it.
+    /// The operator who made it.
     pub by: String,
-    /// Who agreed to it as a second person, where policy asks for one.
+    /// The second person who agreed, if policy requires one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconded_by: Option<String>,
-    /// When.
+    /// The time of the repair.
     pub at: Moment,
-    /// Why, in the person's words.
+    /// The operator's reason.
     pub reason: String,
-    /// What the person gave as evidence.
+    /// The operator's evidence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
-    /// What the step had failed with.
+    /// The errors of the step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
 }
 
 impl RecordedRepair {
-    /// The repair as it was made in `execution`.
+    /// Returns the record of a repair in `execution`.
     #[must_use]
     pub fn new(made: &MadeRepair, execution: ExecutionId) -> Self {
         let named = |value: &Value| {
@@ -82,26 +82,26 @@ impl RecordedRepair {
         }
     }
 
-    /// Returns true if a person stated by it that a step is done.
+    /// Returns true if it states that a step is done.
     #[must_use]
     pub fn is_statement(&self) -> bool {
         self.kind == MARK_DONE
     }
 
-    /// Returns true if a person stated by it that data is gone, or under another key.
+    /// Returns true if it states that data are gone, or encrypted with another key.
     #[must_use]
     pub fn claims_removal(&self) -> bool {
         self.is_statement()
             && [ShredKey::NAME, RemoveThing::NAME, RewrapThing::NAME].contains(&self.action.as_str())
     }
 
-    /// Returns true if a step was left out by it.
+    /// Returns true if it skips a step.
     #[must_use]
     pub fn is_exception(&self) -> bool {
         self.kind == SKIP
     }
 
-    /// The people, for a sentence: `olga, seconded by lena`.
+    /// Returns the names for a sentence: `olga, seconded by lena`.
     #[must_use]
     pub fn people(&self) -> String {
         match &self.seconded_by {
@@ -110,7 +110,7 @@ impl RecordedRepair {
         }
     }
 
-    /// The repair in one sentence.
+    /// Returns the repair as one sentence.
     #[must_use]
     pub fn describe(&self) -> String {
         let what =
@@ -129,7 +129,7 @@ impl RecordedRepair {
     }
 }
 
-/// The last statement of a person that this thing is gone, or under another key, if there is one.
+/// Returns the last statement that this resource is gone, or encrypted with another key.
 pub(crate) fn statement_about(
     repairs: &[MadeRepair],
     execution: ExecutionId,
@@ -141,7 +141,7 @@ pub(crate) fn statement_about(
 }
 
 impl SanitisationRecord {
-    /// The record as far as it rests on the statement of a person: it names the person, and nothing in it is observed.
+    /// Returns the record based on a statement: it names the operator, and has no observations.
     #[must_use]
     pub(crate) fn stated_by(self, repair: RecordedRepair) -> Self {
         let result = match self.result {
@@ -177,7 +177,7 @@ impl SanitisationRecord {
         }
     }
 
-    /// Refuses a record that rests on the statement of a person, whatever it says beside.
+    /// Rejects a record that rests on a statement.
     pub(super) fn observed(&self) -> Result<(), NotClean> {
         match (&self.stated, &self.result) {
             (None, _)
@@ -197,7 +197,7 @@ impl SanitisationRecord {
         }
     }
 
-    /// Refuses a verification by whoever did the work.
+    /// Rejects a verification by the actor that did the work.
     pub(super) fn looked_at_by_another(&self, verification: &Verification) -> Result<(), NotClean> {
         if same_actor(&verification.actor, &self.actor) {
             return Err(NotClean::VerifierIsDoer { actor: self.actor.name.clone() });
@@ -206,7 +206,7 @@ impl SanitisationRecord {
     }
 }
 
-/// Returns true if the names are those of one actor, whatever their case and the spaces around them.
+/// Returns true if the names are equal except for case and surrounding spaces.
 pub(crate) fn same_actor(a: &Actor, b: &Actor) -> bool {
     a.name.trim().to_lowercase() == b.name.trim().to_lowercase()
 }

@@ -1,11 +1,11 @@
-//! What was done to the memory of a GPU, and what may be said about it.
+//! The scrub of a GPU's memory, and the claims that it supports.
 //!
-//! No vendor gives a receipt for cleared GPU memory. So a certificate says what was observed (a driver setting, the
-//! bytes that a fill-and-verify job covered), and never that memory was zeroed.
+//! No vendor certifies cleared GPU memory. A certificate therefore states only observations (a driver setting, or the bytes that a fill-and-verify
+//! job covered), and never that memory was zeroed.
 
 use serde::{Deserialize, Serialize};
 
-/// How far a scrub of GPU memory went, the weakest first. Policy sets the least that a hand-over needs.
+/// The level of a scrub, the weakest first. Policy sets the minimum for a hand-over.
 #[derive(
     Clone,
     Copy,
@@ -25,33 +25,33 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ScrubLevel {
-    /// Nothing was done.
+    /// No scrub.
     None,
-    /// The driver is set to clear what is freed, and nothing turns that off.
+    /// The driver is set to clear freed memory, and no setting disables that.
     DriverScrubOnFree,
-    /// MIG instances were destroyed and made again. There is no public statement that this clears anything.
+    /// MIG instances were destroyed and created again. There is no public statement that this clears memory.
     MigRecreated,
     /// A job filled nearly all memory with a pattern and read it back.
     FillVerified,
-    /// As before, and the GPU was reset with no client on it.
+    /// As `FillVerified`, and the GPU was reset with no client on it.
     FillVerifiedAndReset,
 }
 
-/// The least that a GPU needs before another tenant may have it.
+/// The minimum level before another tenant may use a GPU.
 pub const BETWEEN_TENANTS: ScrubLevel = ScrubLevel::FillVerified;
-/// Of all memory, how much a fill must cover to count, in percent.
+/// The minimum share of memory that a fill must cover, in percent.
 pub const LEAST_COVERAGE_PERCENT: u64 = 95;
 
-/// A scrub of the memory of one GPU or slice, as observed.
+/// An observed scrub of the memory of one GPU or slice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuScrub {
-    /// How far it went.
+    /// The level of the scrub.
     pub level: ScrubLevel,
-    /// The driver's version, where it was read.
+    /// The driver's version, if it was read.
     pub driver_version: Option<String>,
-    /// Whether the driver says that it scrubs on free; none where it was not asked.
+    /// True if the driver reports scrub-on-free. `None` if it was not read.
     pub scrub_on_free: Option<bool>,
-    /// All memory, in bytes.
+    /// The size of the memory, in bytes.
     pub bytes_total: u64,
     /// Bytes that the fill wrote and read back.
     pub bytes_covered: u64,
@@ -61,16 +61,16 @@ pub struct GpuScrub {
     pub mismatches: u64,
 }
 
-/// Why a scrub does not count.
+/// The reason why a scrub is insufficient.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubGap {
-    /// It did not go as far as is needed.
+    /// The level is lower than required.
     #[error("its memory was scrubbed at level {was}, and {needed} is needed")]
     TooWeak {
-        /// What was done.
+        /// The level of the scrub.
         was: ScrubLevel,
-        /// What is needed.
+        /// The required level.
         needed: ScrubLevel,
     },
     /// Too little of the memory was covered.
@@ -81,7 +81,7 @@ pub enum ScrubGap {
         /// All bytes.
         total: u64,
     },
-    /// What was read back was not what was written.
+    /// The data that were read back differ from the data that were written.
     #[error("{0} bytes read back differently from what was written")]
     Mismatches(u64),
     /// The driver's setting is off or unknown.
@@ -90,10 +90,10 @@ pub enum ScrubGap {
 }
 
 impl GpuScrub {
-    /// Whether it suffices for `needed`.
+    /// Checks that the scrub reaches the level `needed`.
     ///
     /// # Errors
-    /// What is lacking.
+    /// The first missing condition.
     pub fn suffices(&self, needed: ScrubLevel) -> Result<(), ScrubGap> {
         if self.level < needed {
             return Err(ScrubGap::TooWeak { was: self.level, needed });
@@ -116,7 +116,7 @@ impl GpuScrub {
         Ok(())
     }
 
-    /// What may be claimed, in words: what was observed and no more.
+    /// Returns the claim as text: only observations.
     #[must_use]
     pub fn claim(&self) -> String {
         let driver = match (&self.driver_version, self.scrub_on_free) {

@@ -1,4 +1,4 @@
-//! What was done to one asset, and whether that counts as sanitised.
+//! Sanitisation records: the treatment of one asset, and the rule that decides if it counts.
 
 pub(crate) mod attribution;
 pub(crate) mod gpu_scrub;

@@ -1,7 +1,7 @@
-//! From which answer of which action a record comes.
+//! References from a record to the action results that it is based on.
 //!
-//! Invariant: a reference is made from the answer that it names, so that no part of a record is called observed without one. A
-//! record that rests on the statement of a person has none.
+//! Invariant: a reference is created from the result that it names, so that every observed part of a record has one. A record that rests on a
+//! statement has none.
 
 use crate::platform::{
     Devices, EncryptedBy, FilledGpu, ObserveAbsence, QualifyFinding, QualifyNode, ReadDevices, ReadProgress,
@@ -13,7 +13,7 @@ use engine::Action;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// What of a record an observation is the source of.
+/// The part of a record that an observation supports.
 #[derive(
     Clone,
     Copy,
@@ -30,40 +30,40 @@ use std::{collections::BTreeMap, fmt};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Aspect {
-    /// The device as it described itself.
+    /// The device as it reported itself.
     Device,
-    /// The work, and how it ended.
+    /// The work and its outcome.
     Done,
     /// The installation of a machine.
     Installed,
     /// The diagnosis of a machine.
     Diagnosed,
-    /// The destruction of the key with which the thing is encrypted.
+    /// The destruction of the key that encrypts the resource.
     Key,
-    /// The key under which a thing was seen that a retention rule keeps.
+    /// The key that encrypts a retained resource.
     Kept,
-    /// The look for what should be gone.
+    /// The observation that the resource is gone.
     Looked,
 }
 
-/// The observations that a record rests on.
+/// The observations of a record.
 pub type Observations = BTreeMap<Aspect, ObservationRef>;
 
-/// Names one answer in the journal: which action gave it, and about what.
+/// A reference to one result in the journal: the action, and the resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObservationRef {
     action: String,
     about: String,
 }
 
-/// Says that a value is, or is part of, what the action `A` answers.
+/// Marks a type as the result of action `A`, or as a part of it.
 pub(crate) trait AnswerOf<A: Action> {}
 
 impl AnswerOf<ShredKey> for Shredded {}
 impl AnswerOf<RemoveThing> for Removed {}
-/// Under which key a thing was seen.
+/// The observed encryption key of a resource.
 impl AnswerOf<SurveyTenant> for EncryptedBy {}
-/// What was seen to be locked, in words.
+/// A locked resource, with its description.
 impl AnswerOf<SurveyTenant> for (TenantResource, String) {}
 impl AnswerOf<VerifyAbsent> for VerifiedSystems {}
 impl AnswerOf<VerifyNothingLeft> for VerifiedSystems {}
@@ -78,18 +78,18 @@ impl AnswerOf<ReimageNode> for () {}
 impl AnswerOf<QualifyNode> for QualifyFinding {}
 
 impl ObservationRef {
-    /// The reference to an answer of `A` about one thing, node or device.
+    /// Returns the reference to a result of `A` about one resource, node or device.
     pub(crate) fn new<A: Action>(_answer: &impl AnswerOf<A>, about: impl fmt::Display) -> Self {
         Self { action: A::NAME.to_owned(), about: about.to_string() }
     }
 
-    /// The action, as the journal names it.
+    /// Returns the action's name in the journal.
     #[must_use]
     pub fn action(&self) -> &str {
         &self.action
     }
 
-    /// The thing, node or device that the answer is about.
+    /// Returns the resource, node or device of the result.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
@@ -102,7 +102,7 @@ impl fmt::Display for ObservationRef {
     }
 }
 
-/// The action that looked for what should be gone, as far as its answer is kept apart from it.
+/// The action that looked for a resource that must be gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Look {
@@ -116,7 +116,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// The reference to the answer of this look about one thing.
+    /// Returns the reference to the result of this action about one resource.
     pub(crate) fn answered(self, answer: &VerifiedSystems, about: impl fmt::Display) -> ObservationRef {
         match self {
             Self::Absent => ObservationRef::new::<VerifyAbsent>(answer, about),

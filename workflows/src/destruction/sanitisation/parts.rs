@@ -1,4 +1,4 @@
-//! The parts of a sanitisation record: what was done, with what, by whom; what was looked at, and what was decided.
+//! The parts of a sanitisation record: technique, tool and actor, verification, and validation.
 
 use crate::{
     platform::{VerifiedAs, WayBack},
@@ -7,7 +7,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How thoroughly a medium was sanitised, in the words of NIST SP 800-88.
+/// The thoroughness of a sanitisation, in the terms of NIST SP 800-88.
 #[derive(
     Clone,
     Copy,
@@ -23,15 +23,15 @@ use std::collections::{BTreeMap, BTreeSet};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Method {
-    /// Against simple recovery by ordinary interfaces.
+    /// Protects against simple recovery through ordinary interfaces.
     Clear,
-    /// Against recovery in a laboratory.
+    /// Protects against recovery in a laboratory.
     Purge,
-    /// The medium cannot be used any more.
+    /// The medium cannot be used again.
     Destroy,
 }
 
-/// What was done.
+/// The technique.
 #[derive(
     Clone,
     Copy,
@@ -51,15 +51,15 @@ pub enum Technique {
     BlockErase,
     /// The controller changed its own media key.
     CryptoErase,
-    /// Both of the above.
+    /// A block erase and a crypto erase.
     CryptoAndBlockErase,
-    /// All addressable blocks were written over.
+    /// All addressable blocks were overwritten.
     Overwrite,
     /// The controller formatted with erasure of user data, per namespace.
     Format,
     /// The key slots of an encrypted volume were erased.
     LuksErase,
-    /// The key that everything was encrypted with was destroyed in its key store.
+    /// The encryption key of all data was destroyed in its key store.
     KeyDestruction,
     /// Deleted with every version, delete marker and unfinished upload.
     DeleteAllVersions,
@@ -67,55 +67,55 @@ pub enum Technique {
     Delete,
     /// Revoked.
     Revoke,
-    /// Taken out of the fabric's, network's or scheduler's tables.
+    /// Removed from the tables of the fabric, network or scheduler.
     Remove,
-    /// GPU memory was scrubbed: see the scrub for how far.
+    /// GPU memory was scrubbed. The scrub has the level.
     MemoryScrub,
-    /// Memory, firmware and management controller were brought back to a known state.
+    /// Memory, firmware and management controller were reset to a known state.
     Reset,
-    /// Shredded, melted, ground.
+    /// The medium was shredded, melted or ground.
     PhysicalDestruction,
-    /// Nothing was done.
+    /// No technique was applied.
     Nothing,
 }
 
-/// Somebody, or something, that acted. The fields that NIST SP 800-88 asks of a certificate for whoever sanitised and verified.
+/// A person or a program, with the fields that NIST SP 800-88 requires for the actors of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Actor {
-    /// A person's name, or a program's with the execution it acted for.
+    /// A person's name, or a program's name with its execution.
     pub name: String,
     /// Position or title; `automated` for programs.
     pub position: String,
-    /// Where.
+    /// The location.
     pub location: Option<String>,
-    /// How they can be reached.
+    /// The contact details.
     pub contact: Option<String>,
 }
 
 impl Actor {
-    /// A program.
+    /// Returns an actor for a program.
     pub fn program(name: impl Into<String>) -> Self {
         Self { name: name.into(), position: "automated".into(), location: None, contact: None }
     }
 
-    /// A person.
+    /// Returns an actor for a person.
     pub fn person(name: impl Into<String>, position: impl Into<String>) -> Self {
         Self { name: name.into(), position: position.into(), location: None, contact: None }
     }
 }
 
-/// What did it.
+/// The tool of a sanitisation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// Its name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The command line, or the call.
+    /// The command line, or the API call.
     pub command: String,
 }
 
-/// The thing as it described itself during the step, not as the inventory says.
+/// The device as it reported itself during the step, independent of the inventory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// Manufacturer.
@@ -124,53 +124,53 @@ pub struct Device {
     pub model: Option<String>,
     /// Serial number, UUID or WWN.
     pub serial: Option<String>,
-    /// The owner's number for it.
+    /// The owner's inventory number.
     pub property_number: Option<String>,
     /// Firmware version.
     pub firmware: Option<String>,
     /// Capacity in bytes.
     pub capacity_bytes: Option<u64>,
-    /// What it reported before and after, by name: a sanitize log's status, an HTTP status, a count.
+    /// The values that it reported before and after, by name: the status of a sanitise operation, an HTTP status, a count.
     pub reported: BTreeMap<String, String>,
 }
 
-/// Whether firmware and settings are those known to be good.
+/// Result of the comparison of firmware and settings with known good ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirmwareCheck {
-    /// They are.
+    /// They match.
     Matches {
-        /// What was compared, such as a list of measurements and its digest.
+        /// The compared measurements, such as a list with its digest.
         baseline: String,
     },
-    /// They are not.
+    /// They differ.
     Differs {
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// The machine's firmware is not ours to look at: a virtual machine.
+    /// The firmware belongs to another party, as on a virtual machine.
     NotOurs,
 }
 
-/// What makes the destruction of a key destroy what it encrypted.
+/// The facts that make the destruction of a key equal to the destruction of its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyFacts {
-    /// Whether it could ever leave its key store.
+    /// True if it could ever leave its key store.
     pub exportable: bool,
-    /// Whether a plain backup of it was ever allowed.
+    /// True if a plaintext backup of it was ever permitted.
     pub backup_allowed: bool,
-    /// Whether reading it was answered with "there is no such key".
+    /// True if a read reported that there is no such key.
     pub observed_absent: bool,
-    /// Whether decrypting a known ciphertext was tried, and failed.
+    /// True if the decryption of a known ciphertext was tried and failed.
     pub decrypt_fails: bool,
-    /// Until when a snapshot of the key store exists that could bring it back.
+    /// The end of the last snapshot of the key store that could restore it.
     pub snapshots_until: Option<Moment>,
-    /// Every way in which it can come back, as it was seen before its destruction; records of earlier versions name none.
+    /// Every way to recover it, as observed before its destruction. Empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can_come_back: BTreeSet<WayBack>,
 }
 
-/// How it was looked whether the technique did what it should.
+/// The method of a verification.
 #[derive(
     Clone,
     Copy,
@@ -186,64 +186,64 @@ pub struct KeyFacts {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum VerificationMethod {
-    /// Everything was read.
+    /// All data were read.
     Full,
     /// Pseudorandom places were read.
     Sampling,
-    /// What was written was read back.
+    /// The written data were read back.
     ReadBack,
-    /// It was looked for, and not found.
+    /// A read did not find it.
     ObservedAbsent,
-    /// Decrypting was tried.
+    /// A decryption was tried.
     DecryptProbe,
     /// The device's own media verification.
     MediaVerification,
 }
 
-/// Verification: did the technique complete as intended?
+/// Verification: the technique completed as intended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// How.
+    /// The method.
     pub method: VerificationMethod,
     /// The seed of the sampling plan.
     pub seed: Option<String>,
-    /// Sectors, bytes, objects or places looked at.
+    /// The number of sectors, bytes, objects or places that were checked.
     pub checked: u64,
-    /// How many of them were not as they should be.
+    /// The number of deviations among them.
     pub mismatches: u64,
-    /// How many could not be read. Not counted as clean.
+    /// The number that could not be read. They do not count as clean.
     pub unreadable: u64,
-    /// With what.
+    /// The tool.
     pub tool: Tool,
-    /// By whom.
+    /// The actor.
     pub actor: Actor,
-    /// With whose credentials, as the backend that looked answered; none in records of earlier versions.
+    /// The credentials, as the backend reported them. `None` in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_as: Option<VerifiedAs>,
-    /// When it ended.
+    /// The end of the verification.
     pub at: Moment,
 }
 
-/// Yes or no.
+/// The decision of a validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ValidationVerdict {
     /// The sanitisation was effective.
     Accept,
-    /// It was not, or cannot be known to be.
+    /// The sanitisation was ineffective, or its effect is unknown.
     Reject,
 }
 
-/// Validation: a decision, by another than the sanitiser, that the sanitisation was effective.
+/// Validation: a decision, by an actor other than the sanitiser, that the sanitisation was effective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validation {
-    /// Yes or no.
+    /// The decision.
     pub decision: ValidationVerdict,
-    /// By whom.
+    /// The actor.
     pub actor: Actor,
-    /// When.
+    /// The time of the decision.
     pub at: Moment,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

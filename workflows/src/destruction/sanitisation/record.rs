@@ -1,7 +1,7 @@
-//! What was done to one asset, by whom, and whether that counts.
+//! The sanitisation record of one asset, and the rule that decides if it counts.
 //!
-//! A record says what was observed. [`passes`](SanitisationRecord::passes) is the one rule that says whether it counts;
-//! an absent, skipped or unknown result never does, and what was asked to go is not gone until it was looked for.
+//! A record contains observations. Only [`passes`](SanitisationRecord::passes) decides if it counts. A missing, skipped or unknown result never
+//! counts, and a requested deletion counts only after a read confirms it.
 
 use super::rejection::NotClean;
 use crate::{
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{CompositeKey, ExecutionId};
 
-/// How it ended.
+/// The outcome of a sanitisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case", tag = "is")]
 #[strum(serialize_all = "snake_case")]
@@ -35,46 +35,46 @@ pub enum SanitisationOutcome {
     SanitisedVerified,
     /// Sanitised, and not verified.
     SanitisedUnverified,
-    /// It went wrong.
+    /// It failed.
     Failed {
-        /// How.
+        /// The cause.
         reason: String,
     },
-    /// It was not done.
+    /// It was skipped.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// There was nothing to do, by one of the [`EXEMPTION_RULES`].
+    /// No sanitisation was necessary, by one of the [`EXEMPTION_RULES`].
     NotApplicable {
-        /// Which one.
+        /// The name of the rule.
         rule: String,
-        /// What makes it hold here.
+        /// The reason why the rule applies.
         reason: String,
-        /// When what is kept will be destroyed.
+        /// The date on which the retained data will be destroyed.
         destroy_by: Option<Moment>,
     },
-    /// The medium was destroyed before witnesses.
+    /// The medium was destroyed in front of witnesses.
     PhysicallyDestroyed {
-        /// Who saw it.
+        /// The witnesses.
         witnesses: Vec<Actor>,
     },
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// A rule by which nothing had to be done: its name, what it says, and for which data it holds.
+/// A rule that makes a sanitisation unnecessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExemptionRule {
     /// Its name.
     pub name: &'static str,
-    /// What it says, for people.
+    /// The text of the rule, for display.
     pub says: &'static str,
-    /// Whether the day must be named on which what is kept is destroyed.
+    /// True if the record must name the date on which the retained data are destroyed.
     pub dated: bool,
 }
 
-/// The only reasons for which nothing had to be done. No rule covers a medium.
+/// All rules that make a sanitisation unnecessary. None applies to a medium.
 pub const EXEMPTION_RULES: &[ExemptionRule] = &[
     ExemptionRule {
         name: "backup_beyond_use",
@@ -93,66 +93,66 @@ pub const EXEMPTION_RULES: &[ExemptionRule] = &[
     },
 ];
 
-/// What was done to one asset.
+/// The sanitisation of one asset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SanitisationRecord {
     /// The asset.
     pub asset: AssetId,
-    /// What it is.
+    /// The type of the asset.
     #[serde(rename = "type")]
     pub kind: AssetType,
-    /// Whose data was on it.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// The node it is part of.
+    /// The node that contains it.
     pub node: Option<String>,
-    /// The node's owner epoch: a record of an earlier ownership proves nothing about this one.
+    /// The node's owner epoch. A record of an earlier ownership proves nothing about this one.
     pub owner_epoch: Option<u64>,
-    /// What the data on it was.
+    /// The class of the data on it.
     pub data_class: Option<DataClass>,
-    /// How it described itself.
+    /// The device as it reported itself.
     pub device: Device,
-    /// How thoroughly; none for what is not a medium and was removed.
+    /// The thoroughness. `None` for a removed asset that is not a medium.
     pub method: Option<Method>,
-    /// What was done.
+    /// The technique.
     pub technique: Technique,
-    /// With what.
+    /// The tool.
     pub tool: Tool,
-    /// By whom.
+    /// The actor.
     pub actor: Actor,
-    /// The execution that had it done.
+    /// The execution that ran the step.
     pub run: ExecutionId,
-    /// The step that did it.
+    /// The step.
     pub step: String,
-    /// When it began.
+    /// The start of the work.
     pub started_at: Moment,
-    /// When it ended.
+    /// The end of the work.
     pub ended_at: Option<Moment>,
-    /// GPUs: what was done to the memory.
+    /// For a GPU: the scrub of its memory.
     pub scrub: Option<GpuScrub>,
-    /// Nodes: whether the firmware is as it should be.
+    /// For a node: the result of the firmware check.
     pub firmware: Option<FirmwareCheck>,
-    /// Destroyed keys: what makes that count.
+    /// For a destroyed key: the facts that make it count.
     pub key: Option<KeyFacts>,
-    /// Did it complete as intended?
+    /// The verification: the work completed as intended.
     pub verification: Option<Verification>,
-    /// Was it effective?
+    /// The validation: the work was effective.
     pub validation: Option<Validation>,
-    /// How it ended.
+    /// The outcome.
     pub result: SanitisationOutcome,
-    /// Where a medium goes from here.
+    /// The next destination of a medium.
     pub destination: Option<String>,
-    /// Digests of what was collected, by name.
+    /// Digests of the collected evidence, by name.
     pub evidence: BTreeMap<String, Digest>,
-    /// The repair by which a person stated that it is done, where nothing observed that.
+    /// The repair that states the outcome, if no observation exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stated: Option<RecordedRepair>,
-    /// The observations that it rests on; records of earlier versions name none.
+    /// The observations that support the record. Empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub observed: Observations,
 }
 
 impl SanitisationRecord {
-    /// A record of work that has begun: its result is [`SanitisationOutcome::Unknown`] until somebody says otherwise.
+    /// Returns a record of work that has begun. Its result is [`SanitisationOutcome::Unknown`] until it is set.
     #[must_use]
     pub fn begun(
         asset: &Asset,
@@ -191,35 +191,35 @@ impl SanitisationRecord {
         }
     }
 
-    /// The digest of the whole record.
+    /// Returns the digest of the whole record.
     #[must_use]
     pub fn hash(&self) -> Digest {
         Digest::from_content("sanitisation record", self)
     }
 
-    /// When the last of it happened.
+    /// Returns the time of the last event in the record.
     pub(crate) fn last_moment(&self) -> Option<Moment> {
         let verified = self.verification.as_ref().map(|verification| verification.at);
         let validated = self.validation.as_ref().map(|validation| validation.at);
         [Some(self.started_at), self.ended_at, verified, validated].into_iter().flatten().max()
     }
 
-    /// The document that keeps the record of `asset` in `run`.
+    /// Returns the key of the document with the record of `asset` in `run`.
     #[must_use]
     pub fn key(run: ExecutionId, asset: &AssetId) -> String {
         CompositeKey::of(&[&run]).tail(asset).into()
     }
 
-    /// The record with the decision of somebody who did not sanitise.
+    /// Returns the record with a validation by another actor than the sanitiser.
     #[must_use]
     pub fn validated(self, validation: Validation) -> Self {
         Self { validation: Some(validation), ..self }
     }
 
-    /// Whether the asset counts as clean (I-6).
+    /// Checks that the asset counts as clean (I-6).
     ///
     /// # Errors
-    /// The first thing that is lacking.
+    /// The first missing condition.
     pub fn passes(&self) -> Result<(), NotClean> {
         self.observed()?;
         match &self.result {
@@ -244,7 +244,7 @@ impl SanitisationRecord {
         }
     }
 
-    /// Whether it counts, and all of it happened after `since`, the last moment at which there was data (I-6).
+    /// Checks that the record counts, and that all its events are later than `since`, the last time at which the asset held data (I-6).
     ///
     /// # Errors
     /// As [`SanitisationRecord::passes`].
@@ -348,11 +348,10 @@ impl Entity for SanitisationRecord {
     }
 }
 
-/// Whether everything of a node is clean, so that it may leave its owner (I-6): each asset of the node has a record that
-/// passes and is newer than the last moment of service.
+/// Checks that a node may leave its owner (I-6): each of its assets has a record that passes and is later than the end of service.
 ///
 /// # Errors
-/// The assets that keep it, each with the reason. A node without assets is never clean: nothing was looked at.
+/// The assets that prevent it, each with the reason. A node without assets is never clean, because no device was checked.
 pub fn node_is_clean<'a>(
     assets: impl IntoIterator<Item = &'a Asset>,
     records: &BTreeMap<AssetId, SanitisationRecord>,
@@ -372,7 +371,7 @@ pub fn node_is_clean<'a>(
     if dirty.is_empty() { Ok(()) } else { Err(dirty) }
 }
 
-/// The record of an asset, if it is about that very thing.
+/// Returns the record of an asset, if it is about the same device.
 pub(crate) fn check<'a>(
     asset: &Asset,
     record: Option<&'a SanitisationRecord>,

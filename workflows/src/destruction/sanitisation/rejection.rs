@@ -1,4 +1,4 @@
-//! Why a sanitisation record does not count.
+//! The reasons why a sanitisation record does not count.
 
 use crate::{
     destruction::{asset::AssetId, sanitisation::gpu_scrub::ScrubGap},
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use store::ExecutionId;
 
-/// Why an asset does not count as clean.
+/// The reason why an asset does not count as clean.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each says itself in its message")]

@@ -1,4 +1,4 @@
-//! Compares the approved plan of a destruction with what exists, after the votes and before destruction begins.
+//! Compares the approved plan of a destruction with the existing resources, after the approval and before the destruction begins.
 //!
 //! Invariant: an approval covers its plan only. Anything beyond the plan leads to a new inventory, a new plan and new votes.
 
@@ -11,18 +11,18 @@ use crate::{
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// The number of changes that a message names.
+/// The maximum number of changes in an error message.
 const MOST_NAMED: usize = 20;
 
 /// Surveys the tenant again and compares the result with the approved plan.
 ///
-/// Fails with `inventory.changed` and names each change: a new thing, another identity, growth beyond the tolerance, a new lock, or a
-/// new way in which a key can come back. Safe to run twice: it changes nothing, and has nothing to undo.
+/// Fails with `inventory.changed` and names each change. Changes are a new resource, another unique id, growth beyond the tolerance, a new lock, and
+/// a new way to recover a key. Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecheckInventory {
-    /// Where to look.
+    /// The survey to run.
     pub survey: SurveyTenant,
-    /// The things in the approved plan.
+    /// The resources in the approved plan.
     pub agreed: Vec<RemovalTarget>,
 }
 
@@ -45,9 +45,9 @@ impl Action for RecheckInventory {
     }
 }
 
-/// Returns a sentence for each change that the plan does not cover. It covers smaller amounts.
+/// Returns a sentence for each change that the plan does not cover. A decrease is covered.
 fn changes(agreed: &[RemovalTarget], seen: &[ObservedResource]) -> Vec<String> {
-    // Nodes are read and cleaned each by itself.
+    // Each node is read and cleaned in its own execution.
     let things = seen.iter().filter(|seen| seen.thing.kind != "Node");
     things.filter_map(|seen| change(agreed.iter().find(|target| target.thing == seen.thing), seen)).collect()
 }

@@ -1,4 +1,4 @@
-//! The amount of data in a thing: approvers see it in the plan, and it is compared again before destruction begins.
+//! The amount of data in a resource. Approvers see it in the plan, and it is compared again before destruction begins.
 
 use crate::platform::ObservedResource;
 use serde::{Deserialize, Serialize};
@@ -11,20 +11,20 @@ pub(in crate::offboarding) const TOLERATED_PERCENT: u64 = 5;
 /// The fields in which a store counts objects.
 const COUNTS: [&str; 5] = ["versions", "markers", "uploads", "objects", "locked"];
 
-/// The amount of data in a thing, as its store reports it.
+/// The amount of data in a resource, as its store reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAmount {
     /// The number of objects, including versions, delete markers and unfinished uploads.
     pub objects: Option<u64>,
     /// The number of bytes.
     pub bytes: Option<u64>,
-    /// True if the store has more than was counted.
+    /// True if the store holds more than was counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
 
 impl StoredAmount {
-    /// Returns the amount that the store reported; none if it reported no amount.
+    /// Returns the amount that the store reported. `None` if it reported no amount.
     #[must_use]
     pub fn of(seen: &ObservedResource) -> Option<Self> {
         let number = |field: &str| seen.spec.get(field).and_then(Value::as_u64);

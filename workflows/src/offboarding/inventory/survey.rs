@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Offboarding {
-    /// Surveys everything with the tenant's mark. A verifier must see the same things.
+    /// Surveys all resources with the tenant's mark. The verifier must see the same resources.
     pub(in crate::offboarding) fn survey(&self) -> SurveyTenant {
         SurveyTenant {
             tenant: self.tenant.to_string(),
@@ -32,7 +32,7 @@ impl Offboarding {
         self.devices.push(read);
     }
 
-    /// Compares the approved plan with what exists.
+    /// Compares the approved plan with the existing resources.
     pub(in crate::offboarding) fn recheck(&self) -> RecheckInventory {
         let survey = SurveyTenant { compared: false, ..self.survey() };
         RecheckInventory { survey, agreed: self.targets.clone() }

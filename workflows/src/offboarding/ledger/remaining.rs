@@ -1,7 +1,7 @@
-//! What remains of a closed tenant, and on which terms it is offboarded.
+//! The remains of a closed tenant, and the terms of their offboarding.
 //!
-//! Invariant: the list is what the last look at the tenant saw and no certificate keeps for now. A thing that no certificate lists is
-//! an orphan in the inventory, so that people say whose it is before anything is destroyed.
+//! Invariant: the list has the resources that the last check of the tenant found and that no certificate retains for now. A resource without a
+//! certificate is an orphan in the inventory, so that an operator must classify it before anything is destroyed.
 
 use super::{LeavingCheck, LeavingTenant, OffboardingTerms};
 use crate::{
@@ -26,7 +26,7 @@ use std::{
 };
 
 impl RemainingAssets {
-    /// The things as assets that a look saw; a certificate that lists one is our record of it.
+    /// Returns the found resources as assets. A certificate that lists a resource counts as its record.
     pub(in crate::offboarding) fn assets<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -35,7 +35,7 @@ impl RemainingAssets {
     ) -> impl Iterator<Item = Asset> + 'a {
         self.assets.iter().map(move |it| {
             let (kind, usual) = assets::kind_of(&it.thing);
-            // What the survey sees now says itself which very thing it is.
+            // A resource in the current survey has its own unique id there.
             let is_surveyed = surveyed.iter().any(|seen| seen.thing == it.thing);
             let records = it.certified.then_some(Scan::Records);
             Asset {
@@ -48,7 +48,7 @@ impl RemainingAssets {
 }
 
 impl Offboarding {
-    /// How long the tenant may fetch its data. Nobody has access to what remains of a closed tenant.
+    /// Returns the time for which the tenant may export its data. The remains of a closed tenant cannot be exported.
     pub(in crate::offboarding) fn export_window(&self) -> Duration {
         if self.remaining.is_some() {
             return SECOND;
@@ -56,16 +56,16 @@ impl Offboarding {
         self.terms.as_ref().map_or(30 * DAY, |terms| terms.export_window)
     }
 
-    /// What an earlier certificate of the tenant keeps for now.
+    /// Returns the resources that an earlier certificate of the tenant retains for now.
     pub(in crate::offboarding) fn kept_before(&self) -> Vec<TenantResource> {
         self.remaining.as_ref().map(|remaining| remaining.kept.clone()).unwrap_or_default()
     }
 }
 
-/// Reads the records of a closed tenant of which something remains.
+/// Reads the records of a closed tenant with remains.
 ///
 /// # Errors
-/// `tenant.not_active` when it is not closed, has no certificate, or nothing of it was seen; what the view lacks.
+/// `tenant.not_active` if it is not closed, has no certificate, or has no remains; or a read error of the view.
 pub(in crate::offboarding) fn check_remaining(
     view: &mut View,
     id: &TenantId,
@@ -110,7 +110,7 @@ fn first_certificate(view: &mut View, id: &TenantId) -> Result<Option<Certificat
     Ok(None)
 }
 
-/// The nodes that did not come out clean and are still the tenant's, each with its epoch and the GPUs that it must have.
+/// Returns the quarantined nodes that the tenant still owns, each with its epoch and its number of GPUs.
 fn quarantined(view: &mut View, id: &TenantId) -> Result<BTreeMap<NodeId, (OwnerEpoch, u64)>, Undecided> {
     let holding = view.get::<NodeAllocation>(id.as_str())?;
     let ids: BTreeSet<NodeId> = holding.map(|holding| holding.quarantined).unwrap_or_default();
@@ -138,7 +138,7 @@ fn remaining(tenant: &Tenant, first: CertificateRef, look: Option<&ClosedTenantL
                 });
             }
             RemainsStanding::Retained => kept.push(seen.thing.clone()),
-            // Nodes come from the books, and with them their parts.
+            // Nodes and their parts come from the ledger.
             RemainsStanding::Quarantined => {}
         }
     }
@@ -162,7 +162,7 @@ fn leaver(
         )));
     };
     let holding = view.get::<NodeAllocation>(tenant.id.as_str())?;
-    // Of a tenant without nodes no step reads the model.
+    // If the tenant has no nodes, no step reads the model.
     let model = match holding {
         Some(holding) => holding.model,
         None => "none".parse::<GpuModel>().map_err(|error| refused(error.to_string()))?,

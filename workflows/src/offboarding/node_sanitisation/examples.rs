@@ -1,4 +1,4 @@
-//! Sanitisations that between them show every action: one that has just begun, and one whose devices are known.
+//! Example sanitisations that together use every action: a new one, and one with known devices.
 
 use super::{NodeSanitisation, SanitisationDemands};
 use crate::{

@@ -1,4 +1,4 @@
-//! What a sanitisation writes into the ledger: where the node stands, and a record of each of its assets.
+//! The ledger actions of a sanitisation: the state of the node, and a record of each of its assets.
 
 use super::{NodeSanitisation, records};
 use crate::{
@@ -18,10 +18,10 @@ fn changed(error: NodeError) -> Undecided {
     ActionError::permanent(codes::NODE_STATE, error).into()
 }
 
-/// Marks a node as running no new work. Safe to decide again. A quarantined node stays so.
+/// Marks a node as draining. Safe to decide again. A quarantined node stays quarantined.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginDraining {
-    /// Which node.
+    /// The node's name.
     pub node: NodeId,
     /// The epoch of the ownership that ends.
     pub epoch: OwnerEpoch,
@@ -40,10 +40,10 @@ impl LedgerAction for BeginDraining {
     }
 }
 
-/// Marks a node as being wiped, and says when. A node that has not been drained is refused. Safe to decide again.
+/// Marks a node as being wiped, with the time. Fails for a node that is not drained. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginCleaning {
-    /// Which node.
+    /// The node's name.
     pub node: NodeId,
     /// The epoch of the ownership that ends.
     pub epoch: OwnerEpoch,
@@ -60,13 +60,12 @@ impl LedgerAction for BeginCleaning {
     }
 }
 
-/// Writes down what was observed of each asset of a node, and quarantines the node if any of them does not pass.
+/// Records the observations of each asset of a node. Quarantines the node if an asset does not pass.
 ///
-/// An asset of which nothing was observed gets a record that says so. Safe to decide again. Not undone: it says what
-/// happened.
+/// An asset without observations gets a record that says this. Safe to decide again. It has no undo, because a record describes a past event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileNode {
-    /// What was observed.
+    /// The sanitisation with its observations.
     pub of: Box<NodeSanitisation>,
 }
 
@@ -106,7 +105,7 @@ impl LedgerAction for FileNode {
 }
 
 impl FileNode {
-    /// The statement of a person on which the record of an asset rests: one about the asset, or about the whole node.
+    /// Returns the statement that the record of an asset rests on: one about the asset or about the whole node.
     fn statement_about(&self, asset: &Asset, call: &Call) -> Option<RecordedRepair> {
         let made = self.of.repairs.iter().rev().map(|made| RecordedRepair::new(made, call.execution));
         let mut stated = made.filter(RecordedRepair::is_statement);

@@ -12,77 +12,77 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store::ExecutionId;
 
-/// What policy asks of a sanitisation.
+/// The requirements of policy for a sanitisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SanitisationDemands {
-    /// The weakest method that will do for drives.
+    /// The minimum method for drives.
     pub drives: Method,
-    /// The weakest method that will do for the memory of GPUs. Above `clear`, they are reset too.
+    /// The minimum method for GPU memory. Above `clear`, GPUs are reset as well.
     pub gpu_memory: Method,
-    /// Automatic attempts on one medium.
+    /// The number of automatic attempts on one medium.
     pub attempts: u32,
-    /// How long one medium may take when it gives no estimate.
+    /// The timeout for a medium that gives no estimate.
     pub within: Duration,
-    /// How long running work has to end.
+    /// The time that running work has to end.
     pub drain: Duration,
 }
 
-/// The request, and what has been learnt while serving it. Persisted.
+/// The request and the results so far. Persisted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeSanitisation {
-    /// Whose data is on the node.
+    /// The id of the tenant that owns the node.
     pub tenant: TenantId,
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: ClusterId,
-    /// Which node.
+    /// The node's name.
     pub node: NodeId,
     /// The epoch of the ownership that ends.
     pub owner_epoch: OwnerEpoch,
     /// The offboarding whose inventory lists the node's assets.
     pub run: ExecutionId,
-    /// How many GPUs the ledger says that it has.
+    /// The number of GPUs in the ledger.
     pub gpus: u64,
-    /// What policy asks.
+    /// The requirements of policy.
     pub demands: SanitisationDemands,
-    /// When cleaning began: from then on no work of the tenant ran.
+    /// The start of cleaning. From then on no work of the tenant ran.
     pub begun_at: Option<Moment>,
-    /// What the node has, read from it.
+    /// The devices, as read from the node.
     pub devices: Option<Devices>,
-    /// What scrubbing each GPU came to.
+    /// The result of each GPU's scrub.
     pub scrubs: Vec<FilledGpu>,
-    /// How far each drive is, by serial number.
+    /// The progress of each drive, by serial number.
     pub drives: BTreeMap<String, DriveProgress>,
-    /// What sampling each drive came to.
+    /// The result of each drive's sampling.
     pub samples: Vec<Samples>,
-    /// What resetting memory, firmware and controllers came to.
+    /// The result of the reset of memory, firmware and controllers.
     pub reset: Option<Reset>,
-    /// Whether it has been installed afresh.
+    /// True if it has been reinstalled.
     pub installed: bool,
-    /// What the diagnosis found.
+    /// The result of the diagnosis.
     pub qualified: Option<QualifyFinding>,
-    /// What it came to.
+    /// The verdict.
     pub verdict: Option<NodeVerdict>,
-    /// The repairs that people have made.
+    /// The repairs made by operators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<MadeRepair>,
 }
 
-/// How far a drive is.
+/// The progress of a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveProgress {
-    /// What its log said last.
+    /// The last state of its log.
     pub log: SanitiseLog,
-    /// For how many seconds that has not changed.
+    /// The seconds since the log last changed.
     pub still_s: u64,
-    /// For how many seconds it has been waited for.
+    /// The seconds since polling began.
     pub waited_s: u64,
 }
 
-/// What a sanitisation came to.
+/// The verdict of a sanitisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeVerdict {
-    /// Assets that do not pass, each with the reason; empty when the node is clean.
+    /// Assets that do not pass, with the reason. Empty for a clean node.
     pub dirty: BTreeMap<AssetId, NotClean>,
-    /// How many assets it has.
+    /// The number of its assets.
     pub assets: usize,
 }

@@ -1,4 +1,4 @@
-//! The record of each asset of a node, from what was observed and nothing else.
+//! Creates the record of each asset of a node, only from observations.
 
 use super::NodeSanitisation;
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
 use engine::Call;
 use std::collections::BTreeMap;
 
-/// The record of `asset` as things stand at `now`.
+/// Returns the record of `asset` at the time `now`.
 pub(super) fn of(me: &NodeSanitisation, asset: &Asset, call: &Call, now: Moment) -> SanitisationRecord {
     let actor = Actor::program(format!("node sanitisation {}", call.execution));
     let begun = me.begun_at.unwrap_or(now);
-    // What was done came after its beginning, whatever the clock says of the server that writes it down.
+    // The end must not be earlier than the start, even if the clocks of two servers differ.
     let now = now.max(begun);
     let plain = SanitisationRecord {
         owner_epoch: Some(me.owner_epoch.0),
@@ -59,7 +59,7 @@ pub(super) fn of(me: &NodeSanitisation, asset: &Asset, call: &Call, now: Moment)
     }
 }
 
-/// How it was looked whether it did what it should: the method, what was looked at, and what was wrong.
+/// The input of a verification: the method, the amount that was checked, and the deviations.
 struct Looked {
     how: VerificationMethod,
     checked: u64,
@@ -67,7 +67,7 @@ struct Looked {
     unreadable: u64,
     seed: Option<String>,
     tool: Tool,
-    /// With whose credentials; none where the backend did not say.
+    /// The credentials. `None` if the backend did not report them.
     verified_as: Option<VerifiedAs>,
 }
 
@@ -82,7 +82,7 @@ fn passed(record: SanitisationRecord, looked: Looked, now: Moment) -> Sanitisati
         mismatches: looked.mismatches,
         unreadable: looked.unreadable,
         tool: looked.tool,
-        // Where no backend said so, no verifier looked.
+        // Without a report from the backend, the verification counts as the platform's own.
         actor: verifier(looked.verified_as.unwrap_or(VerifiedAs::Platform)),
         verified_as: looked.verified_as,
         at: now,
@@ -104,13 +104,13 @@ fn tool(command: &str) -> Tool {
     Tool { name: "tenure".into(), version: env!("CARGO_PKG_VERSION").into(), command: command.into() }
 }
 
-/// The tool that was used, where it was told.
+/// Returns the tool, as the node reported it.
 fn used(told: Option<&DriveTool>, command: &str) -> Tool {
     let Some(DriveTool { name, version }) = told.cloned() else { return tool(command) };
     Tool { name, version, command: command.into() }
 }
 
-/// What a drive was told.
+/// Returns the command that was sent to a drive.
 fn command(technique: DriveTechnique) -> &'static str {
     match technique {
         DriveTechnique::BlockErase => "nvme sanitize --sanact=2",
@@ -227,7 +227,7 @@ fn device_of(me: &NodeSanitisation, drive: &Drive, technique: DriveTechnique) ->
     let status = |status: SanitiseStatus| <&str>::from(status).to_owned();
     let (before, after) = (status(drive.log.status), status(me.status(drive)));
     let reported = match technique {
-        // It leaves no log: this is how the command ended.
+        // A format writes no log, so the result of the command is recorded.
         DriveTechnique::Format => BTreeMap::from([("format".into(), after)]),
         DriveTechnique::BlockErase | DriveTechnique::CryptoErase | DriveTechnique::Overwrite => {
             BTreeMap::from([
@@ -315,7 +315,7 @@ fn card(me: &NodeSanitisation, guid: &str, plain: &SanitisationRecord) -> Made {
     Ok((record, measured("the machine's answer to the reset")))
 }
 
-/// What the call that reset it answered: the platform's own look.
+/// Returns the verification from the result of the reset call: the platform's own observation.
 fn measured(by: &str) -> Looked {
     let how = VerificationMethod::ReadBack;
     let verified_as = Some(VerifiedAs::Platform);

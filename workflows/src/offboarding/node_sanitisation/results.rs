@@ -1,4 +1,4 @@
-//! What a sanitisation keeps of its actions' results, what its devices ask for, and the conditions that its data answers.
+//! Stores action results of a sanitisation, and evaluates the conditions of its states.
 
 use super::{NodeSanitisation, TECHNIQUES};
 use crate::{
@@ -10,9 +10,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A drive that shows no progress for this long, or for a quarter of its own estimate, stands still.
+/// A drive without progress for this number of seconds, or for a quarter of its own estimate, counts as stalled.
 const STILL_S: u64 = 600;
-/// How soon a drive is looked at again, at the least.
+/// The minimum interval between two polls of a drive, in seconds.
 const LOOK_S: u64 = 5;
 
 impl NodeSanitisation {
@@ -33,7 +33,7 @@ impl NodeSanitisation {
         self.devices.iter().flat_map(|devices| &devices.gpus).map(|gpu| scrub(&gpu.uuid)).collect()
     }
 
-    /// The technique for a drive that is strong enough and that it has.
+    /// Returns the technique for a drive that is sufficient and supported.
     pub(super) fn technique(&self, drive: &Drive) -> Option<DriveTechnique> {
         let good = |(technique, method): &&(DriveTechnique, Method)| {
             *method >= self.demands.drives && drive.can.contains(technique)
@@ -41,7 +41,7 @@ impl NodeSanitisation {
         TECHNIQUES.iter().find(good).map(|(technique, _)| *technique)
     }
 
-    /// Drives that have not ended well, each with the count that its log showed before.
+    /// Returns the drives that are not yet sanitised, each with the initial count of its log.
     pub(super) fn erasures(&self) -> Vec<BeginSanitise> {
         let left = self.drives().filter(|drive| self.status(drive) != SanitiseStatus::Completed);
         let erasure = |drive: &Drive| {
@@ -54,7 +54,7 @@ impl NodeSanitisation {
         left.map(erasure).collect()
     }
 
-    /// Where a drive stands, as far as it was asked since cleaning began.
+    /// Returns the status of a drive, as polled since cleaning began.
     pub(super) fn status(&self, drive: &Drive) -> SanitiseStatus {
         self.drives.get(&drive.serial).map_or(SanitiseStatus::Never, |progress| progress.log.status)
     }
@@ -75,7 +75,7 @@ impl NodeSanitisation {
         self.drives().map(sampling).collect()
     }
 
-    /// Keeps what a drive's log says, and for how long it has said so.
+    /// Stores the state of a drive's log and the time since its last change.
     pub(super) fn progressed(&mut self, progress: DriveStatus) {
         let waited = self.check_interval().as_secs();
         let known = self.drives.entry(progress.serial).or_default();
@@ -94,7 +94,7 @@ impl NodeSanitisation {
             && !self.drives().any(|drive| self.status(drive) == SanitiseStatus::InProgress)
     }
 
-    /// Whether every drive that failed may be tried again without asking people.
+    /// Returns true if every failed drive may be tried again without an operator.
     pub(super) fn may_retry(&self) -> bool {
         let rounds = |drive: &Drive| {
             let begun = self.drives.get(&drive.serial).map_or(0, |progress| progress.log.begun);
@@ -104,7 +104,7 @@ impl NodeSanitisation {
         failed.all(|drive| rounds(drive) < u64::from(self.demands.attempts))
     }
 
-    /// Whether a drive at work has shown no progress for too long, or takes three times what it said, or than is allowed.
+    /// Returns true if a working drive makes no progress for too long. Also true if it takes three times its estimate, or longer than the timeout.
     pub(super) fn stalled(&self) -> bool {
         self.drives().any(|drive| {
             let Some(progress) = self.drives.get(&drive.serial) else { return false };
@@ -115,7 +115,7 @@ impl NodeSanitisation {
         })
     }
 
-    /// How soon the drives are looked at again: by their own estimate, and less often the longer nothing moves.
+    /// Returns the interval until the next poll of the drives: from their own estimates, and longer without progress.
     pub(super) fn check_interval(&self) -> Duration {
         let of = |drive: &Drive| {
             let still_s = self.drives.get(&drive.serial).map_or(0, |progress| progress.still_s);

@@ -1,4 +1,4 @@
-//! What records say once others have looked: verified where nothing was found, and taken back where something was.
+//! Updates records after a verification: verified if the resource was not found, and reverted if it was.
 
 use super::{BEYOND_USE, lost_with, tool};
 use crate::{
@@ -17,33 +17,32 @@ use engine::{Call, LedgerAction, MadeRepair, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Writes down that it was looked for and not found, by whom, and that this is accepted: on records that await it.
+/// Records on unverified records that the resource was not found, by which observer, and that this is accepted.
 ///
-/// A record that says something else, such as that the thing is kept, stays as it is; so does one that rests on a statement of a
-/// person, and one of a system of which nothing was observed. A record of what was found again is not verified any more, and
-/// nothing is lost with a key that was not seen to be gone. Safe to decide again.
+/// Some records stay unchanged: records of retained resources, of a statement, and of a system without observations. A record of a resource that was
+/// found again is no longer verified. Data do not count as lost with a key that may exist. Safe to decide again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ValidateRecords {
-    /// Whose it was.
+    /// The tenant's id.
     pub tenant: TenantId,
-    /// What was looked for and not found.
+    /// The resources that were not found.
     pub things: Vec<(AssetType, TenantResource)>,
-    /// With whose credentials, by system, as its backends answered.
+    /// The credentials, by system, as the backends reported them.
     #[serde(default)]
     pub verified: VerifiedSystems,
-    /// Which look they answered.
+    /// The action that made the observations.
     #[serde(default)]
     pub look: Look,
-    /// What was looked for and not seen to be gone.
+    /// Resources that were looked for and not observed to be gone.
     #[serde(default)]
     pub remains: Vec<RemainingThing>,
-    /// Of what held data and remains: what each is.
+    /// The remaining resources with data, with their types.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found_again: Vec<(AssetType, TenantResource)>,
-    /// What its store keeps.
+    /// The resources that their store keeps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<(AssetType, TenantResource)>,
-    /// The repairs that people have made so far.
+    /// The repairs made by operators so far.
     #[serde(default)]
     pub repairs: Vec<MadeRepair>,
 }
@@ -71,7 +70,7 @@ impl LedgerAction for ValidateRecords {
             let (verification, validation) =
                 looked_for(&record, verified, record.ended_at.max(Some(now)).unwrap_or(now));
             let mut observed = record.observed.clone();
-            // A record that an earlier version began names no observation.
+            // A record of an earlier version names no observation.
             if !observed.is_empty() {
                 observed.insert(Aspect::Looked, self.look.answered(&self.verified, &thing.1));
             }
@@ -107,13 +106,13 @@ impl Offboarding {
     }
 }
 
-/// The document that keeps the record of a thing.
+/// Returns the key of the document with a resource's record.
 fn key_of(call: &Call, (kind, thing): &(AssetType, TenantResource)) -> String {
     SanitisationRecord::key(call.execution, &AssetId::new(*kind, &thing.to_string()))
 }
 
 impl ValidateRecords {
-    /// The record of a thing that was stated to be gone, or not seen to be.
+    /// Returns the record of a resource whose removal was only stated or not observed.
     fn unverified(
         &self,
         record: &SanitisationRecord,
@@ -134,7 +133,7 @@ impl ValidateRecords {
         Some(SanitisationRecord { result, key, verification: None, validation: None, observed, ..record })
     }
 
-    /// Takes back what records say of a thing that was found again, and of what was lost with a key that was not seen to be gone.
+    /// Reverts the records of resources that were found again, and of data that were lost with a key that may exist.
     fn take_back(&self, view: &mut View, call: &Call) -> Result<(), Undecided> {
         for thing in &self.found_again {
             let Some(record) = view.get::<SanitisationRecord>(&key_of(call, thing))? else { continue };
@@ -162,7 +161,7 @@ impl ValidateRecords {
         Ok(())
     }
 
-    /// The keys, by name, that by their records were not seen to be gone.
+    /// Returns the names of keys that were not observed to be gone, according to their records.
     fn keys_not_gone(&self, view: &mut View, call: &Call) -> Result<Vec<&str>, Undecided> {
         let mut there = BTreeSet::new();
         let keys = self.things.iter().chain(&self.found_again).filter(|(kind, _)| *kind == AssetType::Key);
@@ -176,7 +175,7 @@ impl ValidateRecords {
     }
 }
 
-/// What is true of a thing that stays and was said to be lost with a key, when these keys were not seen to be gone.
+/// Returns the corrected reason for a resource whose key may exist. `None` if the record is not affected.
 fn not_lost(result: &SanitisationOutcome, keys: &[&str]) -> Option<String> {
     match result {
         SanitisationOutcome::NotApplicable { rule, reason, .. } => (rule == BEYOND_USE).then(|| {
@@ -195,9 +194,9 @@ fn not_lost(result: &SanitisationOutcome, keys: &[&str]) -> Option<String> {
     }
 }
 
-/// The look that found nothing, and why that is accepted: both say with whose credentials it was made, and no more.
+/// Returns the verification and the validation of a resource that was not found. Both name only the credentials that were used.
 fn looked_for(record: &SanitisationRecord, verified: VerifiedAs, at: Moment) -> (Verification, Validation) {
-    // Of a volume no key need be known that could be tried: its transcript says what was.
+    // A volume may have no key to test with. The transcript has the details.
     let was_decrypted = record.key.as_ref().is_some_and(|key| key.decrypt_fails);
     let method =
         if was_decrypted { VerificationMethod::DecryptProbe } else { VerificationMethod::ObservedAbsent };
@@ -221,7 +220,7 @@ fn looked_for(record: &SanitisationRecord, verified: VerifiedAs, at: Moment) -> 
     (verification, validation)
 }
 
-/// Who looked: a verifier is named only where one did.
+/// Returns the actor of a verification. It is the verifier only if all observations used its credentials.
 pub(in crate::offboarding) fn verifier(verified: VerifiedAs) -> Actor {
     Actor::program(match verified {
         VerifiedAs::Verifier => "tenure verifier",

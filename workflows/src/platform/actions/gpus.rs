@@ -1,4 +1,4 @@
-//! The GPU-shaped capability: how a node's GPUs are partitioned, and whether they are fit.
+//! Actions on a node's GPUs: read and change their partitions, and diagnose them.
 
 use crate::platform::{
     CallMetadata, Diagnosis, DiagnosisLevel, GpuLayout, LayoutState, Platform, at_cluster,
@@ -10,12 +10,12 @@ use std::fmt::Debug;
 
 /// Reads how a node's GPUs are partitioned, so that a change can be undone.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadGpuLayout {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -35,16 +35,15 @@ impl Action for ReadGpuLayout {
 
 /// Partitions a node's GPUs and waits until label, scheduler and driver agree.
 ///
-/// Safe to run twice: a layout that stands or is being applied is not asked for again. Its undo,
-/// [`RestoreGpuLayout`], takes the profile that [`ReadGpuLayout`] saw before, and tolerates that this never ran or is
-/// still being applied.
+/// Safe to run twice: if the node has the layout or is applying it, no request is sent. Its undo, [`RestoreGpuLayout`], takes the profile that
+/// [`ReadGpuLayout`] read. It tolerates that this action never ran or is still being applied.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetGpuLayout {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// The profile to have.
+    /// The MIG profile to apply.
     pub profile: String,
 }
 
@@ -63,17 +62,16 @@ impl Action for SetGpuLayout {
     }
 }
 
-/// Partitions a node's GPUs as they were before.
+/// Restores the partitions that a node's GPUs had before.
 ///
-/// Safe to run twice, and as an undo: a layout that stands is not asked for again, whether or not the action it
-/// undoes ever ran.
+/// Safe to run twice and as an undo: if the node has the layout, no request is sent. It does not matter if [`SetGpuLayout`] ever ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreGpuLayout {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// The profile that was there before.
+    /// The MIG profile to restore.
     pub previous: String,
 }
 
@@ -92,7 +90,7 @@ impl Action for RestoreGpuLayout {
     }
 }
 
-/// Asks for the layout unless it is asked for already, and judges how far it is.
+/// Requests the layout unless the node has it or is applying it, and returns the layout once it is complete.
 async fn reach(
     on: &Platform,
     cluster: &str,
@@ -121,16 +119,16 @@ async fn reach(
     }
 }
 
-/// Tests a node's GPUs; fails with `node.unfit` when they may not serve tenants.
+/// Tests a node's GPUs. Fails with `node.unfit` if they must not serve tenants.
 ///
-/// Safe to run twice: it leaves nothing behind. It has nothing to undo.
+/// Safe to run twice: it leaves nothing behind. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiagnoseNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// How deep.
+    /// The depth of the diagnosis.
     pub level: DiagnosisLevel,
 }
 

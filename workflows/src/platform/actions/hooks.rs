@@ -1,7 +1,7 @@
-//! Hooks: what an operator plugs in from outside, such as a Terraform module or a service of the house, by a name.
+//! Hooks: external systems that an operator connects by name, such as a Terraform module or an HTTP service.
 //!
-//! A workflow says which hook and with what; the file of targets says what stands behind the name. Invariant: the arguments
-//! are plain data that may be shown in plans and kept in journals. A secret does not belong there.
+//! A workflow names the hook and its arguments; the target file says which backend serves that name. Invariant: the arguments are plain data that may
+//! appear in plans and journals, never secrets.
 
 use crate::platform::{CallMetadata, Hook, HookOutput, Platform, codes};
 use engine::{Action, ActionError, Call, Probe, Repeat};
@@ -11,22 +11,22 @@ use std::fmt::Debug;
 
 /// Calls a hook.
 ///
-/// Safe to run twice as far as the hook keeps its promise: the key is the same on every attempt, and after a lost answer the hook
-/// is asked what became of it before it is called again. Its undo, [`UndoHook`], calls the same hook with the same arguments and
-/// the verb `undo`, which must tolerate that it never ran.
+/// Safe to run twice if the hook keeps its contract. The key is the same on every attempt, and after a lost response the hook is probed before it is
+/// called again. Its undo, [`UndoHook`], calls the same hook with the same arguments and the verb `undo`. The hook must tolerate that the call never
+/// ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunHook {
-    /// Which, with what.
+    /// The hook's name and its arguments.
     #[serde(flatten)]
     pub hook: Hook,
 }
 
-/// Takes back what a hook did.
+/// Undoes a call of a hook.
 ///
-/// Safe to run twice, and tolerates that the hook never ran or came half way, as far as the hook keeps its promise.
+/// Safe to run twice if the hook keeps its contract. Tolerates that the call never ran, or ran only in part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UndoHook {
-    /// Which, with what it was given.
+    /// The hook and the arguments of the call to undo.
     #[serde(flatten)]
     pub hook: Hook,
 }
@@ -54,7 +54,7 @@ impl Hook {
         })
     }
 
-    /// That there is no such hook. Nothing was called.
+    /// The error for a hook that the target file does not name. Nothing was called.
     #[must_use]
     pub fn missing(&self) -> ActionError {
         let why = format!("no hook is named {:?} in the file of targets", self.name);

@@ -1,4 +1,4 @@
-//! The identity provider: a tenant's groups, and the credentials handed over to it.
+//! Actions on the identity provider: a tenant's groups, and the credentials that it receives.
 
 use crate::platform::{
     CallMetadata, CreatedObject, FoundObject, Platform, Removal, call_metadata::look_again, codes,
@@ -8,15 +8,14 @@ use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Makes a tenant's groups.
+/// Creates a tenant's groups.
 ///
-/// Safe to run twice: deterministic name, equal groups are left as they are. Its undo, [`DeleteIdentity`], tolerates
-/// that it never ran.
+/// Safe to run twice: the name is deterministic, and equal groups are left unchanged. Its undo, [`DeleteIdentity`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateIdentity {
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Its groups.
+    /// The names of the groups.
     pub groups: Vec<String>,
 }
 
@@ -38,10 +37,10 @@ impl Action for CreateIdentity {
 
 /// Deletes a tenant's groups.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: missing groups are a success, and groups of another step are left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteIdentity {
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 
@@ -65,21 +64,20 @@ impl Action for DeleteIdentity {
     }
 }
 
-/// Where a tenant's credentials can be fetched: never the credentials.
+/// The place where a tenant can fetch its credentials. It never holds the credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialReference {
-    /// For the tenant's administrators, to be fetched once.
+    /// A reference that the tenant's administrators can fetch once.
     pub reference: String,
 }
 
-/// Puts a tenant's credentials where the tenant can fetch them, and says where.
+/// Publishes a tenant's credentials and returns where the tenant can fetch them.
 ///
-/// Safe to run twice: credentials that were published are not made again; when no answer came, they are looked for
-/// first. Once fetched they cannot be taken back, so this belongs past the point of no return;
-/// [`RevokeCredentials`] makes them useless.
+/// Safe to run twice: published credentials are not created again, and after a lost response the provider is probed first. Fetched credentials cannot
+/// be recalled, so this step belongs after the point of no return. [`RevokeCredentials`] makes them invalid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PublishCredentials {
-    /// To which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 
@@ -122,12 +120,12 @@ fn reference(name: &str) -> CredentialReference {
     CredentialReference { reference: format!("credentials/{name}") }
 }
 
-/// Makes a tenant's published credentials useless.
+/// Revokes a tenant's published credentials.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: missing credentials are a success, and credentials of another step are left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevokeCredentials {
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 

@@ -1,4 +1,5 @@
-//! The key store: one key per tenant, which never leaves it, so that destroying it destroys what it encrypted.
+//! Actions on the key store. It has one key for each tenant, and the key never leaves the store. Destroying the key makes all data that it encrypted
+//! unreadable.
 
 use crate::platform::{
     CallMetadata, FoundObject, KeySafety, Platform, Removal,
@@ -9,22 +10,22 @@ use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Where a tenant's key is: never the key.
+/// The place of a tenant's key. It never holds the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyReference {
     /// The key's name in the store.
     pub name: String,
-    /// Its identity, kept as evidence.
+    /// The key's unique id, recorded as evidence.
     pub uid: String,
 }
 
-/// Makes a tenant's key and reads back that it cannot come back once it is destroyed.
+/// Creates a tenant's key, and checks that the key cannot be recovered after its destruction.
 ///
-/// Safe to run twice: a key of that name is read back, not made again; when no answer came, it is looked for before
-/// it is sent again. Its undo, [`DestroyTenantKey`], tolerates that it never ran, and that the key was unsafe.
+/// Safe to run twice: an existing key is read instead of created, and after a lost response the store is probed first. Its undo,
+/// [`DestroyTenantKey`], tolerates that it never ran, and that the key failed the check.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateTenantKey {
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 
@@ -50,7 +51,7 @@ impl Action for CreateTenantKey {
         }
     }
 
-    /// A key that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
+    /// A key with wrong settings counts as not done, so that `run` finds it and reports what is wrong. `run` then sends nothing.
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<KeyReference>, ActionError> {
         let (name, stamp) = (tenant_name(&self.tenant)?, CallMetadata::for_action(self, call));
         Ok(match on.keys.read(&name, &stamp).await? {
@@ -83,13 +84,13 @@ impl CreateTenantKey {
     }
 }
 
-/// Destroys a tenant's key, and with it all that it encrypted.
+/// Destroys a tenant's key. All data that it encrypted becomes unreadable.
 ///
-/// Safe to run twice: absent is success. As an undo, before there is data, it takes only the key that its own step
-/// made and tolerates that there is none. As a step of its own it is not undone by anything.
+/// Safe to run twice: a missing key is a success. The undo runs before the tenant has data, removes only the key of its own step, and tolerates a
+/// missing key. A destruction step itself has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DestroyTenantKey {
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 
@@ -113,7 +114,7 @@ impl Action for DestroyTenantKey {
         if !left.terminating {
             return Err(look_again(codes::TERMINATING));
         }
-        // Its store keeps it recoverable: the second deletion is the final one.
+        // The store keeps a deleted key recoverable, so a second deletion is necessary.
         on.keys.destroy(&name, &left, &stamp.for_part("finally")).await?;
         match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),

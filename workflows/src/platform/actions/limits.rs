@@ -1,9 +1,8 @@
-//! What a workspace may use, in every layer of a platform that says so: read, changed one layer after the other, and
-//! kept.
+//! Reads, changes and checks a workspace's limits in every layer of the platform, one layer at a time.
 //!
-//! Each change is a comparison and a write in one call, so that nothing is overwritten that somebody else has set since
-//! it was read; and an undo puts back what was read only while what it set still stands. A cohort's `quotas` are a
-//! record: Kueue adds up the queues of a cohort by itself, and a nominal quota there would come on top of theirs.
+//! Each change compares and writes in one call, so that it never overwrites a value that another client has set since the read. An undo restores the
+//! value that was read, but only while the value set by the change is in effect. A cohort's `quotas` are only a record. Kueue sums up the queues of a
+//! cohort, and would add a nominal quota of the cohort to that sum.
 
 mod change;
 mod layers;
@@ -20,12 +19,12 @@ use crate::platform::{CallMetadata, Platform, actions::limits::quota_field::Quot
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// Reads what every layer says of one resource: the pre-image of a change.
+/// Reads one limit in every layer, so that a change can be undone.
 ///
-/// Safe to run twice; it changes nothing.
+/// Safe to run twice: it changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadLimits {
-    /// Of what.
+    /// The limit, by its name in each layer.
     pub of: LimitNames,
 }
 
@@ -43,10 +42,10 @@ impl Action for ReadLimits {
     }
 }
 
-/// What every layer says of one resource.
+/// Returns the value of one limit in every layer.
 ///
 /// # Errors
-/// `object.missing` and the like of the layer that cannot be read.
+/// Fails with the error of a layer that cannot be read, such as `object.missing`.
 pub async fn read_limits(
     on: &Platform,
     of: &LimitNames,
@@ -60,23 +59,22 @@ pub async fn read_limits(
     Ok(limits)
 }
 
-/// Makes sure that every layer says what it was set to, and sets again what does not.
+/// Checks that every layer has its value, and sets the values that differ.
 ///
-/// Safe to run twice: what is right is left. A layer that had to be set again is a `quota.drifted`, transient, so that
-/// it is looked at once more; the step's retries say how often that is worth it. It has nothing to undo of its own: the
-/// steps that changed the layers have their undos.
+/// Safe to run twice: correct values are left unchanged. After a repair it fails with `quota.drifted`, which is transient, so that the value is
+/// checked again. The step's retry policy limits the number of checks. It has no undo; the steps that changed the layers have theirs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeepLimits {
-    /// Of what.
+    /// The limit, by its name in each layer.
     pub of: LimitNames,
-    /// What the layers are to say.
+    /// The expected values.
     pub limits: LayerLimits,
 }
 
-/// The layers were read back, and say what they were set to.
+/// Result of a check: every layer has its expected value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitKept {
-    /// What was read.
+    /// The values that were read.
     pub limits: LayerLimits,
 }
 

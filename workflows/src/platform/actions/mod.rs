@@ -1,4 +1,4 @@
-//! The actions that workflows name, one file per capability.
+//! The actions that workflows use, one file for each capability.
 
 pub(crate) mod gpus;
 pub(crate) mod hooks;

@@ -9,15 +9,15 @@ use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Makes a tenant's bucket in a region: versioned, encrypted with the tenant's key.
+/// Creates a tenant's bucket in a region: versioned, and encrypted with the tenant's key.
 ///
-/// Safe to run twice: a bucket of that name is read back, not made again; when no answer came, it is looked for
-/// before it is sent again. Its undo, [`DeleteBucket`], tolerates that it never ran.
+/// Safe to run twice: an existing bucket is read instead of created, and after a lost response the store is probed first. Its undo, [`DeleteBucket`],
+/// tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateBucket {
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// In which region.
+    /// The region of the bucket.
     pub region: String,
 }
 
@@ -43,7 +43,7 @@ impl Action for CreateBucket {
         }
     }
 
-    /// A bucket that is there and wrong is not done: running finds it, sends nothing, and says what is wrong.
+    /// A bucket with wrong settings counts as not done, so that `run` finds it and reports what is wrong. `run` then sends nothing.
     async fn probe(&self, on: &Platform, call: &Call) -> Result<Probe<CreatedObject>, ActionError> {
         let bucket = self.bucket()?;
         Ok(match on.objects.read(&self.region, &bucket.name, &CallMetadata::for_action(self, call)).await? {
@@ -83,13 +83,13 @@ impl CreateBucket {
 
 /// Deletes a tenant's bucket in a region, if it is empty.
 ///
-/// Safe to run twice: absent is success. As an undo it takes only what its own step made and tolerates that there is
-/// none; a bucket that holds objects is kept, with `bucket.not_empty`.
+/// Safe to run twice: a missing bucket is a success. The undo deletes only the bucket of its own step, and tolerates a missing bucket. A bucket with
+/// objects is kept, with `bucket.not_empty`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteBucket {
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// In which region.
+    /// The region of the bucket.
     pub region: String,
 }
 

@@ -1,4 +1,4 @@
-//! Before and after the removal of what a tenant leaves behind: freeze, drain, and looking whether it is gone.
+//! Actions around the removal of a tenant's resources: freeze, drain, and verify that they are gone.
 
 use crate::platform::{
     AccessMode, CallMetadata, ObservedResource, Observer, Platform, TenantResource, VerifiedAs,
@@ -8,21 +8,21 @@ use engine::{Action, ActionError, Call, Class};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Reads what a thing lets in, so that it can be restored.
+/// Reads the access mode of a resource, so that it can be restored.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadAdmission {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
 }
 
-/// What a thing lets in.
+/// Result of [`ReadAdmission`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceAdmission {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// What; none when there is no such thing.
+    /// The access mode. `None` if the resource does not exist.
     pub admits: Option<AccessMode>,
 }
 
@@ -48,17 +48,17 @@ fn admits(seen: &ObservedResource) -> AccessMode {
     }
 }
 
-/// Sets what a thing lets in: frozen, drained, or as it was.
+/// Sets the access mode of a resource: frozen, drained, or the earlier mode.
 ///
-/// Safe to run twice: it sets one field. A thing that is not there any more is left so. Its undo is itself, with what
-/// [`ReadAdmission`] saw before; work that was ended meanwhile does not come back.
+/// Safe to run twice: it sets one field. A missing resource is ignored. It is its own undo, with the mode that [`ReadAdmission`] read; work that was
+/// ended in between does not come back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetAdmission {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
-    /// What it is to let in.
+    /// The access mode to set.
     pub admits: AccessMode,
 }
 
@@ -72,7 +72,7 @@ impl Action for SetAdmission {
         let stamp = CallMetadata::for_action(self, call);
         let seen = on.tenant_resources.read_resource(&self.thing, Observer::Platform, &stamp).await?;
         let ours = seen.filter(|seen| seen.tenant == self.tenant && !seen.terminating);
-        // One that was broken off has to be gone through again, whatever it says by now.
+        // An interrupted change must run again, even if the mode is already set.
         if ours.is_none_or(|seen| admits(&seen) == self.admits && !seen.is("unfinished")) {
             return Ok(());
         }
@@ -80,12 +80,12 @@ impl Action for SetAdmission {
     }
 }
 
-/// Waits until nothing of the tenant runs in a thing.
+/// Waits until a resource has no running work of the tenant.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AwaitIdle {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
 }
 
@@ -104,10 +104,10 @@ impl Action for AwaitIdle {
     }
 }
 
-/// By system: with whose credentials it was looked at, as its backends answered.
+/// The credentials that were used for verification, by system.
 pub type VerifiedSystems = BTreeMap<String, VerifiedAs>;
 
-/// With whose credentials the places of these things are looked at for a verifier.
+/// Returns whose credentials verify these resources, by system.
 fn verified_systems<'a>(on: &Platform, things: impl Iterator<Item = &'a TenantResource>) -> VerifiedSystems {
     let mut systems = VerifiedSystems::new();
     for thing in things {
@@ -118,13 +118,13 @@ fn verified_systems<'a>(on: &Platform, things: impl Iterator<Item = &'a TenantRe
     systems
 }
 
-/// Looks, with the verifier's credentials and with the platform's own, whether things are gone; fails with `asset.remains`, which
-/// names those that are not. A verifier that sees less than the platform does not hide what is left.
+/// Verifies that resources are gone, with the credentials of the verifier and of the platform. Fails with `asset.remains`, which names the remaining
+/// resources. The second look finds resources that the verifier cannot see.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VerifyAbsent {
-    /// Which things.
+    /// The resources.
     pub things: Vec<TenantResource>,
 }
 
@@ -150,19 +150,19 @@ impl Action for VerifyAbsent {
     }
 }
 
-/// Surveys, with the credentials of the verifier and with the platform's own, whether anything bears a tenant's mark; fails with
-/// `asset.remains`, which names it. A verifier that sees less than the platform does not hide what is left.
+/// Verifies that no resource has the tenant's mark, with the credentials of the verifier and of the platform. Fails with `asset.remains`, which names
+/// the remaining resources. The second look finds resources that the verifier cannot see.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VerifyNothingLeft {
-    /// Whose mark.
+    /// The tenant's id.
     pub tenant: String,
-    /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
+    /// The systems to search: some of [`SYSTEMS`](crate::platform::SYSTEMS).
     pub systems: Vec<String>,
-    /// What may be there: what is kept, and nodes that have not been returned.
+    /// Resources that may remain: retained ones, and nodes that have not been returned.
     pub allowed: Vec<TenantResource>,
-    /// What was removed: one thing of each place in which something was.
+    /// Removed resources: at least one of each place where something was removed.
     #[serde(default)]
     pub removed: Vec<TenantResource>,
 }
@@ -177,7 +177,7 @@ impl Action for VerifyNothingLeft {
         let (mut left, mut hidden) = (Vec::new(), Vec::new());
         for system in &self.systems {
             let found = self.left(on, system, Observer::Verifier, &stamp).await?;
-            // The platform looks second: what is made in between is found, and not taken for hidden from the verifier.
+            // The platform's look is the second. A resource that is created in between is reported, but not as hidden from the verifier.
             let own = self.left(on, system, Observer::Platform, &stamp).await?;
             hidden.extend(own.into_iter().filter(|thing| !found.contains(thing)));
             left.extend(found);
@@ -189,7 +189,7 @@ impl Action for VerifyNothingLeft {
     }
 }
 
-/// That these things are left, and these others, which the verifier does not see.
+/// Returns the error for remaining resources and for hidden ones, which the verifier does not see.
 fn remains(left: &[String], hidden: &[String]) -> ActionError {
     let mut why = Vec::new();
     if !left.is_empty() {
@@ -201,7 +201,7 @@ fn remains(left: &[String], hidden: &[String]) -> ActionError {
     ActionError::permanent(codes::REMAINS, why.join("; "))
 }
 
-/// Who still finds a thing: the verifier, or the platform alone; none where neither does.
+/// Returns the observer that still finds a resource. `Platform` means that the verifier does not find it; `None` means that it is gone.
 async fn finder(
     on: &Platform,
     thing: &TenantResource,
@@ -216,7 +216,7 @@ async fn finder(
 }
 
 impl VerifyNothingLeft {
-    /// What bears the tenant's mark in a system and may not be there, by name.
+    /// Returns the names of resources in a system that have the tenant's mark and may not remain.
     async fn left(
         &self,
         on: &Platform,
@@ -230,32 +230,32 @@ impl VerifyNothingLeft {
     }
 }
 
-/// Looks for each thing, with the verifier's credentials and with the platform's own, and tells those that are gone from those
-/// that remain. A verifier that sees less than the platform does not hide what is left.
+/// Looks for each resource with the credentials of the verifier and of the platform, and reports the remaining ones. The second look finds resources
+/// that the verifier cannot see.
 ///
-/// Run after people have accepted that a verification stays open, so that records say of each thing what was seen of it. Safe to
-/// run twice: it changes nothing, and has nothing to undo.
+/// Runs after an approver has accepted an incomplete verification, so that the records state the observation of each resource. Safe to run twice: it
+/// changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ObserveAbsence {
-    /// Which things.
+    /// The resources.
     pub things: Vec<TenantResource>,
 }
 
-/// What was seen of things that should be gone.
+/// Result of [`ObserveAbsence`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedAbsence {
-    /// By system of the things that were looked for: with whose credentials.
+    /// The credentials that were used for verification, by system.
     pub verified: VerifiedSystems,
-    /// Those that are there still, or that could not be looked for.
+    /// Resources that remain, or whose check failed.
     pub remains: Vec<RemainingThing>,
 }
 
-/// A thing that was not seen to be gone.
+/// A resource that was not observed to be gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemainingThing {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// What was seen of it.
+    /// The observation.
     pub why: String,
 }
 
@@ -275,7 +275,7 @@ impl Action for ObserveAbsence {
     }
 }
 
-/// What is seen of a thing that should be gone; none where neither observer finds it.
+/// Returns the observation of a resource. `None` means that no observer finds it.
 async fn seen_of(
     on: &Platform,
     thing: &TenantResource,

@@ -1,16 +1,16 @@
-//! The keys under which the engine's own records of a tenant lie, where they are sealed.
+//! The keys that encrypt the engine's own records of a tenant, where encryption at rest is on.
 
 use crate::platform::Platform;
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Destroys the key that the engine's own records of a tenant are sealed with; from then on nobody reads them.
+/// Destroys the key that encrypts the engine's own records of a tenant. The records are unreadable from then on.
 ///
-/// Safe to run twice: a key that is gone stays gone, and is named again. Nothing undoes it.
+/// Safe to run twice: a destroyed key stays destroyed, and its name is returned again. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DestroyRecordKey {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
 }
 

@@ -1,4 +1,4 @@
-//! Takes away what a tenant leaves behind: rewraps, shreds and removes one thing at a time.
+//! Removes a tenant's resources: re-encrypts, shreds and deletes one resource at a time.
 
 use crate::platform::{
     CallMetadata, DriveTool, EmptyProgress, EncryptedBy, ObservedResource, Observer, Platform, ProbeFinding,
@@ -10,18 +10,18 @@ use engine::{Action, ActionError, Call, Class, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Asks, by a dry run, whether a thing that a retention rule keeps can be put under a key of the provider.
+/// Checks with a dry run that a retained resource can be re-encrypted with a provider's key.
 ///
-/// Fails with `platform.unsupported` where its store cannot. Safe to run twice: it changes nothing, and has nothing to undo.
+/// Fails with `platform.unsupported` if its store cannot do this. Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckRewrap {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
     /// The provider's key.
     pub key: String,
-    /// Until when the rule keeps it, for people.
+    /// The end of the retention, as a text for users.
     pub until: String,
 }
 
@@ -46,14 +46,14 @@ impl Action for CheckRewrap {
     }
 }
 
-/// Puts what a retention rule keeps under a key of the provider, so that the tenant's can be destroyed.
+/// Re-encrypts a retained resource with a provider's key, so that the tenant's key can be destroyed.
 ///
-/// Safe to run twice: it sets one field. It is not undone: the tenant's data stay readable to whoever keeps them.
+/// Safe to run twice: it sets one field. It has no undo: the holder of the retained data can still read them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RewrapThing {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
     /// The provider's key.
     pub key: String,
@@ -72,42 +72,42 @@ impl Action for RewrapThing {
     }
 }
 
-/// Destroys a key and every copy of it that its store keeps, looks that it is gone, and tries to decrypt.
+/// Destroys a key and every copy in its store, verifies that it is gone, and tries to decrypt.
 ///
-/// Safe to run twice: absent is success, and each copy has its own key. When no answer came, it is looked for before it
-/// is sent again. Nothing undoes it. Before it does anything it looks under which key the things are that a retention rule keeps.
+/// Safe to run twice: a missing key is a success, and each copy has its own request key. After a lost response the store is probed first. It has no
+/// undo. It first checks which key encrypts each retained resource.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ShredKey {
-    /// Which key.
+    /// The key.
     pub thing: TenantResource,
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
-    /// The identity that the inventory lists.
+    /// The unique id that the inventory lists.
     pub uid: String,
-    /// What a retention rule keeps: while one of these is under this key, the key is not destroyed.
+    /// Retained resources. The key is not destroyed while it encrypts one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<TenantResource>,
 }
 
-/// A key that is gone.
+/// A destroyed key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shredded {
-    /// Which key.
+    /// The key.
     pub thing: TenantResource,
-    /// Whether decrypting with it was tried and failed.
+    /// True if a decryption with the key was tried and failed.
     pub decrypt_fails: bool,
-    /// What was tried, as evidence.
+    /// The transcript of that attempt, as evidence.
     pub transcript: String,
-    /// With what it was destroyed; none where that was done by calls of this program alone.
+    /// The tool that destroyed the key. `None` if only API calls of this program were used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<DriveTool>,
-    /// Every way in which it can come back, as it was seen just before its destruction; empty where it was gone by then.
+    /// Every way to recover the key, as observed just before its destruction. Empty if the key was gone by then.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub can_come_back: BTreeSet<WayBack>,
-    /// Whether it was seen then. Where it was not, the ways in which it can come back are not known from here.
+    /// True if the key was observed then. If false, the ways to recover it are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub seen: bool,
-    /// Of what a retention rule keeps: with which key each was seen to be encrypted before this one was destroyed.
+    /// For each retained resource, the key that encrypted it before this key was destroyed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept: BTreeMap<TenantResource, EncryptedBy>,
 }
@@ -154,12 +154,12 @@ impl Action for ShredKey {
 }
 
 impl ShredKey {
-    /// Whether it is a volume's key, of whose copies its own system says nothing.
+    /// Returns true for a volume's key. The system of such a key does not report copies of it.
     fn is_volume(&self) -> bool {
         self.thing.system == "storage"
     }
 
-    /// With which key each thing is encrypted that a retention rule keeps; one that is gone is left out.
+    /// Returns the encryption key of each retained resource. Missing resources are left out.
     async fn kept_under(
         &self,
         on: &Platform,
@@ -173,7 +173,7 @@ impl ShredKey {
         Ok(kept)
     }
 
-    /// Fails with `key.in_use` while something that a retention rule keeps is under this key.
+    /// Fails with `key.in_use` while a retained resource is encrypted with this key.
     fn loses_nothing_kept(&self, kept: &BTreeMap<TenantResource, EncryptedBy>) -> Result<(), ActionError> {
         let own = EncryptedBy::Key(self.thing.name.clone());
         let Some((thing, _)) = kept.iter().find(|(_, by)| **by == own) else { return Ok(()) };
@@ -184,7 +184,7 @@ impl ShredKey {
         Err(ActionError::permanent(codes::KEY_IN_USE, why))
     }
 
-    /// Removes the key. One that its store keeps recoverable is removed once more, for good; one that stays even then is named.
+    /// Deletes the key. If the store keeps it recoverable, deletes it a second time. Fails with the key's name if it still exists.
     async fn removed(
         &self,
         on: &Platform,
@@ -229,42 +229,42 @@ impl ShredKey {
     }
 }
 
-/// Removes one thing of a tenant: emptied first where it holds versions, and looked for afterwards.
+/// Removes one resource of a tenant. Empties it first if it holds versions, and verifies that it is gone.
 ///
-/// Safe to run twice: absent is success, another identity is refused, and each page that is emptied has its own key.
-/// When no answer came, it is looked for before it is sent again. Nothing undoes it.
+/// Safe to run twice: a missing resource is a success, another unique id is rejected, and each page has its own request key. After a lost response
+/// the store is probed first. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RemoveThing {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
-    /// The identity that the inventory lists.
+    /// The unique id that the inventory lists.
     pub uid: String,
 }
 
-/// What became of a thing that was to be removed.
+/// Result of [`RemoveThing`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
-    /// What became of it.
+    /// The outcome of the removal.
     pub fate: RemovalFate,
 }
 
-/// What can become of a thing that was to be removed.
+/// The outcome of a removal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemovalFate {
-    /// It was observed to be absent.
+    /// The resource was observed to be gone.
     Gone,
-    /// It cannot be removed before that day, and every restore leaves it out.
+    /// The resource cannot be removed before that day. Every restore excludes it.
     Kept {
         /// The day, as RFC 3339.
         until: String,
-        /// Why.
+        /// The reason.
         why: String,
-        /// With which key all that is kept is encrypted. Not known of what earlier versions saw.
+        /// The key that encrypts all retained data. Unknown for records of earlier versions.
         #[serde(default)]
         encrypted_by: EncryptedBy,
     },
@@ -328,7 +328,7 @@ impl RemoveThing {
         Removed { thing: self.thing.clone(), fate }
     }
 
-    /// Removes what the thing holds, page by page; answers until when the rest is locked, if it is.
+    /// Removes the contents, page by page. Returns the end of the lock if some contents are locked.
     async fn emptied(
         &self,
         estate: &dyn TenantResources,
@@ -349,7 +349,7 @@ impl RemoveThing {
     }
 }
 
-/// Refuses what is not the very thing that the inventory lists.
+/// Rejects a resource that is not the one in the inventory.
 fn same(seen: &ObservedResource, tenant: &str, uid: &str) -> Result<(), ActionError> {
     if seen.tenant != tenant || seen.uid != uid {
         let ObservedResource { thing, tenant: whose, uid: now, .. } = seen;
@@ -359,12 +359,12 @@ fn same(seen: &ObservedResource, tenant: &str, uid: &str) -> Result<(), ActionEr
     Ok(())
 }
 
-/// Says why a thing that was asked to go does not go.
+/// Reports why the deletion of a resource does not complete.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo. Taking a finalizer off is never automatic.
+/// Safe to run twice: it changes nothing. It has no undo. Finalizers are never removed automatically.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiagnoseRemoval {
-    /// Which thing.
+    /// The resource.
     pub thing: TenantResource,
 }
 
@@ -388,12 +388,12 @@ impl Action for DiagnoseRemoval {
                 format!("{} is being deleted and is kept by the finalizers {held}", self.thing)
             }
             (true, _) => format!("{} is being deleted and says no reason why it stays", self.thing),
-            // Nobody has asked it to go yet, or it was made again: whoever removes it finds out.
+            // Its deletion was not requested, or it was created again. The step that removes it reports that.
             (false, _) => return Ok(()),
         };
         Err(ActionError::permanent(codes::STUCK, why))
     }
 }
 
-/// Pages of a bucket that one attempt removes before it lets others have a turn: 10,000 versions.
+/// Pages of a bucket that one attempt removes before it yields: 10,000 versions in all.
 const PAGES: usize = 10;

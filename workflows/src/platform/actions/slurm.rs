@@ -1,4 +1,4 @@
-//! The Slurm-shaped capability: accounts of the batch scheduler.
+//! Actions on Slurm: accounts of the batch scheduler.
 
 use crate::platform::{
     Associations, CallMetadata, CreatedObject, Platform, Removal, at_cluster, call_metadata::look_again,
@@ -8,17 +8,16 @@ use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Makes a tenant's account in a cluster.
+/// Creates a tenant's account in a cluster.
 ///
-/// Safe to run twice: deterministic name, an equal account is left as it is. Its undo, [`DeleteAccount`], tolerates
-/// that it never ran.
+/// Safe to run twice: the name is deterministic, and an equal account is left unchanged. Its undo, [`DeleteAccount`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateAccount {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// What each of its workspaces may use.
+    /// The limits of each workspace.
     #[serde(default)]
     pub associations: Associations,
 }
@@ -44,12 +43,12 @@ impl Action for CreateAccount {
 
 /// Deletes a tenant's account in a cluster, unless it has jobs.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: a missing object is a success, and an object of another step is left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteAccount {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 

@@ -1,4 +1,4 @@
-//! Lists the things of a tenant with the platform's credentials, and compares the list with that of the verifier.
+//! Lists a tenant's resources with the platform's credentials, and compares the list with the verifier's list.
 //!
 //! Invariant: a survey marks each place that a simulator serves.
 
@@ -9,31 +9,31 @@ use engine::{Action, ActionError, Call, Class};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Lists everything that bears a tenant's mark in some systems, and says which places are simulated.
+/// Lists all resources with a tenant's mark in some systems, and marks the simulated places.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SurveyTenant {
-    /// Whose.
+    /// The tenant's id.
     pub tenant: String,
-    /// Where to look: some of [`SYSTEMS`](crate::platform::SYSTEMS).
+    /// The systems to search: some of [`SYSTEMS`](crate::platform::SYSTEMS).
     pub systems: Vec<String>,
-    /// With whose credentials.
+    /// The credentials to use.
     pub eyes: Observer,
-    /// If true, fails with `platform.denied` when the verifier does not see something that the platform sees.
+    /// If true, fails with `platform.denied` if the verifier does not see a resource that the platform sees.
     #[serde(default)]
     pub compared: bool,
-    /// The things in our records. Their places are also checked for simulators.
+    /// The resources in Tenure's records. Their places are also checked for simulators.
     #[serde(default)]
     pub expected: Vec<TenantResource>,
 }
 
-/// What was found of a tenant.
+/// Result of [`SurveyTenant`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantSurvey {
-    /// Everything with the tenant's mark.
+    /// All resources with the tenant's mark.
     pub seen: Vec<ObservedResource>,
-    /// The systems, and places of others, that a simulator serves: `registry`, `objects/eu`.
+    /// The systems, and single places of other systems, that a simulator serves: `registry`, `objects/eu`.
     pub simulated: BTreeSet<String>,
 }
 
@@ -58,8 +58,8 @@ impl Action for SurveyTenant {
 }
 
 impl SurveyTenant {
-    /// Fails with `platform.denied` if the verifier does not see a thing that the platform sees: it would later report that thing as
-    /// gone. This is the only comparison of lists for backends with two credentials.
+    /// Fails with `platform.denied` if the verifier does not see a resource that the platform sees, because the verifier would later report it as
+    /// gone. Backends with two credentials do not compare the lists themselves.
     async fn compare(
         &self,
         on: &Platform,
@@ -85,7 +85,7 @@ impl SurveyTenant {
         let mut hidden = Vec::new();
         for thing in own {
             let sees = theirs.iter().any(|seen| seen.thing == *thing);
-            // A thing that was removed between the two lists is not hidden.
+            // A resource that was removed between the two lists is not hidden.
             if !sees && on.tenant_resources.read_resource(thing, Observer::Platform, stamp).await?.is_some() {
                 hidden.push(thing.to_string());
             }

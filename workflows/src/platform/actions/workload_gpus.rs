@@ -1,7 +1,7 @@
-//! The GPUs under a workload: where it runs, who has them open, and what is in their memory.
+//! Actions on the GPUs of a workload: find them, list the processes that use them, and clear their memory.
 //!
-//! Invariant: GPUs are looked at and cleared only if they were observed. The one exception is an eviction that an earlier version took past
-//! its point of no return: it ends on the GPUs that people agreed to.
+//! Invariant: only observed GPUs are inspected and cleared. The one exception is an eviction that an earlier version took past its point of no
+//! return: it uses the GPUs that were approved.
 
 use crate::platform::{
     CallMetadata, GpuSet, ObservedGpus, Platform, ScrubLevel, Scrubbed, WorkloadRef, at_cluster, codes,
@@ -10,17 +10,17 @@ use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt::Debug};
 
-/// Asks the cluster on which GPUs a workload runs: on none if the cluster says that it runs nowhere, and nobody saw it before. Changes
-/// nothing, so it is safe to run twice.
+/// Reads from the cluster the GPUs on which a workload runs. Returns none if the cluster reports no placement and no earlier observation exists. Safe
+/// to run twice: it changes nothing.
 ///
-/// `gpu.unobserved` if nobody can say: the cluster names a node and not the GPUs on it, or lets it run and names no node.
+/// Fails with `gpu.unobserved` if the cluster names a node without the GPUs on it, or runs the workload and names no node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObserveGpus {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
-    /// Where earlier looks saw it.
+    /// The GPUs of earlier observations.
     pub before: ObservedGpus,
-    /// Where its cluster's facts last said that it runs: they may name GPUs on a node of which the scheduler knows only the name.
+    /// The GPUs in the latest facts of the cluster. They may name GPUs on a node for which the scheduler reports only the node's name.
     pub facts: ObservedGpus,
 }
 
@@ -39,7 +39,7 @@ impl Action for ObserveGpus {
         let runs = seen.is_some();
         let now = seen.map(|seen| seen.gpus).unwrap_or_default();
         let all = self.before.clone().and(&now.completed_by(&self.before).completed_by(&self.facts));
-        // One that has left is looked for where it was last seen.
+        // For a workload that has ended, the last known place counts.
         let all = if all.is_empty() { self.facts.clone() } else { all };
         let name = self.workload.full_name();
         let why = match all.unknown_on() {
@@ -53,14 +53,14 @@ impl Action for ObserveGpus {
     }
 }
 
-/// Looks once whether anybody has some GPUs open. Changes nothing. `gpu.unobserved` if it is not known which GPUs to look at.
+/// Lists the processes that have some GPUs open. Safe to run twice: it changes nothing. Fails with `gpu.unobserved` if the GPUs are unknown.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListGpuClients {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which GPUs, as they were observed; `None` if no observer was asked.
+    /// The observed GPUs. `None` if no observer was called.
     pub gpus: Option<ObservedGpus>,
-    /// GPUs that a plan of an earlier version named; looked at only where no observer was asked.
+    /// GPUs in the plan of an earlier version. Used only if no observer was called.
     #[serde(default, skip_serializing_if = "GpuSet::is_empty")]
     pub earlier: GpuSet,
 }
@@ -68,7 +68,7 @@ pub struct ListGpuClients {
 impl Action for ListGpuClients {
     const NAME: &'static str = "ListGpuClients";
     type Platform = Platform;
-    /// Who has them open.
+    /// The processes that have the GPUs open.
     type Output = Vec<String>;
 
     fn limited_by(&self) -> Vec<String> {
@@ -94,19 +94,19 @@ impl Action for ListGpuClients {
     }
 }
 
-/// Clears the memory of a node's GPUs before another uses them, and keeps what was seen.
+/// Clears the memory of a node's GPUs before another tenant uses them, and records the result.
 ///
-/// Safe to run twice: the target answers the same key as before, and clearing what is clear does no harm.
-/// `gpu.scrub_failed` when less than 95 % of the memory was covered, or less was done than asked.
+/// Safe to run twice: the target answers the same for the same key, and clearing again does no harm. Fails with `gpu.scrub_failed` if less than 95 %
+/// of the memory was covered, or if the level was lower than requested.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScrubGpus {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// On which node.
+    /// The node's name.
     pub node: String,
-    /// Which of its GPUs, by index.
+    /// The indexes of the GPUs.
     pub gpus: BTreeSet<u16>,
-    /// How far.
+    /// The level of the scrub.
     pub level: ScrubLevel,
 }
 
@@ -121,7 +121,7 @@ impl Action for ScrubGpus {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<Scrubbed, ActionError> {
         if self.level == ScrubLevel::None {
-            // Nobody is asked to do nothing: whoever cannot scrub could not say that it did.
+            // Without a level to apply, no call is made: a target that cannot scrub would reject it.
             return Ok(Scrubbed::default());
         }
         if self.gpus.is_empty() {

@@ -1,7 +1,7 @@
-//! Workloads on the GPUs of a cluster: told, drained, saved, evicted, and observed to be gone.
+//! Actions on the workloads of a cluster: notify, drain, checkpoint, evict and observe them.
 //!
-//! Kueue-shaped: evicting sets a workload inactive, and its pods go; starting sets it active. What was asked for
-//! is not what has happened: GPUs count as free only once nothing was seen on them. Their GPUs are in `workload_gpus`.
+//! As in Kueue, an eviction sets a workload inactive and its pods end; a start sets it active. A request is not an observation: GPUs count as free
+//! only after no workload was observed on them. Actions on the GPUs are in `workload_gpus`.
 
 use crate::platform::{
     CallMetadata, PlannedGpus, Platform, WorkloadNotice, WorkloadRef, at_cluster, call_metadata::look_again,
@@ -11,14 +11,14 @@ use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt::Debug};
 
-/// Tells a borrower that its workload will be evicted, and when.
+/// Notifies a borrower of the time at which its workload will be evicted.
 ///
-/// Safe to run twice: it sets a mark. Its undo, [`WithdrawNotice`], tolerates that it never ran.
+/// Safe to run twice: it sets a fixed value. Its undo, [`WithdrawNotice`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NotifyBorrower {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at: u64,
 }
 
@@ -43,11 +43,11 @@ impl Action for NotifyBorrower {
     }
 }
 
-/// Tells a borrower that its workload goes on after all, so that it saves its work anew when it is asked again. Safe to run
-/// twice; tolerates that nobody was told.
+/// Withdraws a notice: the workload continues, and must save its work again after a new notice. Safe to run twice. Tolerates that there was no
+/// notice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WithdrawNotice {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -68,10 +68,10 @@ impl Action for WithdrawNotice {
     }
 }
 
-/// Sends a service no more requests. Safe to run twice. Its undo, [`RestoreService`], tolerates that it never ran.
+/// Stops the requests to a service. Safe to run twice. Its undo, [`RestoreService`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DrainService {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -92,10 +92,10 @@ impl Action for DrainService {
     }
 }
 
-/// Sends a service its requests again. Safe to run twice; tolerates that it was never drained.
+/// Restores the requests to a service. Safe to run twice. Tolerates that the service was never drained.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreService {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -116,12 +116,12 @@ impl Action for RestoreService {
     }
 }
 
-/// Asks a workload to save its work, and waits until it has.
+/// Requests a checkpoint of a workload and waits until it is complete.
 ///
-/// Safe to run twice: one that has saved says so again, until [`WithdrawNotice`] says that it goes on.
+/// Safe to run twice: a saved workload reports so until [`WithdrawNotice`] runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SaveWork {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -143,12 +143,12 @@ impl Action for SaveWork {
     }
 }
 
-/// Evicts a workload. What it did since it last saved is lost, so this is not undone; it may queue again.
+/// Evicts a workload. Work since its last checkpoint is lost, so this has no undo. The workload may queue again.
 ///
-/// Safe to run twice: it names the very workload that was seen, and one that is gone is left alone.
+/// Safe to run twice: it names the UID that was observed, and a missing workload is ignored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EvictWorkload {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -173,10 +173,10 @@ impl Action for EvictWorkload {
     }
 }
 
-/// Waits until nothing of a workload is left. Changes nothing.
+/// Waits until a workload is gone. Changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AwaitGone {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -198,13 +198,13 @@ impl Action for AwaitGone {
     }
 }
 
-/// Removes what is left of a workload that does not end by itself, from nodes that are fenced off.
+/// Removes a workload that does not end by itself from nodes that are fenced off.
 ///
-/// Refused with `workload.node_alive` while one of its nodes still answers: removing the record of a process that
-/// lives would hide it. Safe to run twice: it names the very workload that was seen.
+/// Fails with `workload.node_alive` while one of its nodes still answers: deleting the record would hide a live process. Safe to run twice: it names
+/// the UID that was observed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForceWorkload {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -227,11 +227,11 @@ impl Action for ForceWorkload {
     }
 }
 
-/// Withdraws from an evicted workload what its owner was told. It stays held until the books admit it again, and [`StartWorkload`] runs.
-/// Safe to run twice; one that the cluster does not know is left alone.
+/// Withdraws the notice of an evicted workload. The workload stays inactive until it is admitted again and [`StartWorkload`] runs. Safe to run twice.
+/// A workload that the cluster does not know is ignored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RequeueWorkload {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
 }
 
@@ -250,17 +250,16 @@ impl Action for RequeueWorkload {
     }
 }
 
-/// Lets an admitted workload run, on the planned GPUs where the cluster can be told which. Safe to run twice: one that runs is left as it
-/// is.
+/// Starts an admitted workload, on the planned GPUs if the cluster can be given a placement. Safe to run twice: a running workload is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartWorkload {
-    /// Which workload.
+    /// The workload.
     pub workload: WorkloadRef,
-    /// Where the books plan it.
+    /// The planned GPUs.
     pub gpus: PlannedGpus,
-    /// Whether it serves requests.
+    /// True if it serves requests.
     pub service: bool,
-    /// The profile of the slices that it has on a node, by node; whole GPUs on all others.
+    /// The MIG profile of its slices, by node. It uses whole GPUs on all other nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub profiles: BTreeMap<String, String>,
 }

@@ -1,19 +1,19 @@
-//! Where the GPUs of a workload are: as the books plan it, or as an observer saw it.
+//! The GPUs of a workload: planned ones and observed ones.
 //!
-//! Invariant: nothing turns a [`PlannedGpus`] into an [`ObservedGpus`]. A backend that looked makes one with [`ObservedGpus::reported`],
-//! and the planning of an eviction does so with the facts that a cluster sent.
+//! Invariant: a [`PlannedGpus`] is never converted into an [`ObservedGpus`]. Only a backend that has observed the GPUs, or the planning of an
+//! eviction from the facts of a cluster, calls [`ObservedGpus::reported`].
 
 use crate::platform::GpuSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// GPUs that the books plan for a workload. On Kubernetes the scheduler may choose others.
+/// The GPUs that the ledger plans for a workload. On Kubernetes the scheduler may choose others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PlannedGpus(GpuSet);
 
 impl PlannedGpus {
-    /// Returns the plan as nodes and indexes, for a backend that can ask for them.
+    /// Returns the plan as nodes and indexes, for a backend that can request a placement.
     #[must_use]
     pub fn as_set(&self) -> &GpuSet {
         &self.0
@@ -44,26 +44,25 @@ impl FromIterator<(String, BTreeSet<u16>)> for PlannedGpus {
     }
 }
 
-/// GPUs on which a workload was seen, by node and index. A node without indexes means that the workload was seen there, and that the
-/// observer cannot say on which GPUs.
+/// The GPUs on which a workload was observed, by node and index. A node without indexes means that the workload was observed there on unknown GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ObservedGpus(GpuSet);
 
 impl ObservedGpus {
-    /// Wraps the answer of a cluster. Only code that has asked a cluster, or read its facts, calls this; a test reads the sources for it.
+    /// Wraps the answer of a cluster. Only code that has queried a cluster or read its facts calls this; a test checks the sources for it.
     #[must_use]
     pub fn reported(gpus: GpuSet) -> Self {
         Self(gpus)
     }
 
-    /// Returns true if the workload was seen nowhere.
+    /// Returns true if the workload was not observed anywhere.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the first node on which the workload was seen without its GPUs being known.
+    /// Returns the first node on which the workload was observed on unknown GPUs.
     #[must_use]
     pub fn unknown_on(&self) -> Option<&str> {
         self.0.iter().find(|(_, gpus)| gpus.is_empty()).map(|(node, _)| node.as_str())
@@ -74,7 +73,7 @@ impl ObservedGpus {
         self.0.iter()
     }
 
-    /// Adds what a later look saw.
+    /// Adds the GPUs of a later observation.
     #[must_use]
     pub fn and(mut self, later: &Self) -> Self {
         for (node, gpus) in &later.0 {
@@ -83,7 +82,7 @@ impl ObservedGpus {
         self
     }
 
-    /// Fills in the GPUs of nodes that this look names without indexes, as another observer saw them there.
+    /// Fills in the GPUs of nodes that this observation names without indexes, from another observation.
     #[must_use]
     pub fn completed_by(mut self, other: &Self) -> Self {
         for (node, gpus) in self.0.iter_mut().filter(|(_, gpus)| gpus.is_empty()) {

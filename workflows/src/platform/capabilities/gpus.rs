@@ -1,4 +1,4 @@
-//! The GPUs of nodes: how they are partitioned, and whether they are fit.
+//! The GPUs of nodes: their partitions and their health.
 
 use crate::platform::CallMetadata;
 use async_trait::async_trait;
@@ -6,36 +6,36 @@ use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// How a node's GPUs are partitioned, by each of the sources that must agree.
+/// The partitions of a node's GPUs, as reported by each of the sources that must agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuLayout {
-    /// The profile asked for, by label: `all-disabled`, `all-1g.10gb`.
+    /// The profile in the node's label: `all-disabled`, `all-1g.10gb`.
     pub profile: String,
-    /// How far the layout manager is.
+    /// The progress of the layout manager.
     pub state: LayoutState,
-    /// The profile that the scheduler counts by.
+    /// The profile in the scheduler's allocatable resources.
     pub allocatable: String,
     /// The profile that the driver reports.
     pub hardware: String,
-    /// Whether anybody works on it. Pending without a worker never ends.
+    /// True if a layout manager works on it. Without one, a pending layout never completes.
     pub manager_active: bool,
 }
 
-/// How far a layout manager is.
+/// The progress of a layout manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutState {
-    /// Being applied.
+    /// The layout is being applied.
     Pending,
-    /// Being applied, by way of a reboot.
+    /// The layout is being applied, and needs a reboot.
     Rebooting,
-    /// Applied.
+    /// The layout is applied.
     Success,
-    /// Given up.
+    /// The layout manager failed.
     Failed,
 }
 
-/// How deep a diagnosis goes.
+/// The depth of a diagnosis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -46,28 +46,28 @@ pub enum DiagnosisLevel {
     Long,
 }
 
-/// What a diagnosis found.
+/// The result of a diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnosis {
-    /// True when the node may serve tenants.
+    /// True if the node may serve tenants.
     pub fit: bool,
-    /// What was tested and measured, as evidence.
+    /// The tests and their measurements, as evidence.
     pub report: String,
 }
 
-/// The GPUs of nodes, as far as actions need them.
+/// The operations on the GPUs of nodes that actions need.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes.
+/// Keys, epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes).
 #[async_trait]
 pub trait Gpus: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// The layout as it stands.
+    /// Returns the current layout.
     async fn layout(&self, cluster: &str, node: &str, stamp: &CallMetadata)
     -> Result<GpuLayout, ActionError>;
 
-    /// Asks for a layout. Success means asked; the layout that stands already changes nothing.
+    /// Requests a layout. Success means that the request was accepted. The current layout changes nothing.
     async fn set_layout(
         &self,
         cluster: &str,
@@ -76,7 +76,7 @@ pub trait Gpus: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Tests the node's GPUs; `Err` only if the test itself could not be done.
+    /// Tests the node's GPUs. Returns `Err` only if the test could not run.
     async fn diagnose(
         &self,
         cluster: &str,
@@ -85,14 +85,14 @@ pub trait Gpus: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Diagnosis, ActionError>;
 
-    /// What the driver has counted of the node's GPUs; disturbs nobody.
+    /// Reads the driver's counters of the node's GPUs without disturbing any process.
     async fn health(&self, cluster: &str, node: &str, stamp: &CallMetadata)
     -> Result<GpuHealth, ActionError>;
 
-    /// Resets the node's GPUs; `gpu.busy`, transient, while anybody has one open.
+    /// Resets the node's GPUs. Fails with `gpu.busy`, transient, while a process has one open.
     async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// Asks the node to reboot if its boot is still this one. Success means asked.
+    /// Requests a reboot if the node still runs this boot. Success means that the request was accepted.
     async fn reboot(
         &self,
         cluster: &str,
@@ -102,33 +102,33 @@ pub trait Gpus: Debug + Send + Sync {
     ) -> Result<(), ActionError>;
 }
 
-/// What the driver asks for: NVML's GPU recovery action (`NVML_FI_DEV_GET_GPU_RECOVERY_ACTION`), the most of any of the node's.
+/// The recovery that the driver requests, as NVML names it (`NVML_FI_DEV_GET_GPU_RECOVERY_ACTION`): the most severe of the node's GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Recovery {
-    /// 0: nothing.
+    /// 0: no recovery.
     #[default]
     Nothing,
-    /// 1: a reset of the GPU.
+    /// 1: reset the GPU.
     Reset,
-    /// 2: a reboot of the node.
+    /// 2: reboot the node.
     Reboot,
-    /// 3: that GPUs linked to it are drained.
+    /// 3: drain the GPUs that are linked to it.
     DrainPeers,
-    /// 4: that it is drained, then reset.
+    /// 4: drain the GPU, then reset it.
     DrainAndReset,
 }
 
-/// How the GPUs of a node are, by what their driver has counted. To look disturbs nobody.
+/// The health of a node's GPUs, from the driver's counters. The read disturbs no process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuHealth {
-    /// Whether nothing speaks against work on them.
+    /// True if the driver reports no reason against running work.
     pub fit: bool,
-    /// What the driver asks for.
+    /// The recovery that the driver requests.
     pub recovery: Recovery,
-    /// Which start of the node this is: another one after each.
+    /// The id of the current boot. It changes with every boot.
     pub boot: String,
-    /// What was counted, as evidence.
+    /// The counters, as evidence.
     pub report: String,
 }

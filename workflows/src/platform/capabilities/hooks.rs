@@ -1,4 +1,4 @@
-//! Hooks: what an operator plugs in from outside, such as a Terraform module, by a name.
+//! Hooks: external systems that an operator connects by name, such as a Terraform module.
 
 use crate::platform::CallMetadata;
 use async_trait::async_trait;
@@ -7,44 +7,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Debug;
 
-/// A hook with what it is given.
+/// A hook and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// Its name in the file of targets.
+    /// The hook's name in the target file.
     pub name: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// What it is given, as the hook wants it.
+    /// The arguments, in the hook's own format.
     #[serde(default)]
     pub arguments: Value,
 }
 
-/// What hooks are called through.
+/// Calls hooks.
 ///
-/// An implementor promises that a call carries the stamp's key, step and epoch, that it is over when the stamp's deadline is, and
-/// that dropping it ends what it began here. What stands behind the hook promises what `docs/backends/contract.md` says: a key
-/// that was done is answered as before, an undo tolerates that its run never was.
+/// A call carries the key, step and epoch of its metadata. It ends at the deadline, and dropping it ends the local work that it started. The external
+/// system must follow `docs/backends/contract.md`: a completed key is answered as before, and an undo tolerates that the run never happened.
 #[async_trait]
 pub trait Hooks: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Does what the hook does, and says what it learned. At work still: `HOOK_PENDING`, pending; called
-    /// again with the same key, it says how it stands.
+    /// Runs the hook and returns its output. If the hook is still working, fails with `HOOK_PENDING`, pending. A later call with the same key returns
+    /// the progress.
     async fn run(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError>;
 
-    /// Asks what became of an earlier run with this key. Changes nothing.
+    /// Returns the outcome of an earlier run with this key. Changes nothing.
     async fn probe(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Probe<Value>, ActionError>;
 
-    /// Takes back what the run of this step did, however far it came.
+    /// Undoes the run of this step, complete or partial.
     async fn undo(&self, hook: &Hook, stamp: &CallMetadata) -> Result<Value, ActionError>;
 }
 
-/// What is learned from a hook.
+/// Result of a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookOutput {
-    /// Which hook.
+    /// The hook's name.
     pub hook: String,
-    /// What it said.
+    /// The hook's output.
     pub output: Value,
 }

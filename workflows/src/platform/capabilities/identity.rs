@@ -5,16 +5,15 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::fmt::Debug;
 
-/// An identity provider, as far as actions need it.
+/// The operations on an identity provider that actions need.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes, and that no
-/// secret ever passes this trait.
+/// Keys, epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes). Secrets never pass through this trait.
 #[async_trait]
 pub trait Identity: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Makes the tenant's groups. Equal ones are left as they are, another's are refused with `object.foreign`.
+    /// Creates the tenant's groups. Equal groups are left unchanged. Fails with `object.foreign` for groups of another tenant.
     async fn create(
         &self,
         name: &str,
@@ -23,18 +22,18 @@ pub trait Identity: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// The tenant's groups as they stand, if there are any.
+    /// Returns the tenant's groups, if they exist.
     async fn read(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError>;
 
     /// Deletes the tenant's groups.
     async fn delete(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// Makes credentials and puts them where the tenant can fetch them once. Those of an earlier attempt stay.
+    /// Creates credentials and stores them where the tenant can fetch them once. Credentials of an earlier attempt stay.
     async fn publish(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// The published credentials' mark, if there are any: where they are, never what.
+    /// Returns the mark of the published credentials, if there are any: their place, never their content.
     async fn published(&self, name: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError>;
 
-    /// Makes the published credentials useless.
+    /// Revokes the published credentials.
     async fn revoke(&self, name: &str, found: &FoundObject, stamp: &CallMetadata) -> Result<(), ActionError>;
 }

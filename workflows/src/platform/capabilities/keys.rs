@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Debug};
 
-/// A way in which a key can come back after its destruction: somebody has, or may have, its material outside of its store.
+/// A way to recover a key after its destruction: its material exists, or may exist, outside its store.
 #[derive(
     Clone,
     Copy,
@@ -25,22 +25,22 @@ use std::{collections::BTreeSet, fmt::Debug};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum WayBack {
-    /// It was made elsewhere and imported.
+    /// The key was created elsewhere and imported.
     Imported,
-    /// It was restored from a backup, whatever its settings are now.
+    /// The key was restored from a backup, whatever its current settings are.
     Restored,
-    /// A backup of it was taken.
+    /// A backup of the key was taken.
     BackedUp,
-    /// Backups of it in the clear are allowed.
+    /// Plaintext backups of the key are allowed.
     BackupAllowed,
-    /// Its material can be read out of the store, or could be once.
+    /// The key material can be exported from the store, or could be in the past.
     Exportable,
-    /// The store does not tell one of these.
+    /// The store does not report one of these.
     Unknown,
 }
 
 impl WayBack {
-    /// It as part of a sentence about a key.
+    /// Returns the text for a sentence about a key.
     #[must_use]
     pub fn phrase(self) -> &'static str {
         match self {
@@ -54,24 +54,24 @@ impl WayBack {
     }
 }
 
-/// What was observed of a key: every way in which it can come back. Backends make it, and it never becomes better.
+/// The observed ways to recover a key. Backends create it, and no way is ever removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeySafety {
-    /// Empty for a key that cannot come back.
+    /// Empty if the key cannot be recovered.
     pub can_come_back: BTreeSet<WayBack>,
 }
 
 impl KeySafety {
-    /// The field of a thing's `spec` that says it.
+    /// The name of this field in a resource's `spec`.
     pub const FIELD: &'static str = "can_come_back";
 
-    /// The ways whose condition holds.
+    /// Returns the ways with a true condition.
     #[must_use]
     pub fn of(ways: impl IntoIterator<Item = (bool, WayBack)>) -> Self {
         Self { can_come_back: ways.into_iter().filter_map(|(holds, way)| holds.then_some(way)).collect() }
     }
 
-    /// Reads it from a key's `spec`. A key of which nothing is said, or something that is not known here, can come back.
+    /// Reads the ways from a key's `spec`. A missing or unknown entry counts as recoverable.
     #[must_use]
     pub fn from_spec(spec: &Value) -> Self {
         let unknown = || BTreeSet::from([WayBack::Unknown]);
@@ -80,44 +80,44 @@ impl KeySafety {
         Self { can_come_back: said.map_or_else(unknown, |ways| ways.iter().map(read).collect()) }
     }
 
-    /// Whether nothing is known by which the key could come back.
+    /// Returns true if no way to recover the key is known.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         self.can_come_back.is_empty()
     }
 
-    /// The ways as a list in words; empty for a safe key.
+    /// Returns the ways as a list in words. Empty for a safe key.
     #[must_use]
     pub fn said(ways: &BTreeSet<WayBack>) -> String {
         ways.iter().map(|way| way.phrase()).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A key store, as far as actions need it. It is not told the material of any key.
+/// The operations on a key store that actions need. Key material never leaves the store.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of epochs and classes. It need not know
-/// idempotency keys: these actions look before they repeat.
+/// Epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes). Idempotency keys are optional: these actions
+/// read before they repeat.
 #[async_trait]
 pub trait Keys: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Makes the key: not exportable, without plaintext backup, not deletable. One of that name is left as it is.
+    /// Creates the key: not exportable, without plaintext backup, not deletable. An existing key of that name is left unchanged.
     async fn create(&self, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// The key as it stands, if there is one, with every way in which it can come back: what the store does not tell counts as
-    /// [`WayBack::Unknown`]. Its `spec` says the same in the field [`KeySafety::FIELD`].
+    /// Returns the key, if it exists, with every way to recover it. A property that the store does not report counts as [`WayBack::Unknown`]. The
+    /// key's `spec` has the same list in the field [`KeySafety::FIELD`].
     async fn read(
         &self,
         name: &str,
         stamp: &CallMetadata,
     ) -> Result<Option<(FoundObject, KeySafety)>, ActionError>;
 
-    /// Allows the key's deletion and deletes it, with everything that it encrypted.
+    /// Allows the key's deletion and deletes it. All data that it encrypted becomes unreadable.
     async fn destroy(&self, name: &str, found: &FoundObject, stamp: &CallMetadata)
     -> Result<(), ActionError>;
 
-    /// Encrypts with the tenant's key, decrypts as the tenant, and tries to decrypt as another.
+    /// Encrypts with the tenant's key, decrypts as the tenant, and tries to decrypt as another tenant.
     async fn probe_isolation(&self, tenant: &str, stamp: &CallMetadata) -> Result<ProbeFinding, ActionError>;
 }
 

@@ -1,7 +1,7 @@
-//! The Kubernetes-shaped capability: objects applied, read and deleted, and the ownership of nodes.
+//! Kubernetes: applies, reads and deletes objects, and records the ownership of nodes.
 //!
-//! Actions build the manifests; a backend only carries them. Invariant: a deletion names the identity it found, so
-//! that a late one never takes an object made since.
+//! Actions build the manifests, and a backend only sends them. Invariant: a deletion names the UID that it found, so that a late deletion never
+//! removes an object created since.
 
 use crate::platform::{CallMetadata, FoundObject, IsolationKind, Removal, call_metadata::look_again, codes};
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Debug;
 
-/// The kinds of object that actions make.
+/// The kinds of objects that actions create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 pub enum ObjectKind {
     /// `v1`.
@@ -19,7 +19,7 @@ pub enum ObjectKind {
     ResourceQuota,
     /// `v1`.
     LimitRange,
-    /// `scheduling.k8s.io/v1`. Of no tenant.
+    /// `scheduling.k8s.io/v1`. Shared by all tenants.
     PriorityClass,
     /// `networking.k8s.io/v1`.
     NetworkPolicy,
@@ -37,92 +37,91 @@ pub enum ObjectKind {
     LocalQueue,
 }
 
-/// Where an object stands.
+/// The place of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRef {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of what kind.
+    /// The object's kind.
     pub kind: ObjectKind,
-    /// In which namespace, for kinds that live in one.
+    /// The namespace, for namespaced kinds.
     pub namespace: Option<String>,
-    /// Under which name.
+    /// The object's name.
     pub name: String,
 }
 
 impl ObjectRef {
-    /// An object of the whole cluster.
+    /// Returns the place of a cluster-scoped object.
     #[must_use]
     pub fn new(cluster: &str, kind: ObjectKind, name: &str) -> Self {
         Self { cluster: cluster.to_owned(), kind, namespace: None, name: name.to_owned() }
     }
 
-    /// An object in a namespace.
+    /// Returns the place of an object in a namespace.
     #[must_use]
     pub fn within(cluster: &str, kind: ObjectKind, namespace: &str, name: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), ..Self::new(cluster, kind, name) }
     }
 
-    /// The name with its namespace.
+    /// Returns the name with its namespace.
     #[must_use]
     pub fn full_name(&self) -> String {
         self.namespace.iter().chain([&self.name]).map(String::as_str).collect::<Vec<_>>().join("/")
     }
 }
 
-/// An object to be.
+/// An object to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// Where it is to stand.
+    /// The place of the object.
     pub place: ObjectRef,
-    /// Whose it is to be; empty for what all tenants share.
+    /// The owner's id. Empty for an object that all tenants share.
     pub tenant: String,
-    /// What it asks for.
+    /// The object's spec.
     pub spec: Value,
 }
 
-/// A change of one field of an object, made only while the field is as it was read.
+/// A change of one field of an object, made only while the field has the value that was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldSwap {
-    /// Which field of the object's `spec`.
+    /// The field of the object's `spec`.
     pub field: String,
-    /// What it must be; null for absent.
+    /// The expected value. Null means absent.
     pub from: Value,
-    /// What it is to be; null to remove it.
+    /// The new value. Null removes the field.
     pub to: Value,
 }
 
-/// Who owns a node, as the node itself says.
+/// The owner of a node, as the node itself records it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     /// The owner, by label and taint.
     pub tenant: Option<String>,
     /// The owner's epoch, by annotation.
     pub owner_epoch: u64,
-    /// Whether a cordon of any step of ours keeps work away. A cordon of others is not looked at and never lifted.
+    /// True if a step of this platform holds a cordon. Cordons of other clients are neither read nor removed.
     pub cordoned: bool,
 }
 
-/// A cluster's API server, as far as actions need one.
+/// The operations on a cluster's API server that actions need.
 ///
-/// An implementor promises that a call with a key that took effect before answers as before and changes nothing, that
-/// a call with a smaller epoch than it has seen for the step is refused with `call.fenced`, and that the class of
-/// every error is known: unreachable is transient, sent without an answer is unknown, refused is permanent.
+/// A call with a key that took effect earlier answers as before and changes nothing. A call with a smaller epoch than an earlier call of the step
+/// fails with `call.fenced`. Every error has a class: an unreachable target is transient, a lost response is unknown, a rejection is permanent.
 #[async_trait]
 pub trait Kubernetes: Debug + Send + Sync {
-    /// What serves this capability, for people: `simulated`, or what it talks to.
+    /// Returns the name of the backend, for display: `simulated`, or the kind of server.
     fn backend(&self) -> &'static str;
 
-    /// Makes the object, marked with tenant and step. An equal one of the tenant is left with the mark that it has;
-    /// one that differs, or is another's, is left and refused with `object.foreign`. While one of that name is being
-    /// deleted the answer is `object.terminating`, pending.
+    /// Creates the object with the marks of tenant and step. An equal object of the tenant keeps its mark. A different object, or one of another
+    /// tenant, is left and fails with `object.foreign`. While an object of that name is being deleted, fails with `object.terminating`, pending.
     async fn apply(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError>;
 
-    /// Sets the given fields of the tenant's object and no others; `object.missing` if there is none.
+    /// Sets the given fields of the tenant's object and no others. Fails with `object.missing` if it does not exist.
     async fn patch(&self, manifest: &Manifest, stamp: &CallMetadata) -> Result<FoundObject, ActionError>;
 
-    /// Sets one field of the tenant's object if it still is as it was read, as a JSON patch with a `test` does. When it is
-    /// not, `object.changed`, transient: read again. `object.missing` if there is no such object.
+    /// Sets one field of the tenant's object if it has the value that was read, as a JSON patch with a `test` operation does. Fails with
+    /// `object.changed`, transient, if it has a different value, so that the caller reads again. Fails with `object.missing` if there is no such
+    /// object.
     async fn compare_and_set(
         &self,
         place: &ObjectRef,
@@ -131,12 +130,12 @@ pub trait Kubernetes: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// The object as it stands, if there is one.
+    /// Returns the object, if it exists.
     async fn read(&self, place: &ObjectRef, stamp: &CallMetadata)
     -> Result<Option<FoundObject>, ActionError>;
 
-    /// The object once that of this identity is gone, or as it stands after a moment: a backend that is told of changes waits for one, any
-    /// other just reads.
+    /// Returns the object, after waiting a short time for the one with this UID to be gone. A backend that watches waits for a change; any other
+    /// backend reads once.
     async fn wait_until_gone(
         &self,
         place: &ObjectRef,
@@ -147,8 +146,8 @@ pub trait Kubernetes: Debug + Send + Sync {
         self.read(place, stamp).await
     }
 
-    /// What holds the object while it is being deleted, in words for people: finalizers, contents, a failing controller. `None`
-    /// when it is not being deleted, or where the target cannot say.
+    /// Returns the reason why the deletion of an object does not complete, as text: finalizers, contents, a failing controller. `None` if the object
+    /// is not being deleted or the target does not report a reason.
     async fn deletion_blocker(
         &self,
         place: &ObjectRef,
@@ -158,13 +157,12 @@ pub trait Kubernetes: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Asks for the deletion of the object with this identity. Success means asked, not gone; an object that is gone
-    /// already is success, one with another identity is `object.changed`.
+    /// Requests the deletion of the object with this UID. Success means that the request was accepted. A missing object is a success, and another UID
+    /// fails with `object.changed`.
     async fn delete(&self, place: &ObjectRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// Gives the node to the tenant: taint, label and epoch in one conditional write. The same owner and epoch again
-    /// change nothing; another owner is refused with `node.owned`, an epoch not above all that ended with
-    /// `node.epoch_old`.
+    /// Assigns the node to the tenant: taint, label and epoch in one conditional write. The same owner and epoch change nothing. Fails with
+    /// `node.owned` for another owner, and with `node.epoch_old` if the epoch is not larger than all ended ones.
     async fn take_node(
         &self,
         cluster: &str,
@@ -173,8 +171,8 @@ pub trait Kubernetes: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
-    /// Keeps new work from a node of this owner and epoch, in the name of the stamp's step. Several may do so, and the node
-    /// is open once all have let go. A node that is not so owned is left as it is.
+    /// Cordons a node of this owner and epoch on behalf of the step. Several steps may hold a cordon; the node is schedulable once all of them are
+    /// removed. A node with another owner or epoch is left unchanged.
     async fn cordon_node(
         &self,
         cluster: &str,
@@ -183,7 +181,7 @@ pub trait Kubernetes: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
-    /// Lifts the cordon that was set in the name of `by`, and nobody else's.
+    /// Removes the cordon that `by` holds, and no other.
     async fn uncordon_node(
         &self,
         cluster: &str,
@@ -193,8 +191,8 @@ pub trait Kubernetes: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
-    /// Ends this ownership: label, then our cordon, the taint last. The epoch stays spent, whether or not the node
-    /// was ever taken with it. A node of another owner or epoch is left as it is.
+    /// Ends this ownership: the label first, then this platform's cordon, the taint last. The epoch counts as used even if the node was never taken
+    /// with it. A node of another owner or epoch is left unchanged.
     async fn return_node(
         &self,
         cluster: &str,
@@ -203,7 +201,7 @@ pub trait Kubernetes: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Ownership, ActionError>;
 
-    /// Tries to break the tenant's isolation and says what happened. Leaves nothing behind.
+    /// Tries to break the tenant's isolation and returns the observation. Leaves nothing behind.
     async fn probe_isolation(
         &self,
         cluster: &str,
@@ -214,7 +212,7 @@ pub trait Kubernetes: Debug + Send + Sync {
     ) -> Result<ProbeFinding, ActionError>;
 }
 
-/// Removes an object by name and says what was observed: gone, or left because it is another's. Pending until gone.
+/// Removes an object by name and returns the outcome: gone, or left because it belongs to another tenant or step. Pending until the object is gone.
 pub(in crate::platform) async fn remove(
     kubernetes: &dyn Kubernetes,
     place: &ObjectRef,
@@ -242,11 +240,11 @@ pub(in crate::platform) async fn remove(
     Err(error)
 }
 
-/// What a probe found.
+/// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeFinding {
-    /// True when the guard held.
+    /// True if the isolation held.
     pub held: bool,
-    /// What was tried and what was answered, as evidence.
+    /// The attempt and the answer, as evidence.
     pub transcript: String,
 }

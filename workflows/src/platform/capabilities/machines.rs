@@ -1,4 +1,4 @@
-//! Machines as hardware: their devices, what is on them, and the environment in which they are scrubbed.
+//! Machines as hardware: their devices, their workloads, and the scrub environment.
 
 use crate::platform::{CallMetadata, VerifiedAs};
 use async_trait::async_trait;
@@ -6,34 +6,34 @@ use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// A machine's devices, as it describes them itself.
+/// A machine's devices, as the machine reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Devices {
-    /// What it is booted into.
+    /// The environment that is booted.
     pub environment: Environment,
     /// The network that it is on.
     pub network: Segment,
-    /// Workloads that run on it.
+    /// The number of workloads on it.
     pub workloads: u64,
-    /// Its serial number.
+    /// The machine's serial number.
     pub serial: String,
     /// Its GPUs.
     pub gpus: Vec<GpuDevice>,
     /// Its drives.
     pub drives: Vec<Drive>,
-    /// Its network cards, by GUID.
+    /// The GUIDs of its network cards.
     pub nics: Vec<String>,
 }
 
-/// What a machine is booted into.
+/// The environment that a machine is booted into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Environment {
-    /// Its tenant's.
+    /// The tenant's environment.
     #[default]
     Tenant,
-    /// One in memory that is known to be good and was attested.
+    /// A trusted and attested environment that runs from memory.
     Scrub,
     /// A fresh installation.
     Image,
@@ -44,27 +44,27 @@ pub enum Environment {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Segment {
-    /// Its tenant's.
+    /// The tenant's network.
     #[default]
     Tenant,
-    /// One that reaches nothing but what scrubs it.
+    /// A network that reaches only the scrub service.
     Scrub,
 }
 
-/// A GPU as it describes itself.
+/// A GPU as it reports itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDevice {
     /// Its UUID.
     pub uuid: String,
     /// The driver's version.
     pub driver_version: String,
-    /// Whether the driver says that it scrubs on free.
+    /// True if the driver reports that it clears freed memory.
     pub scrub_on_free: bool,
-    /// Its memory in bytes.
+    /// The size of its memory in bytes.
     pub memory_bytes: u64,
 }
 
-/// A drive as it describes itself: `id-ctrl` and the sanitize log.
+/// A drive as it reports itself: `id-ctrl` and the sanitize log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drive {
     /// Serial number.
@@ -75,18 +75,18 @@ pub struct Drive {
     pub firmware: String,
     /// Capacity in bytes.
     pub capacity_bytes: u64,
-    /// Which techniques its controller has.
+    /// The techniques that its controller supports.
     pub can: Vec<DriveTechnique>,
-    /// How long the controller says that it takes, in seconds; none when it gives no estimate.
+    /// The controller's estimate of the duration, in seconds. `None` if it gives no estimate.
     pub estimate_s: Option<u64>,
-    /// Where its sanitisation stands.
+    /// The drive's sanitise log.
     pub log: SanitiseLog,
-    /// With what its controller is told to erase; none when nobody said.
+    /// The tool that sends the sanitise command. `None` if it is not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<DriveTool>,
 }
 
-/// What erases a drive, a volume or a key, as it names itself.
+/// A tool that erases a drive, a volume or a key, as it reports itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveTool {
     /// Its name.
@@ -95,7 +95,7 @@ pub struct DriveTool {
     pub version: String,
 }
 
-/// How a drive's controller erases.
+/// A technique by which a drive's controller erases.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
 )]
@@ -104,7 +104,7 @@ pub struct DriveTool {
 pub enum DriveTechnique {
     /// SANACT 2.
     BlockErase,
-    /// SANACT 4: needs that all was encrypted, so it is first choice only together with a block erase.
+    /// SANACT 4. Sufficient only if all data was encrypted, so it is preferred only in combination with a block erase.
     CryptoErase,
     /// SANACT 3.
     Overwrite,
@@ -117,9 +117,9 @@ pub enum DriveTechnique {
 pub struct SanitiseLog {
     /// SSTAT bits 2:0, in words.
     pub status: SanitiseStatus,
-    /// SPROG: 65,536ths that are done.
+    /// SPROG: the progress in 65,536ths.
     pub progress: u32,
-    /// How often a sanitisation has been begun.
+    /// The number of sanitise operations that were started.
     pub begun: u64,
 }
 
@@ -131,7 +131,7 @@ pub enum SanitiseStatus {
     /// 0: never sanitised.
     #[default]
     Never,
-    /// 2: in progress. A second command is refused by the drive.
+    /// 2: in progress. The drive rejects a second command.
     InProgress,
     /// 1 or 4: completed.
     Completed,
@@ -139,10 +139,10 @@ pub enum SanitiseStatus {
     Failed,
 }
 
-/// What a scrub of a GPU's memory came to: see [`GpuScrub`](crate::destruction::GpuScrub) for what may be said of it.
+/// Result of a scrub of a GPU's memory. See [`GpuScrub`](crate::destruction::GpuScrub) for the conclusions that it permits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilledGpu {
-    /// Its UUID, read during the scrub.
+    /// The GPU's UUID, read during the scrub.
     pub uuid: String,
     /// All memory, in bytes.
     pub bytes_total: u64,
@@ -152,58 +152,57 @@ pub struct FilledGpu {
     pub leftovers: u64,
     /// Bytes that read back differently.
     pub mismatches: u64,
-    /// Whether the GPU was reset afterwards, with no client on it.
+    /// True if the GPU was reset afterwards, with no process using it.
     pub reset: bool,
 }
 
-/// What sampling a drive came to.
+/// Result of sampling a drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
-    /// Its serial number, read by the verifier.
+    /// The drive's serial number, read by the verifier.
     pub serial: String,
     /// The seed of the sampling plan.
     pub seed: String,
-    /// Sectors that were read.
+    /// The number of sectors that were read.
     pub read: u64,
-    /// Those that still show data.
+    /// The number of sectors that still show data.
     pub mismatches: u64,
-    /// Those that could not be read.
+    /// The number of sectors that could not be read.
     pub unreadable: u64,
-    /// With what they were read; none when nobody said.
+    /// The tool that read the sectors. `None` if it is not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<DriveTool>,
-    /// With whose credentials; none where the machine did not say.
+    /// The credentials that were used. `None` if the machine did not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_as: Option<VerifiedAs>,
 }
 
-/// What is brought back to a known state beside media.
+/// Result of the reset of a machine's memory, firmware and controllers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {
-    /// Whether the request to overwrite memory at boot was honoured.
+    /// True if the request to overwrite memory at boot was honoured.
     pub memory_overwritten: bool,
-    /// Users of the management controller, the TPM and settings of network cards are as delivered.
+    /// True if the users of the management controller, the TPM and the settings of network cards are in factory state.
     pub controllers_reset: bool,
-    /// The measurements that were compared with those known to be good.
+    /// The compared measurements, such as a list with its digest.
     pub baseline: String,
-    /// What differs from them; none when they agree.
+    /// The difference from the reference measurements. `None` if they agree.
     pub differs: Option<String>,
 }
 
-/// Machines as hardware, as far as actions need them.
+/// The operations on machines that actions need.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of epochs and classes, that nothing is done
-/// to the drive it runs from, that a sanitisation in progress is never begun again, and that what is said of a device was
-/// read from it.
+/// An implementation never erases the drive that it runs from, and never restarts a sanitise operation in progress. It reports only values that it
+/// read from the device. Epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes).
 #[async_trait]
 pub trait Machines: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Whether a simulator serves this machine.
+    /// Returns true if a simulator serves this machine.
     fn is_simulated(&self, cluster: &str, node: &str) -> bool;
 
-    /// What the machine has, read from it. `gpus` is how many the ledger expects.
+    /// Returns the devices, read from the machine. `gpus` is the number that the ledger expects.
     async fn devices(
         &self,
         cluster: &str,
@@ -221,8 +220,8 @@ pub trait Machines: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Boots the machine into an environment. Refused with `node.busy` while workloads run on it, and with
-    /// `node.attestation_failed` when it does not prove what it booted.
+    /// Boots the machine into an environment. Fails with `node.busy` while workloads run on it, and with `node.attestation_failed` if the attestation
+    /// fails.
     async fn boot(
         &self,
         cluster: &str,
@@ -231,7 +230,7 @@ pub trait Machines: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Fills nearly all memory of a GPU, reads it back and, if asked, resets the GPU.
+    /// Fills nearly all memory of a GPU and reads it back. Then resets the GPU if requested.
     async fn scrub_gpu(
         &self,
         cluster: &str,
@@ -241,7 +240,7 @@ pub trait Machines: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FilledGpu, ActionError>;
 
-    /// Has a drive's controller begin to erase it.
+    /// Starts the sanitise operation of a drive's controller.
     async fn sanitise(
         &self,
         cluster: &str,
@@ -251,7 +250,7 @@ pub trait Machines: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// A drive's sanitize log.
+    /// Returns a drive's sanitize log.
     async fn sanitize_log(
         &self,
         cluster: &str,
@@ -270,6 +269,6 @@ pub trait Machines: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Samples, ActionError>;
 
-    /// Overwrites memory, and brings firmware, management controller, TPM and network cards back to a known state.
+    /// Overwrites memory, and resets firmware, management controller, TPM and network cards to a known state.
     async fn reset(&self, cluster: &str, node: &str, stamp: &CallMetadata) -> Result<Reset, ActionError>;
 }

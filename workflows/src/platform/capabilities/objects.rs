@@ -6,29 +6,29 @@ use engine::ActionError;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// What a bucket is to be.
+/// The properties of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Its name.
     pub name: String,
-    /// Where its objects stay.
+    /// The region of its objects.
     pub region: String,
-    /// The key that encrypts them.
+    /// The name of the key that encrypts them.
     pub key: String,
-    /// Whether overwritten objects are kept.
+    /// True if overwritten objects are kept as versions.
     pub versioned: bool,
 }
 
-/// An object store, as far as actions need it.
+/// The operations on an object store that actions need.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of epochs and classes. It need not know
-/// idempotency keys: these actions look before they repeat.
+/// Epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes). Idempotency keys are optional: these actions
+/// read before they repeat.
 #[async_trait]
 pub trait Objects: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Makes the bucket, tagged with tenant and step; an equal one of the tenant is left as it is.
+    /// Creates the bucket with tags for tenant and step. An equal bucket of the tenant is left unchanged.
     async fn create(
         &self,
         bucket: &Bucket,
@@ -36,7 +36,7 @@ pub trait Objects: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// The bucket as it stands, if there is one.
+    /// Returns the bucket, if it exists.
     async fn read(
         &self,
         region: &str,
@@ -44,7 +44,7 @@ pub trait Objects: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Option<(FoundObject, Bucket)>, ActionError>;
 
-    /// Deletes the bucket; one with objects is kept and refused with `bucket.not_empty`.
+    /// Deletes the bucket. Fails with `bucket.not_empty` if it has objects.
     async fn delete(
         &self,
         region: &str,

@@ -1,16 +1,16 @@
-//! The keys of the engine's own records, where they are sealed.
+//! The keys that encrypt the engine's own records, where encryption at rest is on.
 
 use async_trait::async_trait;
 use engine::ActionError;
 use std::fmt::Debug;
 
-/// What keeps the engine's own records, as far as a tenant that has left is concerned.
+/// The store of the engine's own records, for the offboarding of a tenant.
 #[async_trait]
 pub trait Records: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Destroys the record key of a tenant, once the audit has taken over all that was journalled under it, and names every
-    /// key that was destroyed so far; none where records are not sealed. Safe to repeat.
+    /// Destroys the record key of a tenant, once the audit has copied all entries that the key encrypts. Returns the names of all keys destroyed so
+    /// far, or none without encryption at rest. Safe to repeat.
     async fn destroy_key(&self, tenant: &str) -> Result<Vec<String>, ActionError>;
 }

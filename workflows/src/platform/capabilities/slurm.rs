@@ -5,19 +5,19 @@ use async_trait::async_trait;
 use engine::ActionError;
 use std::{collections::BTreeMap, fmt::Debug};
 
-/// What each workspace may use: amount by Slurm's name of the resource, such as `gres/gpu:h100`, by workspace.
+/// The limits of each workspace: the amount by Slurm's resource name, such as `gres/gpu:h100`, by workspace.
 pub type Associations = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// A cluster's accounting, as far as actions need it.
+/// The operations on a cluster's accounting that actions need.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes.
+/// Keys, epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes).
 #[async_trait]
 pub trait Slurm: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Makes the account, its comment naming tenant and step, and under it an association per workspace with this
-    /// `GrpTRES`. An equal one of the tenant is left as it is, another's is refused with `object.foreign`.
+    /// Creates the account with tenant and step in its comment, and one association per workspace with this `GrpTRES`. An equal account of the tenant
+    /// is left unchanged, and one of another tenant fails with `object.foreign`.
     async fn create_account(
         &self,
         cluster: &str,
@@ -27,7 +27,7 @@ pub trait Slurm: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// The account as it stands, if there is one.
+    /// Returns the account, if it exists.
     async fn account(
         &self,
         cluster: &str,
@@ -35,9 +35,8 @@ pub trait Slurm: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Option<FoundObject>, ActionError>;
 
-    /// Sets one field of the tenant's account if it still is as it was read: `associations` holds, by workspace, the
-    /// `GrpTRES` of the workspace's association under the account, which is made where it is lacking. When the field is
-    /// not as it was read, `object.changed`, transient: read again.
+    /// Sets one field of the tenant's account if it has the value that was read. `associations` holds the `GrpTRES` of each workspace's association;
+    /// a missing association is created. Fails with `object.changed`, transient, if the field has a different value, so that the caller reads again.
     async fn compare_and_set(
         &self,
         cluster: &str,
@@ -47,7 +46,7 @@ pub trait Slurm: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// Deletes the account; one with jobs is kept and refused with `account.in_use`.
+    /// Deletes the account. Fails with `account.in_use` if it has jobs.
     async fn delete_account(
         &self,
         cluster: &str,

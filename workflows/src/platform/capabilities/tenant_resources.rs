@@ -1,7 +1,7 @@
-//! Everything that carries a tenant's name, whatever system it lies in: listed, looked at, frozen, emptied, removed.
+//! All resources with a tenant's mark, in every system: lists, reads, freezes, empties and removes them.
 //!
-//! The other capabilities make things; this one finds them again and takes them away. Invariant: a removal names the
-//! identity it found, and is finished only when a look says that nothing of that identity is there.
+//! The other capabilities create resources; this one finds and removes them. Invariant: a removal names the unique id that it found, and is complete
+//! only when a read no longer finds that id.
 
 use crate::platform::{CallMetadata, DriveTool, KeySafety};
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use std::{
     str::FromStr,
 };
 
-/// The systems in which a tenant can have something, in the order in which they are surveyed.
+/// The systems that can hold a tenant's resources, in the order of a survey.
 pub const SYSTEMS: [&str; 10] = [
     "kubernetes",
     "slurm",
@@ -27,25 +27,25 @@ pub const SYSTEMS: [&str; 10] = [
     "network",
 ];
 
-/// The kind of a thing of the system `storage` that is the key of an encrypted volume of a machine, in the volume's own header.
+/// The kind of a `storage` resource for the key of an encrypted volume. The key is in the volume's own header.
 pub const LUKS_KEY: &str = "LuksKey";
 
-/// Where a thing is: `objects/eu-west/Bucket/t-acme--eu-west`.
+/// The place of a resource: `objects/eu-west/Bucket/t-acme--eu-west`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TenantResource {
     /// The system, one of [`SYSTEMS`].
     pub system: String,
-    /// The cluster or region; empty for what stands outside of them.
+    /// The cluster or region. Empty for a global resource.
     pub place: String,
-    /// What it is, as the system calls it.
+    /// The resource's kind, as the system names it.
     pub kind: String,
-    /// Its name, with its namespace where it has one.
+    /// The name, with its namespace if it has one.
     pub name: String,
 }
 
 impl TenantResource {
-    /// A thing of this kind and name.
+    /// Returns a resource of this kind and name.
     #[must_use]
     pub fn new(system: &str, place: &str, kind: &str, name: &str) -> Self {
         Self { system: system.into(), place: place.into(), kind: kind.into(), name: name.into() }
@@ -85,62 +85,62 @@ impl TryFrom<String> for TenantResource {
     }
 }
 
-/// A thing as it was seen.
+/// A resource as it was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedResource {
-    /// Where.
+    /// The place of the resource.
     pub thing: TenantResource,
-    /// Tells it from an earlier or later thing of the same name.
+    /// Distinguishes the resource from earlier or later ones of the same name.
     pub uid: String,
-    /// Whose it says it is.
+    /// The tenant in the resource's own mark.
     pub tenant: String,
-    /// What it says of itself, such as the class of its data.
+    /// The resource's properties, such as the class of its data.
     pub spec: Value,
-    /// True while it is being deleted and still holds what it held.
+    /// True while it is being deleted and still exists.
     pub terminating: bool,
 }
 
 impl ObservedResource {
-    /// A number that the thing says of itself; 0 when it says none.
+    /// Returns a numeric property, or 0 if it is missing.
     #[must_use]
     pub fn number(&self, field: &str) -> u64 {
         self.spec.get(field).and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// Whether the thing says so of itself.
+    /// Returns a boolean property, or false if it is missing.
     #[must_use]
     pub fn is(&self, field: &str) -> bool {
         self.spec.get(field).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// A text that the thing says of itself.
+    /// Returns a text property.
     #[must_use]
     pub fn text(&self, field: &str) -> Option<&str> {
         self.spec.get(field).and_then(Value::as_str)
     }
 }
 
-/// With which key a thing is encrypted, as its store says.
+/// The key that encrypts a resource, as its store reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EncryptedBy {
-    /// With the key of this name.
+    /// The key of this name.
     Key(String),
-    /// With none that a key store has: whoever gets at it can read it.
+    /// No key: its data are readable with access to the storage.
     Nothing,
-    /// Its store does not say.
+    /// The store does not report the key.
     #[default]
     Unknown,
 }
 
 impl ObservedResource {
-    /// Every way in which the key that this is can come back.
+    /// Returns every way to recover this key.
     #[must_use]
     pub fn key_safety(&self) -> KeySafety {
         KeySafety::from_spec(&self.spec)
     }
 
-    /// With which key it is encrypted: `key`, unless `encrypted` is false.
+    /// Returns the encryption key: the property `key`, unless `encrypted` is false.
     #[must_use]
     pub fn encrypted_by(&self) -> EncryptedBy {
         let encrypted = self.spec.get("encrypted").and_then(Value::as_bool);
@@ -152,18 +152,18 @@ impl ObservedResource {
     }
 }
 
-/// With whose eyes something is looked at. The verifier's credentials and tools are not those that did the work.
+/// The observer of a resource. The verifier has its own credentials and tools; they never change a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Observer {
-    /// The platform's own, which also change things.
+    /// The platform, with credentials that can also change resources.
     Platform,
-    /// Read-only, and independent.
+    /// The verifier, with independent read-only credentials.
     Verifier,
 }
 
-/// With whose credentials a look was made, as the backend that made it answers. A record says no more than this.
+/// The credentials of an observation, as the backend reports them. Records claim no more than this.
 #[derive(
     Clone,
     Copy,
@@ -180,22 +180,22 @@ pub enum Observer {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum VerifiedAs {
-    /// With a verifier's, which are not those that did the work.
+    /// A verifier's credentials, which did not do the work.
     Verifier,
-    /// With the platform's own, which also did the work.
+    /// The platform's own credentials, which also did the work.
     Platform,
-    /// Several looks, some with each.
+    /// Several observations with different credentials.
     Mixed,
 }
 
 impl VerifiedAs {
-    /// Of two looks, taken together.
+    /// Combines two observations.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         if self == other { self } else { Self::Mixed }
     }
 
-    /// It as the end of a sentence, such as "looked for with other credentials".
+    /// Returns the text for the end of a sentence, such as "looked for with other credentials".
     #[must_use]
     pub fn phrase(self) -> &'static str {
         match self {
@@ -206,48 +206,47 @@ impl VerifiedAs {
     }
 }
 
-/// What a thing lets in: new work, logins, reads.
+/// The access that a resource permits: new work, logins, reads.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AccessMode {
-    /// As usual.
+    /// Normal access.
     All,
-    /// Nothing new; what runs may end, what is there may be read.
+    /// No new work. Running work may end, and data may be read.
     ReadOnly,
-    /// Nothing new, and what runs is ended.
+    /// No new work, and running work is ended.
     Nothing,
 }
 
-/// What stores say in place of a day of what has none: a legal hold stands until it is lifted.
+/// The date that stores report for a lock without an end, such as a legal hold.
 pub const UNTIL_LIFTED: &str = "9999-12-31T00:00:00Z";
 
-/// What emptying a thing came to.
+/// The progress of emptying a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyProgress {
     /// Versions, delete markers and unfinished uploads that were removed so far.
     pub removed: u64,
-    /// What is left to be removed.
+    /// The number of entries that can still be removed.
     pub left: u64,
-    /// What nobody can remove before `locked_until`.
+    /// The number of entries that are locked until `locked_until`.
     pub locked: u64,
     /// The day on which the last lock ends, as RFC 3339.
     pub locked_until: Option<String>,
 }
 
-/// Whatever lists, shows and removes things by name.
+/// Lists, reads and removes resources by name.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of epochs and classes, that a survey lists
-/// everything that bears the tenant's mark in that system, and that a thing is absent from a look only when it is gone:
-/// not while it is being deleted, kept by a finalizer, or recoverable from a bin.
+/// Epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes). A survey lists every resource with the tenant's
+/// mark in that system. A resource counts as absent only when it is gone, not while it is being deleted, kept by a finalizer, or recoverable.
 #[async_trait]
 pub trait TenantResources: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// Everything of the tenant in one system, wherever it lies.
+    /// Returns all resources of the tenant in one system.
     async fn survey(
         &self,
         system: &str,
@@ -256,17 +255,17 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Vec<ObservedResource>, ActionError>;
 
-    /// With whose credentials the thing is looked at when this observer is asked for. A backend without credentials of a verifier
-    /// answers [`VerifiedAs::Platform`]; certificates say what is answered here.
+    /// Returns the credentials that are used for this observer. A backend without a verifier's credentials returns [`VerifiedAs::Platform`].
+    /// Certificates state this value.
     fn verified_as(&self, thing: &TenantResource, eyes: Observer) -> VerifiedAs;
 
-    /// Whether a simulator serves the place of this thing. Certificates call simulated what is answered here, and nothing else.
+    /// Returns true if a simulator serves the place of this resource. Certificates use only this value to mark a resource as simulated.
     fn is_simulated(&self, thing: &TenantResource) -> bool;
 
-    /// Whether no place of this system is looked at by anything but a simulator.
+    /// Returns true if only simulators serve the places of this system.
     fn is_system_simulated(&self, system: &str) -> bool;
 
-    /// The thing as it stands, if there is one.
+    /// Returns the resource, if it exists.
     async fn read_resource(
         &self,
         thing: &TenantResource,
@@ -274,8 +273,8 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError>;
 
-    /// The thing once that of this identity is gone, or as it stands after a moment, seen by the platform: a backend that is told of
-    /// changes waits for one, any other just looks.
+    /// Returns the resource, after waiting a short time for the one with this unique id to be gone. The platform's credentials are used. A backend
+    /// that watches waits for a change; any other backend reads once.
     async fn wait_until_gone(
         &self,
         thing: &TenantResource,
@@ -286,7 +285,7 @@ pub trait TenantResources: Debug + Send + Sync {
         self.read_resource(thing, Observer::Platform, stamp).await
     }
 
-    /// Sets what the tenant's thing lets in.
+    /// Sets the access mode of the tenant's resource.
     async fn set_admission(
         &self,
         thing: &TenantResource,
@@ -295,8 +294,8 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Puts what the tenant's thing holds under another key, and says so in `key` of its `spec` from then on. A dry run answers
-    /// whether it can: it is asked before anybody agrees to the destruction of the tenant's key.
+    /// Re-encrypts the contents of the tenant's resource with another key and records it in `key` of its `spec`. A dry run reports if this is
+    /// possible, before the destruction of the tenant's key is approved.
     async fn rewrap(
         &self,
         thing: &TenantResource,
@@ -305,7 +304,7 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Removes a page of what the thing holds: every version, delete marker and unfinished upload.
+    /// Removes one page of the resource's contents: every version, delete marker and unfinished upload.
     async fn empty(
         &self,
         thing: &TenantResource,
@@ -313,7 +312,7 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<EmptyProgress, ActionError>;
 
-    /// Asks for the removal of the thing with this identity. Success means asked, not gone.
+    /// Requests the removal of the resource with this unique id. Success means that the request was accepted.
     async fn remove(
         &self,
         thing: &TenantResource,
@@ -321,14 +320,14 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Tries to decrypt, as anybody could who kept a ciphertext; says whether that failed, and what was tried.
+    /// Tries to decrypt a ciphertext with the key, and returns the attempt as evidence. The probe holds if the decryption fails.
     async fn undecryptable(
         &self,
         key: &TenantResource,
         stamp: &CallMetadata,
     ) -> Result<crate::platform::ProbeFinding, ActionError>;
 
-    /// With what a thing is destroyed there; none where it is done by calls of this program alone.
+    /// Returns the tool that destroys the resource. `None` if only API calls of this program are used.
     async fn destruction_tool(
         &self,
         thing: &TenantResource,

@@ -9,21 +9,21 @@ use std::{
     fmt::Debug,
 };
 
-/// Which workload.
+/// The identity of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadRef {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// Its name within the tenant.
+    /// The workload's name within the tenant.
     pub name: String,
 }
 
 impl WorkloadRef {
-    /// Its name within the cluster.
+    /// Returns the name within the cluster.
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.tenant, self.name)
@@ -33,41 +33,41 @@ impl WorkloadRef {
 /// GPUs by node and index.
 pub type GpuSet = BTreeMap<String, BTreeSet<u16>>;
 
-/// A workload as its cluster knows it.
+/// A workload as its cluster reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningWorkload {
-    /// Tells it from an earlier or later one of the same name.
+    /// Distinguishes the workload from earlier or later ones of the same name.
     pub uid: String,
-    /// Whether it may run.
+    /// True if it may run.
     pub active: bool,
-    /// Whether any of its pods is still there, on its way out or not.
+    /// True if a pod of it exists, even a terminating one.
     pub pods: bool,
-    /// Where it runs, as the cluster says. A node is named without indexes if the cluster does not know which GPUs it uses there.
+    /// The GPUs on which it runs, as the cluster reports them. A node is named without indexes if the cluster does not know the GPUs there.
     pub gpus: ObservedGpus,
-    /// The share of requests that it is sent, in percent, if it serves any.
+    /// The percentage of requests that it receives, if it serves requests.
     pub weight: Option<u8>,
-    /// When its borrower was told that it ends, in milliseconds since 1970.
+    /// The announced time of its eviction, in milliseconds since 1970.
     pub reclaim_at: Option<u64>,
-    /// Whether it has saved its work since it was told.
+    /// True if it has saved its work since the notice.
     pub checkpointed: bool,
 }
 
-/// What a scrub of GPU memory did and saw. It claims no more: no vendor gives a receipt for cleared memory. By default nothing.
+/// Observations of a scrub of GPU memory. They are no proof: no vendor certifies cleared memory. The default is an empty scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrubbed {
-    /// What was done.
+    /// The level that was applied.
     pub level: ScrubLevel,
-    /// The driver, and whether it clears memory that is freed, as it says itself.
+    /// The driver, and its own report about clearing freed memory.
     pub driver: String,
-    /// Bytes that were filled and read back.
+    /// The number of bytes that were filled and read back.
     pub covered_bytes: u64,
-    /// Bytes that there are.
+    /// The size of the memory in bytes.
     pub total_bytes: u64,
-    /// Whether anything but zeros was found before filling.
+    /// True if data other than zeros was found before the fill.
     pub leftovers: bool,
 }
 
-/// The least that is done to GPU memory between two users.
+/// The minimum clearing of GPU memory between two users.
 #[derive(
     Clone,
     Copy,
@@ -86,36 +86,35 @@ pub struct Scrubbed {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ScrubLevel {
-    /// Nothing: the same workspace goes on.
+    /// No clearing: the same workspace continues.
     #[default]
     None,
-    /// The driver's own clearing of freed memory is seen to be on.
+    /// The driver reports that it clears freed memory.
     Driver,
     /// Nearly all memory is filled and read back.
     Verified,
-    /// As verified, and the slices are destroyed and made again.
+    /// As `Verified`, and the slices are destroyed and created again.
     Recreate,
-    /// As verified, and the GPU is reset.
+    /// Like `Verified`, and the GPU is reset.
     Reset,
 }
 
-/// Workloads and the GPUs under them, as far as actions need them.
+/// The operations on workloads and their GPUs that actions need.
 ///
-/// An implementor promises what [`Kubernetes`](crate::platform::Kubernetes) promises of keys, epochs and classes.
+/// Keys, epochs and error classes must behave as described at [`Kubernetes`](crate::platform::Kubernetes).
 #[async_trait]
 pub trait Workloads: Debug + Send + Sync {
-    /// What serves this capability, for people.
+    /// Returns the name of the backend, for display.
     fn backend(&self) -> &'static str;
 
-    /// The workload as it stands, if the cluster knows it.
+    /// Returns the workload, if the cluster knows it.
     async fn observe(
         &self,
         of: &WorkloadRef,
         stamp: &CallMetadata,
     ) -> Result<Option<RunningWorkload>, ActionError>;
 
-    /// The workload once nothing of it runs any more, or as it stands after a moment: a backend that is told of changes waits for one, any
-    /// other just observes.
+    /// Returns the workload, after waiting a short time for it to stop. A backend that watches waits for a change; any other backend reads once.
     async fn wait_until_gone(
         &self,
         of: &WorkloadRef,
@@ -124,7 +123,7 @@ pub trait Workloads: Debug + Send + Sync {
         self.observe(of, stamp).await
     }
 
-    /// Lets it run on these GPUs. One that runs there already is left as it is.
+    /// Starts the workload on these GPUs. A workload that runs there is left unchanged.
     async fn start(
         &self,
         of: &WorkloadRef,
@@ -133,8 +132,8 @@ pub trait Workloads: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Lets it run on slices of these GPUs, of these profiles by node. A backend whose scheduler places the work itself starts it
-    /// as any other.
+    /// Starts the workload on slices of these GPUs, with the given profiles by node. A backend whose scheduler chooses the placement starts it as
+    /// usual.
     async fn start_on_slices(
         &self,
         of: &WorkloadRef,
@@ -147,7 +146,7 @@ pub trait Workloads: Debug + Send + Sync {
         self.start(of, gpus, service, stamp).await
     }
 
-    /// Changes what its owner and the gateway are told. A workload that is gone is left alone.
+    /// Changes the notice to the owner or to the gateway. A missing workload is ignored.
     async fn set_notice(
         &self,
         of: &WorkloadRef,
@@ -155,13 +154,13 @@ pub trait Workloads: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Asks it to save its work; `true` once it says that it has.
+    /// Requests a checkpoint. Returns `true` once the workload reports that it is complete.
     async fn checkpoint(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<bool, ActionError>;
 
-    /// Sets it inactive, if it is the one of this uid. Success means asked.
+    /// Sets the workload inactive, if it has this UID. Success means that the request was accepted.
     async fn evict(&self, of: &WorkloadRef, uid: &str, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// Removes what is left of it from a node that is fenced off.
+    /// Removes the workload's remains from a node that is fenced off.
     async fn force_remove(
         &self,
         of: &WorkloadRef,
@@ -169,18 +168,17 @@ pub trait Workloads: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Withdraws what its owner was told before it was evicted. It stays held: only [`Workloads::start`] lets it run again, after the
-    /// books have admitted it.
+    /// Withdraws the notice from before the eviction. The workload stays inactive until it is admitted again and [`Workloads::start`] runs.
     async fn requeue(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError>;
 
-    /// Hears that a workload is over. A real cluster knows it first and does nothing; a simulated one, in which nothing ends by
-    /// itself, clears it away.
+    /// Notifies the backend that a workload has ended. A real cluster knows this and does nothing. A simulated cluster, in which no workload ends by
+    /// itself, removes it.
     async fn notify_ended(&self, of: &WorkloadRef, stamp: &CallMetadata) -> Result<(), ActionError> {
         let _ = (of, stamp);
         Ok(())
     }
 
-    /// Who has these GPUs open: processes, pods, or agents.
+    /// Returns the clients that have these GPUs open: processes, pods or agents.
     async fn clients(
         &self,
         cluster: &str,
@@ -189,7 +187,7 @@ pub trait Workloads: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<Vec<String>, ActionError>;
 
-    /// Clears the memory of these GPUs as far as `level` says, and reports.
+    /// Clears the memory of these GPUs to the given level and returns the observations.
     async fn scrub(
         &self,
         cluster: &str,
@@ -200,14 +198,14 @@ pub trait Workloads: Debug + Send + Sync {
     ) -> Result<Scrubbed, ActionError>;
 }
 
-/// What is told about a workload.
+/// A notice about a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadNotice {
-    /// To its owner: it ends then, in milliseconds since 1970.
+    /// To the owner: the workload is evicted at this time, in milliseconds since 1970.
     EndsAt(u64),
-    /// To its owner: it goes on, so what it has saved will not do when it is to end another time.
+    /// To the owner: the workload continues. A later eviction needs a new checkpoint.
     GoesOn,
-    /// To the gateway: this share of requests, in percent.
+    /// To the gateway: the percentage of requests to send.
     Weight(u8),
 }

@@ -1,4 +1,4 @@
-//! Certificates of the first version. `tests/golden/certificates/0.1` has one that its server issued, with the public key.
+//! Certificates of the first version. `tests/golden/certificates/0.1` has an example that its server issued, with the public key.
 
 use super::{Source, statements};
 use crate::{

@@ -1,10 +1,10 @@
-//! The kinds of sentences: which fields each has, and what it says.
+//! The kinds of sentences, and the fields of each kind.
 //!
-//! Invariant: each field of a certificate is of one kind. A field that is added without a kind cannot be issued.
+//! Invariant: each field of a certificate has one kind. A certificate with an unknown field cannot be issued.
 
 use strum::VariantArray as _;
 
-/// The actions as the journal names them. Their modules import this one.
+/// The names of actions in the journal. Their modules import this one.
 pub(super) const ASSEMBLE: &str = "AssembleCertificate";
 pub(super) const BEGIN_DESTROYING: &str = "BeginDestroying";
 pub(super) const CHECK_LEAVING: &str = "CheckLeaving";
@@ -12,7 +12,7 @@ pub(super) const TAKE_INVENTORY: &str = "TakeInventory";
 pub(super) const FILE_RECORDS: &str = "FileRecords";
 pub(super) const FILE_NODE: &str = "FileNode";
 
-/// What sort of sentence a field is.
+/// The kind of a field's sentence.
 #[derive(
     Clone,
     Copy,
@@ -28,17 +28,17 @@ pub(super) const FILE_NODE: &str = "FileNode";
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum SentenceKind {
-    /// The form of the certificate, and the program that wrote it.
+    /// The format of the certificate, and the program that wrote it.
     Form,
-    /// Who answers for it.
+    /// The issuer.
     Issuer,
-    /// When it was issued.
+    /// The time of issue.
     IssuedAt,
     /// The totals.
     Summary,
-    /// Whose data it was.
+    /// The former tenant.
     Tenant,
-    /// Who asked, and why.
+    /// The requester and the reason.
     Request,
     /// An approval.
     Approval,
@@ -46,15 +46,15 @@ pub enum SentenceKind {
     Plan,
     /// A vote.
     Vote,
-    /// When destruction began, of how much.
+    /// The start and the scope of the destruction.
     Pivot,
     /// The inventory as a whole.
     Inventory,
-    /// What is kept that is not in the inventory.
+    /// Retained data that are not in the inventory.
     Kept,
-    /// Where no one looked.
+    /// Places that were not searched.
     NotChecked,
-    /// What the reader must know.
+    /// The caveats.
     Caveats,
     /// The policies in force.
     Policies,
@@ -66,35 +66,35 @@ pub enum SentenceKind {
     Supplements,
     /// An asset as it was found.
     AssetFound,
-    /// Whether a record counts.
+    /// The judgement of a record.
     Judgement,
-    /// Which asset a record is about.
+    /// The asset of a record.
     RecordOf,
-    /// Which execution and step did the work.
+    /// The execution and step that did the work.
     Doer,
-    /// When the work began and ended.
+    /// The start and end of the work.
     Moments,
-    /// The device as it described itself.
+    /// The device as it reported itself.
     Device,
-    /// What was done, with what.
+    /// The technique and the tool.
     Work,
-    /// What was done to the memory of a GPU.
+    /// The treatment of a GPU's memory.
     Memory,
-    /// Whether the firmware is as it should be.
+    /// The result of the firmware check.
     Firmware,
     /// The facts about a destroyed key.
     Key,
-    /// The look for what should be gone or clean.
+    /// The observation that the asset is gone or clean.
     Verification,
-    /// Whether the look was accepted.
+    /// The decision about the observation.
     Validation,
-    /// How it ended.
+    /// The outcome.
     Result,
-    /// Where a medium goes.
+    /// The destination of a medium.
     Destination,
-    /// The digests of what was collected.
+    /// The digests of the evidence.
     Evidence,
-    /// What a person stated.
+    /// The statement of an operator.
     Stated,
     /// The observations that a record names.
     Observed,
@@ -186,7 +186,7 @@ const INVENTORY_FIELDS: &[&str] =
     &["inventory.assets", "inventory.digest", "inventory.pages.assets", "inventory.pages.digest"];
 
 impl SentenceKind {
-    /// The kind of the field at the end of these names, those of lists included; none of a field that is not known.
+    /// Returns the kind of the field at this path, which includes the names of lists. `None` for an unknown field.
     pub(super) fn of(path: &[&str]) -> Option<Self> {
         let fits = |pattern: &&str| {
             let mut names = path.iter();
@@ -203,7 +203,7 @@ impl SentenceKind {
         Self::VARIANTS.iter().copied().find(|kind| kind.fields().iter().any(fits))
     }
 
-    /// The fields of this kind. `*` stands for all below it; lists add no name.
+    /// Returns the fields of this kind. `*` matches everything below it, and lists add no name.
     #[must_use]
     pub fn fields(self) -> &'static [&'static str] {
         match self {

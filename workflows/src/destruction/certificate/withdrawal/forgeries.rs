@@ -1,4 +1,4 @@
-//! Withdrawals that are forged, damaged or of another certificate, and those that are genuine.
+//! Withdrawals that are forged, damaged or about another certificate, and valid ones.
 
 use super::*;
 use crate::{
@@ -10,12 +10,12 @@ use crate::{
     signing::{Digest, SigningKey},
 };
 
-/// Another key, which a verifier may trust for certificates of another issuer.
+/// Another key that a verifier may trust for certificates of another issuer.
 fn other_key() -> SigningKey {
     SigningKey::from_seed([10; 32]).unwrap()
 }
 
-/// The file of a certificate, and what names it.
+/// Returns the file of a certificate and its reference.
 async fn certificate() -> (String, Certificate, CertificateRef) {
     let (certificate, entries): (Certificate, Vec<CertificateEntry>) = issued(false);
     let file = sealed(certificate.clone(), entries).await;
@@ -40,7 +40,7 @@ fn statement(certificate: &Certificate, reference: CertificateRef) -> Withdrawal
     }
 }
 
-/// The statement as whoever has `with` writes it, with new checks.
+/// Returns the statement with new checksums, signed with the key `with`.
 async fn signed(said: &WithdrawalStatement, with: &SigningKey) -> CertificateWithdrawal {
     let text = checked_json::write(SHEET, &value(said));
     let unsigned = UnsignedWithdrawal { statement: said.clone(), text: text.clone() };
@@ -98,7 +98,7 @@ async fn a_withdrawal_of_another_certificate_changes_nothing() {
 
 type Forge = fn(&mut WithdrawalStatement);
 
-/// Statements with false content that are signed with the true key: what is false, and the field that says so.
+/// Statements with false content and a valid signature: the change, and the field that the verifier names.
 const RESIGNED: [(&str, &str, Forge); 8] = [
     ("it is attached to this number with another digest", "certificate.digest", |it| {
         it.certificate.digest = Digest::from_bytes(b"another cover");
@@ -144,7 +144,7 @@ async fn a_withdrawal_counts_by_the_key_of_the_certificate_only() {
     };
     refused(&verified(&file, &renamed.file(), &both), "a signature under another key's name", "sig");
 
-    // The signature of one statement on the text of another.
+    // The signature of one statement with the text of another.
     let reworded = WithdrawalStatement { reason: "a mistake of ours".into(), ..said };
     let moved = CertificateWithdrawal { signature: genuine.signature, ..signed(&reworded, &key()).await };
     refused(&verified(&file, &moved.file(), &[&key()]), "a signature of another statement", "sig");
@@ -164,7 +164,7 @@ async fn a_certificate_cannot_pass_for_its_withdrawal() {
     };
     refused(&verified(&file, &envelope.written(), &[&key()]), "a cover as a statement", "payloadType");
 
-    // And a statement is no certificate.
+    // A statement is not accepted as a certificate.
     let statement = signed(&statement(&certificate, reference), &key()).await.file();
     assert!(!verify_at(statement.as_bytes(), &[key().public_key()], at(3_600)).is_valid());
 }

@@ -1,7 +1,7 @@
-//! The withdrawal of a certificate that turned out wrong: a statement, signed with the key of the certificate.
+//! The withdrawal of a wrong certificate: a statement signed with the key of the certificate.
 //!
-//! A signed certificate cannot be taken back from its readers. A withdrawal is a statement beside it, which anyone verifies with the
-//! same public key. Invariant: a statement names one certificate by number and digest, so that it says nothing about any other.
+//! A signed certificate cannot be recalled from its readers. A withdrawal is a separate statement that they verify with the same public key.
+//! Invariant: a statement names one certificate by number and digest, so it affects no other.
 
 #[cfg(test)]
 mod forgeries;
@@ -24,38 +24,38 @@ use engine::{Entity, Notification, Undecided, View};
 use serde::{Deserialize, Serialize};
 use store::{CompositeKey, ExecutionId};
 
-/// The form of a withdrawal. Another form gets another name, and an older verifier says so.
+/// The format of a withdrawal. Another format has another name, so that an older verifier rejects it.
 pub const WITHDRAWAL_FORMAT: &str = "tenure certificate withdrawal 1";
-/// The type of the signed bytes, in the DSSE envelope: a certificate cannot pass for a withdrawal, nor the reverse.
+/// The type of the signed bytes in the DSSE envelope. It prevents the use of a certificate as a withdrawal, and the reverse.
 const PAYLOAD_TYPE: &str = "application/vnd.tenure.certificate-withdrawal+json";
 /// The name of the content in the sheet; it sorts before `checks`.
 const SHEET: &str = "certificate_withdrawal";
 /// The longest reason, in bytes.
 const LONGEST_REASON: usize = 2_000;
-/// The most findings that a person states, and the longest of them in bytes.
+/// The maximum number of findings in a statement.
 const MOST_FOUND: usize = 50;
 const LONGEST_FOUND: usize = 1_000;
 
-/// What is signed: which certificate does not hold any more, who decided that, and why.
+/// The signed content: the certificate, the person who withdrew it, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithdrawalStatement {
     /// [`WITHDRAWAL_FORMAT`].
     pub format: String,
-    /// The certificate that is withdrawn.
+    /// The withdrawn certificate.
     pub certificate: CertificateRef,
     /// The tenant of that certificate.
     pub tenant: TenantId,
-    /// When that certificate was issued.
+    /// The time of issue of that certificate.
     pub issued_at: Moment,
-    /// The person who decided.
+    /// The person who withdrew it.
     pub withdrawn_by: String,
-    /// The roles of that person at that moment.
+    /// The roles of that person at that time.
     pub roles: Vec<String>,
-    /// When the person decided.
+    /// The time of the withdrawal.
     pub withdrawn_at: Moment,
-    /// Why the certificate is wrong.
+    /// The reason why the certificate is wrong.
     pub reason: String,
-    /// What was found: in the words of the person, and as the last look at the closed tenant observed it.
+    /// The findings: those of the person, and those of the last check of the closed tenant.
     pub found: Vec<String>,
     /// The issuer of the certificate.
     pub issuer: String,
@@ -78,11 +78,11 @@ impl WithdrawalStatement {
 /// The withdrawal as the document of the certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithdrawnBy {
-    /// The person who decided.
+    /// The person who withdrew it.
     pub by: String,
-    /// When the person decided.
+    /// The time of the withdrawal.
     pub at: Moment,
-    /// Why the certificate is wrong.
+    /// The reason why the certificate is wrong.
     pub reason: String,
 }
 
@@ -95,7 +95,7 @@ pub struct CertificateWithdrawal {
     pub certificate: ExecutionId,
     /// The statement.
     pub statement: WithdrawalStatement,
-    /// The statement as it is signed.
+    /// The statement in its signed form.
     pub text: String,
     /// The signature.
     pub signature: Signature,
@@ -108,7 +108,7 @@ impl CertificateWithdrawal {
         CompositeKey::of(&[tenant, &certificate]).into()
     }
 
-    /// Returns the statement as a file of one line: a DSSE envelope. A file of several statements has one such line for each.
+    /// Returns the statement as a file of one line: a DSSE envelope. A file with several statements has one line for each.
     #[must_use]
     pub fn file(&self) -> String {
         let envelope = StatementEnvelope {
@@ -139,28 +139,28 @@ struct StatementEnvelope {
 }
 
 impl StatementEnvelope {
-    /// Returns the only accepted spelling of the envelope.
+    /// Returns the only accepted form of the envelope.
     fn written(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A person's order to withdraw a certificate.
+/// An order to withdraw a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithdrawalOrder {
     /// The certificate's number.
     pub certificate: ExecutionId,
-    /// The person who decides.
+    /// The person who orders it.
     pub by: String,
     /// The roles of that person.
     pub roles: Vec<String>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What was found, in the words of the person.
+    /// The findings of the person.
     pub found: Vec<String>,
 }
 
-/// Why a certificate was not withdrawn.
+/// The reason why a certificate was not withdrawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotWithdrawn {
     /// The order lacks a reason.
@@ -169,23 +169,23 @@ pub enum NotWithdrawn {
     /// A text is too long, or there are too many.
     #[error("{field}: {problem}")]
     Text {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
     /// There is no such certificate, or it is not signed yet.
     #[error("there is no signed certificate {0}")]
     NotSigned(ExecutionId),
-    /// It is withdrawn already.
+    /// It is already withdrawn.
     #[error("certificate {certificate} was withdrawn by {} at {}", .standing.by, .standing.at)]
     Already {
-        /// Which certificate.
+        /// The certificate's number.
         certificate: ExecutionId,
-        /// Who withdrew it.
+        /// The existing withdrawal.
         standing: WithdrawnBy,
     },
-    /// The certificate was signed with another key than this server has now.
+    /// The certificate was signed with a different key than the server's current one.
     #[error(
         "the certificate is signed with key {certificate}, and this server signs with key {now}: no verifier would accept the withdrawal"
     )]
@@ -195,24 +195,24 @@ pub enum NotWithdrawn {
         /// The key that signed the withdrawal.
         now: String,
     },
-    /// The signature is not of this statement.
+    /// The signature does not match this statement.
     #[error("the signature is not of this withdrawal")]
     SignatureWrong,
 }
 
-/// A withdrawal that is not signed yet.
+/// An unsigned withdrawal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsignedWithdrawal {
     /// The statement.
     pub statement: WithdrawalStatement,
-    /// The statement as it is to be signed.
+    /// The statement in the form to sign.
     pub text: String,
 }
 
-/// Makes the statement that withdraws a certificate. Changes nothing.
+/// Creates the statement that withdraws a certificate. Changes nothing.
 ///
 /// # Errors
-/// As [`View::get`]. A refusal is in the answer.
+/// As [`View::get`]. A rejection is part of the result.
 pub fn withdrawal_draft(
     view: &mut View,
     order: &WithdrawalOrder,
@@ -278,7 +278,7 @@ fn check_texts(order: &WithdrawalOrder) -> Result<(), NotWithdrawn> {
 /// Signs a withdrawal.
 ///
 /// # Errors
-/// The signer's words.
+/// The error of the signer.
 pub async fn sign_withdrawal(
     unsigned: &UnsignedWithdrawal,
     signer: &dyn Signer,
@@ -287,10 +287,10 @@ pub async fn sign_withdrawal(
     Ok(CertificateSignature { signature: Signature::new(&public_key, &sig), public_key })
 }
 
-/// Keeps a signed withdrawal, marks the certificate, and notifies those who answer for the data.
+/// Stores a signed withdrawal, marks the certificate, and notifies the data owners.
 ///
 /// # Errors
-/// As [`View::get`]. A refusal is in the answer; nothing was changed then.
+/// As [`View::get`]. A rejection is part of the result and changes nothing.
 pub fn keep_withdrawal(
     view: &mut View,
     unsigned: &UnsignedWithdrawal,

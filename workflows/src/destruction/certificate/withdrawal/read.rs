@@ -1,7 +1,7 @@
-//! Reading statements of withdrawal beside a certificate, with the public keys that are trusted and nothing else.
+//! Reads withdrawals of a certificate with only the trusted public keys.
 //!
-//! Takes any bytes, never panics. Invariant: a statement that does not verify is a problem of its own. It withdraws nothing, and the
-//! certificate is not confirmed with it, since a genuine statement that was damaged looks the same.
+//! Accepts any bytes and never panics. Invariant: a statement that does not verify is a problem. It withdraws nothing, but the certificate is not
+//! confirmed either, because it may be a damaged genuine statement.
 
 use super::{PAYLOAD_TYPE, SHEET, StatementEnvelope, WITHDRAWAL_FORMAT, WithdrawalStatement};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-/// The result of the statements that a certificate was verified with.
+/// The result of applying statements to a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReadWithdrawals {
     /// The number of statements.
@@ -28,7 +28,7 @@ pub struct ReadWithdrawals {
     pub first: Option<WithdrawalStatement>,
 }
 
-/// Applies a file of statements, one a line, to a verified certificate: one that withdraws it is a problem that says by whom and why.
+/// Applies a file with one statement on each line to a verified certificate. A matching withdrawal becomes a problem with its author and reason.
 pub fn apply_withdrawals(found: &mut Verification, file: &[u8], keys: &[PublicKey]) {
     let lines = file.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     for line in lines {
@@ -46,7 +46,7 @@ pub fn apply_withdrawals(found: &mut Verification, file: &[u8], keys: &[PublicKe
     found.problems.dedup();
 }
 
-/// Compares a statement that verifies with the certificate.
+/// Compares a valid statement with the certificate.
 fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signers: &[String]) {
     let mut wrong =
         |field: &str, problem: String| found.problems.push(Problem::new(format!("{place}.{field}"), problem));
@@ -92,7 +92,7 @@ fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signe
     found.withdrawals.withdrawn = Some(said);
 }
 
-/// The statement of one line with the ids of the keys that signed it, or what is wrong with it.
+/// Returns the statement of one line with the ids of its signers, or its problems.
 fn statement(line: &[u8], keys: &[PublicKey]) -> Result<(WithdrawalStatement, Vec<String>), Vec<Problem>> {
     let mut problems = Vec::new();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -118,7 +118,7 @@ fn statement(line: &[u8], keys: &[PublicKey]) -> Result<(WithdrawalStatement, Ve
     }
 }
 
-/// What must hold between the fields of a statement, whoever signed it.
+/// Checks the rules between the fields of a statement. They apply to every signer.
 fn rules(said: &WithdrawalStatement, problems: &mut Vec<Problem>) {
     if said.format != WITHDRAWAL_FORMAT {
         let other = format!("is {:?}: this program knows only {WITHDRAWAL_FORMAT:?}", said.format);
@@ -135,7 +135,7 @@ fn rules(said: &WithdrawalStatement, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The ids of the trusted keys that signed the payload; a signature that does not fit, or is of another key, is a problem.
+/// Returns the ids of the trusted keys that signed the payload. An invalid or untrusted signature is a problem.
 fn signers(
     envelope: &StatementEnvelope,
     payload: &[u8],

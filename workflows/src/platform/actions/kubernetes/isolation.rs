@@ -1,4 +1,4 @@
-//! What keeps a tenant apart, and the probes that try to break it.
+//! Actions that isolate a workspace in a cluster, and probes that try to break the isolation.
 
 use crate::platform::{
     CallMetadata, IsolationKind, Manifest, ObjectKind, ObjectRef, Platform, ProbeFinding, Removal,
@@ -8,21 +8,21 @@ use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Puts up the guards of a workspace: traffic denied by default, its own people only, its own images and nodes only.
+/// Isolates a workspace: traffic is denied by default, and only its own groups, images and nodes are permitted.
 ///
-/// Safe to run twice: three deterministic names, equal objects are left as they are, and each has its own key. Its
-/// undo, [`RestoreNetwork`], tolerates that none, some or all of them were made.
+/// Safe to run twice: the three names are deterministic, equal objects are left unchanged, and each has its own key. Its undo, [`RestoreNetwork`],
+/// tolerates that only some of the objects exist.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IsolateNetwork {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// For which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// The groups that may work in it.
+    /// The groups with access to the workspace.
     pub groups: Vec<String>,
-    /// The registries from which its images may come.
+    /// The registries from which images may be pulled.
     pub registries: Vec<String>,
 }
 
@@ -71,16 +71,16 @@ impl IsolateNetwork {
     }
 }
 
-/// Takes the guards of a workspace down, the network's last.
+/// Removes the isolation of a workspace. The network policy is removed last.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: a missing object is a success, and an object of another step is left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreNetwork {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
 }
 
@@ -104,7 +104,7 @@ impl Action for RestoreNetwork {
     }
 }
 
-/// The guards with their parts' names, in the order in which they go up.
+/// The isolating objects with their part names, in the order of creation.
 fn guards(
     cluster: &str,
     tenant: &str,
@@ -118,18 +118,18 @@ fn guards(
     ])
 }
 
-/// Tries to break a tenant's isolation in one way; fails with `isolation.probe_failed` when that succeeds.
+/// Tries to break a tenant's isolation in one way. Fails with `isolation.probe_failed` if the attempt succeeds.
 ///
-/// Safe to run twice: it leaves nothing behind. It has nothing to undo.
+/// Safe to run twice: it leaves nothing behind. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProbeIsolation {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// In which way.
+    /// The way to test.
     pub kind: IsolationKind,
 }
 

@@ -1,4 +1,4 @@
-//! A workspace's namespace.
+//! Actions on the namespace of a workspace.
 
 use crate::platform::{
     CallMetadata, CreatedObject, Manifest, ObjectKind, ObjectRef, Platform, PriorityClass, Removal,
@@ -9,23 +9,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Makes the namespace of a workspace, with pod security `restricted`, and before it the priority class of the tenant's service
-/// level, where the cluster has none.
+/// Creates the namespace of a workspace, with pod security `restricted`. First creates the priority class of the tenant's service level if the
+/// cluster has none.
 ///
-/// Safe to run twice: its name is deterministic and an equal namespace is left as it is; so is an equal class. Its undo,
-/// [`DeleteNamespace`], tolerates that it never ran, ran half, or found a namespace that was there before. The class stays, since
-/// it is for all tenants of the level.
+/// Safe to run twice: the name is deterministic, and an equal namespace or class is left unchanged. Its undo, [`DeleteNamespace`], tolerates that it
+/// never ran, ran in part, or found an existing namespace. The class stays, because all tenants of the level share it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateNamespace {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// For which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// Labels beyond our own.
+    /// Additional labels of the namespace.
     pub labels: BTreeMap<String, String>,
-    /// The class by which the tenant's pods may be ranked, if there is to be one.
+    /// The priority class for the tenant's pods, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<PriorityClass>,
 }
@@ -58,15 +57,15 @@ impl Action for CreateNamespace {
 
 /// Deletes the namespace of a workspace and waits until it is gone.
 ///
-/// Safe to run twice: the deletion names the identity it found, so a namespace made since is not taken. As an undo it
-/// takes only what its own step made; any other is left and reported. Itself it is not undone.
+/// Safe to run twice: the deletion names the UID that it found, so a later namespace of the same name is not deleted. The undo deletes only the
+/// namespace of its own step; any other is left and reported. A deletion step itself has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteNamespace {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
 }
 

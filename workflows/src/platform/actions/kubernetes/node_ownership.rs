@@ -1,31 +1,31 @@
-//! Whose a node is, as the cluster sees it.
+//! Actions on the ownership of a node, as the cluster records it.
 
 use crate::platform::{CallMetadata, Ownership, Platform, at_cluster};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// Gives a node to a tenant: label, taint and the owner's epoch.
+/// Assigns a node to a tenant: label, taint and the owner's epoch.
 ///
-/// Safe to run twice: the same owner and epoch again change nothing, and an older epoch is refused. Its undo,
-/// [`ReturnNode`], tolerates that it never ran, and spends the epoch so that a late attempt is refused too.
+/// Safe to run twice: the same owner and epoch change nothing, and an older epoch is rejected. Its undo, [`ReturnNode`], tolerates that it never ran.
+/// It uses up the epoch, so that a late attempt is rejected as well.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TakeNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// To whom it goes.
+    /// The id of the new owner.
     pub tenant: String,
-    /// The epoch of this ownership in our ledger: one more at each change of owner.
+    /// The epoch of this ownership in the ledger. It grows by one with each change of owner.
     pub owner_epoch: u64,
 }
 
-/// What [`TakeNode`] learns.
+/// Result of [`TakeNode`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTaken {
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// The epoch that the node bears.
+    /// The epoch that the node has now.
     pub owner_epoch: u64,
 }
 
@@ -49,28 +49,28 @@ impl Action for TakeNode {
     }
 }
 
-/// Takes a node back from a tenant: cordon first, so that nothing starts meanwhile, and the taint last.
+/// Removes a tenant's ownership of a node. It cordons the node first, so that no new work starts, and removes the taint last.
 ///
-/// Safe to run twice: a node that is not this tenant's at this epoch is left as it is. As an undo it tolerates a node
-/// that was never taken, and one that has gone to another owner since. It does not clean the node.
+/// Safe to run twice: a node that this tenant does not own at this epoch is left unchanged. As an undo it tolerates that the node was never taken, or
+/// has another owner by now. It does not clean the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReturnNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// From whom it comes.
+    /// The id of the tenant that owns the node.
     pub tenant: String,
     /// The epoch of the ownership that ends.
     pub owner_epoch: u64,
 }
 
-/// What [`ReturnNode`] learns.
+/// Result of [`ReturnNode`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReturned {
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Who owns it after all, if it had gone to another.
+    /// The node's current owner, if it is another tenant.
     pub owner: Option<String>,
 }
 

@@ -1,5 +1,4 @@
-//! The class by which pods of a service level are ranked. It belongs to no tenant: whoever comes first makes it, and nobody
-//! takes it away.
+//! The priority class for pods of one service level. It belongs to no tenant. The first tenant of the level creates it, and it is never deleted.
 
 use crate::{
     platform::{CallMetadata, Manifest, ObjectKind, ObjectRef, Platform},
@@ -9,11 +8,11 @@ use engine::ActionError;
 use serde_json::json;
 
 impl PriorityClass {
-    /// Makes the class where there is none.
+    /// Creates the priority class if the cluster does not have it.
     ///
-    /// Safe to run twice, and at once for many tenants: an equal class is left, whoever made it. It has no undo, since others
-    /// may use it by then. It is made in the name of no tenant, so that none takes it along. It ranks who is placed first and
-    /// ends nobody's work (`Never`): that takes a reclaim, with its notice.
+    /// Safe to run twice and for many tenants at once: an equal class is left unchanged. It has no undo, because other tenants may use the class by
+    /// then. The class is owned by no tenant, so that no offboarding deletes it. Its preemption policy is `Never`: it orders pending pods and evicts
+    /// none. Only a reclaim evicts, with notice.
     pub(in crate::platform) async fn ensure_exists(
         &self,
         on: &Platform,

@@ -1,6 +1,6 @@
-//! Where a tenant's work waits for GPUs: cohort, flavors and queues, as Kueue has them.
+//! Actions on a tenant's Kueue objects: cohort, flavors and queues.
 //!
-//! Made parent before child (cohort, flavor, queue) and removed child before parent.
+//! Parents are created before children (cohort, flavor, queue) and deleted after them.
 
 use crate::platform::{
     CallMetadata, CreatedObject, FlavorQuota, Manifest, ObjectKind, ObjectRef, Platform, Removal, at_cluster,
@@ -11,18 +11,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Makes the cohort in which a tenant's queues lend to each other.
+/// Creates the cohort in which a tenant's queues lend to each other.
 ///
-/// Safe to run twice: deterministic name, an equal cohort is left as it is. Its undo, [`DeleteCohort`], tolerates that
-/// it never ran.
+/// Safe to run twice: the name is deterministic, and an equal cohort is left unchanged. Its undo, [`DeleteCohort`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateCohort {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// A record of what its queues are given, by workspace and resource (`research/gpu/H100`). Kueue adds its queues up
-    /// by itself.
+    /// A record of the quotas of its queues, by workspace and resource (`research/gpu/H100`). Kueue sums up the queues itself.
     #[serde(default)]
     pub quotas: BTreeMap<String, u64>,
 }
@@ -52,12 +50,12 @@ impl Action for CreateCohort {
 
 /// Deletes a tenant's cohort.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: a missing object is a success, and an object of another step is left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteCohort {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
 }
 
@@ -77,17 +75,16 @@ impl Action for DeleteCohort {
     }
 }
 
-/// Makes the flavor that stands for a tenant's own nodes of one GPU model.
+/// Creates the flavor for a tenant's own nodes of one GPU model.
 ///
-/// Safe to run twice: deterministic name, an equal flavor is left as it is. Its undo, [`DeleteFlavor`], tolerates that
-/// it never ran.
+/// Safe to run twice: the name is deterministic, and an equal flavor is left unchanged. Its undo, [`DeleteFlavor`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateFlavor {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// The model of its GPUs.
+    /// The GPU model.
     pub model: String,
 }
 
@@ -114,14 +111,14 @@ impl Action for CreateFlavor {
 
 /// Deletes the flavor of a tenant's nodes of one GPU model.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: a missing object is a success, and an object of another step is left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteFlavor {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// The model of its GPUs.
+    /// The GPU model.
     pub model: String,
 }
 
@@ -145,21 +142,21 @@ impl Action for DeleteFlavor {
     }
 }
 
-/// Makes a workspace's queue, and the entrance to it in the workspace's namespace.
+/// Creates a workspace's cluster queue, and its local queue in the workspace's namespace.
 ///
-/// Safe to run twice: both names are deterministic, equal objects are left as they are, and each has its own key. Its
-/// undo, [`DeleteQueue`], tolerates that it never ran, or made the queue without the entrance.
+/// Safe to run twice: both names are deterministic, equal objects are left unchanged, and each has its own key. Its undo, [`DeleteQueue`], tolerates
+/// that it never ran, or created only the cluster queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CreateQueue {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// For which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// What it may use, by model.
+    /// The quota for each GPU model.
     pub quotas: Vec<FlavorQuota>,
-    /// Whether it is made closed, to be opened by [`OpenQueue`].
+    /// If true, the queue is created on hold, until [`OpenQueue`] opens it.
     pub hold: bool,
 }
 
@@ -192,17 +189,17 @@ impl Action for CreateQueue {
     }
 }
 
-/// Deletes a workspace's queue, its entrance first.
+/// Deletes a workspace's queues, the local queue first.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported. Work that
-/// still holds quota keeps the queue, and this pending.
+/// Safe to run twice and as an undo: missing queues are a success, and queues of another step are left and reported. While workloads hold quota, the
+/// queue stays and this action is pending.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeleteQueue {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
 }
 
@@ -224,17 +221,17 @@ impl Action for DeleteQueue {
     }
 }
 
-/// Lets a workspace's queue admit work.
+/// Lets a workspace's queue admit workloads.
 ///
-/// Safe to run twice: it sets one field to a fixed value. Its undo, [`HoldQueue`], sets it back and tolerates that it
-/// never ran and that the queue is gone.
+/// Safe to run twice: it sets one field to a fixed value. The undo, [`HoldQueue`], resets the field. It tolerates a queue that was never opened or is
+/// gone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenQueue {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
 }
 
@@ -258,17 +255,17 @@ impl Action for OpenQueue {
     }
 }
 
-/// Closes a workspace's queue to new work; what runs goes on.
+/// Stops a workspace's queue from admitting new workloads. Running workloads continue.
 ///
-/// Safe to run twice: it sets one field to a fixed value. As an undo it tolerates a queue that was never opened, or
-/// is gone, or is another's.
+/// Safe to run twice: it sets one field to a fixed value. As an undo it tolerates a queue that was never opened, is gone, or belongs to another
+/// tenant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HoldQueue {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
 }
 
@@ -298,7 +295,7 @@ impl Action for HoldQueue {
 const HOLD: &str = "Hold";
 const OPEN: &str = "None";
 
-/// The queue of a workspace and the entrance to it.
+/// Returns the cluster queue and the local queue of a workspace.
 fn queue_places(cluster: &str, tenant: &str, workspace: &str) -> Result<(ObjectRef, ObjectRef), ActionError> {
     let name = workspace_name(tenant, workspace)?;
     Ok((
@@ -319,7 +316,7 @@ async fn make(
     Ok(CreatedObject { name, uid: found.uid })
 }
 
-/// A flavor's part of a queue, as [`CreateQueue`](crate::platform::CreateQueue) writes it.
+/// Returns the resource group of a flavor, as [`CreateQueue`](crate::platform::CreateQueue) writes it.
 pub(in crate::platform) fn group(flavor: &str, quota: &FlavorQuota) -> Value {
     let mut group = json!({
         "flavor": flavor,

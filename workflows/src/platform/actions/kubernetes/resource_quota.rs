@@ -1,4 +1,5 @@
-//! A workspace's hard limits, below every scheduler: of the namespace in all, and of each container in it.
+//! Actions on a workspace's hard limits in Kubernetes: a resource quota for the namespace, and a limit range for its containers. They apply below
+//! every scheduler.
 
 use crate::platform::{
     CallMetadata, CreatedObject, Manifest, ObjectKind, ObjectRef, Platform, Removal, at_cluster,
@@ -9,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The name of quota and limit range within their namespace.
+/// The name of the resource quota and of the limit range in their namespace.
 pub(in crate::platform) const NAME: &str = "tenure";
-/// What containers ask for and hard limits count, by its name in each. GPUs are not among them: nobody gets one without asking,
-/// and a maximum of them would be taken for what every container asks for.
+/// Resources that both containers and hard limits count, by their name in each. GPUs are not included: a container gets none by default, and a
+/// maximum in a limit range would become the default request.
 const OF_CONTAINERS: [(&str, &str); 2] = [("requests.cpu", "cpu"), ("requests.memory", "memory")];
 
-/// What containers call the resource of a hard limit, if they ask for it by themselves.
+/// Returns the container resource that a hard limit counts, if the limit range covers it.
 pub(in crate::platform) fn of_containers(hard: &str) -> Option<&'static str> {
     OF_CONTAINERS.iter().find(|(limit, _)| *limit == hard).map(|(_, name)| *name)
 }
 
-/// What each container of a workspace may have, by resource as containers name it, in whole cores and bytes.
+/// Limits for each container of a workspace, by resource name, in whole cores and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containers {
-    /// What one is taken to ask for that asks for nothing.
+    /// The default request of a container.
     pub request: BTreeMap<String, u64>,
-    /// The most that one may have, where the workspace's hard limits count the resource. One that says nothing is held to what
-    /// it is taken to ask for, so that it uses no more than it is counted for.
+    /// The maximum for each container, for resources that the workspace's hard limits count. A container without limits gets its default request as
+    /// its limit, so that it uses no more than the quota counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub max: BTreeMap<String, u64>,
 }
 
 impl Containers {
-    /// Containers that ask for `request` where they say nothing, none larger than the workspace itself.
+    /// Returns limits with `request` as the default request. No maximum exceeds the hard limits of the workspace.
     #[must_use]
     pub fn within(request: BTreeMap<String, u64>, hard: &BTreeMap<String, u64>) -> Self {
         let most = |(limit, name): &(&str, &str)| Some(((*name).to_owned(), *hard.get(*limit)?));
@@ -48,21 +49,21 @@ impl Containers {
     }
 }
 
-/// Limits what a workspace's namespace may hold at once, and what each container in it may have.
+/// Limits the total resources of a workspace's namespace, and those of each container in it.
 ///
-/// Safe to run twice: deterministic names, an equal quota and an equal limit range are left as they are, and each has its own key.
-/// Its undo, [`ClearResourceQuota`], tolerates that none, one or both of them were made.
+/// Safe to run twice: the names are deterministic, equal objects are left unchanged, and each has its own key. Its undo, [`ClearResourceQuota`],
+/// tolerates that none, one or both of them exist.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetResourceQuota {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// For which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// For which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// Amount by resource as Kubernetes names it: `requests.nvidia.com/gpu`, `requests.cpu`.
+    /// The amount for each Kubernetes resource name: `requests.nvidia.com/gpu`, `requests.cpu`.
     pub hard: BTreeMap<String, u64>,
-    /// What each container may have; `None` for no limit range.
+    /// The limits for each container. `None` creates no limit range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containers: Option<Containers>,
 }
@@ -91,18 +92,18 @@ impl Action for SetResourceQuota {
     }
 }
 
-/// Removes a workspace's hard limits, those of its containers first.
+/// Removes a workspace's hard limits, the limit range first.
 ///
-/// Safe to run twice, and as an undo: absent is success, and what another step made is left and reported.
+/// Safe to run twice and as an undo: a missing object is a success, and an object of another step is left and reported.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClearResourceQuota {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// Whether its containers were limited too.
+    /// True if there is a limit range to remove.
     #[serde(default)]
     pub containers: bool,
 }
@@ -129,7 +130,7 @@ impl Action for ClearResourceQuota {
     }
 }
 
-/// Where the quota stands, and the limit range.
+/// Returns the places of the resource quota and the limit range.
 fn places(cluster: &str, tenant: &str, workspace: &str) -> Result<[ObjectRef; 2], ActionError> {
     let namespace = workspace_name(tenant, workspace)?;
     Ok([ObjectKind::ResourceQuota, ObjectKind::LimitRange]

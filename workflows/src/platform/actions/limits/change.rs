@@ -1,4 +1,4 @@
-//! Changes of one layer, each a comparison and a write in one call, and their undos.
+//! Changes to one layer, each a compare and a write in one call, and their undos.
 
 use crate::platform::{
     CallMetadata, CreatedObject, FlavorQuota, LimitNames, LimitRestored, ObjectKind, ObjectRef, Platform,
@@ -11,92 +11,91 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Sets what the cohort's record says of a workspace's resource.
+/// Sets the recorded quota of a workspace's resource in the cohort.
 ///
-/// Safe to run twice: set is set. It is refused with `quota.drifted` when the record is not as it was read. Its undo,
+/// Safe to run twice: it sets a fixed value. Fails with `quota.drifted` if the record differs from the value that was read. Its undo,
 /// [`RestoreCohortQuota`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeCohortQuota {
-    /// Of what.
+    /// The limit, by its name in each layer.
     pub of: LimitNames,
-    /// What was read.
+    /// The value that was read.
     pub from: Option<u64>,
-    /// What it is to be.
+    /// The value to set.
     pub to: Option<u64>,
 }
 
-/// Sets what a queue may use of one flavor.
+/// Sets a queue's quota of one flavor.
 ///
-/// Safe to run twice: set is set. It is refused with `quota.drifted` when the queue is not as it was read. Its undo,
+/// Safe to run twice: it sets a fixed value. Fails with `quota.drifted` if the queue differs from the value that was read. Its undo,
 /// [`RestoreQueueQuota`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeQueueQuota {
-    /// Of what.
+    /// The limit, by its name in each layer.
     pub of: LimitNames,
-    /// What was read.
+    /// The value that was read.
     pub from: Option<FlavorQuota>,
-    /// What it is to be.
+    /// The value to set.
     pub to: Option<FlavorQuota>,
 }
 
-/// Sets one hard limit of a workspace's namespace, and with it how large a container may be, where containers are limited: never
-/// looser than the limit above it. Usage above it stays: Kubernetes never evicts for a quota.
+/// Sets one hard limit of a workspace's namespace. If containers are limited, it sets the container maximum as well, which never exceeds the hard
+/// limit. Usage above the limit stays, because Kubernetes evicts no pod for a quota.
 ///
-/// Safe to run twice: set is set. It is refused with `quota.drifted` when the limit is not as it was read. Its undo,
+/// Safe to run twice: it sets a fixed value. Fails with `quota.drifted` if the limit differs from the value that was read. Its undo,
 /// [`RestoreResourceQuota`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeResourceQuota {
-    /// Of what.
+    /// The limit, by its name in each layer.
     pub of: LimitNames,
-    /// What was read.
+    /// The value that was read.
     pub from: Option<u64>,
-    /// What it is to be.
+    /// The value to set.
     pub to: Option<u64>,
 }
 
-/// Sets one `GrpTRES` of a workspace's association.
+/// Sets one `GrpTRES` value of a workspace's association.
 ///
-/// Safe to run twice: set is set. It is refused with `quota.drifted` when the limit is not as it was read. Its undo,
+/// Safe to run twice: it sets a fixed value. Fails with `quota.drifted` if the limit differs from the value that was read. Its undo,
 /// [`RestoreAssociationLimit`], tolerates that it never ran.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeAssociationLimit {
-    /// Of what.
+    /// The limit, by its name in each layer.
     pub of: LimitNames,
-    /// What was read.
+    /// The value that was read.
     pub from: Option<u64>,
-    /// What it is to be.
+    /// The value to set.
     pub to: Option<u64>,
 }
 
-/// Puts the record of a cohort back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
-/// what somebody else has set since.
+/// Restores the recorded quota of a cohort. Safe to run twice. As an undo it tolerates that nothing was changed, and leaves a value that another
+/// client has set since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreCohortQuota {
-    /// What was to be done.
+    /// The change to undo.
     pub change: ChangeCohortQuota,
 }
 
-/// Puts a queue's quota back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves what
-/// somebody else has set since.
+/// Restores a queue's quota. Safe to run twice. As an undo it tolerates that nothing was changed, and leaves a value that another client has set
+/// since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreQueueQuota {
-    /// What was to be done.
+    /// The change to undo.
     pub change: ChangeQueueQuota,
 }
 
-/// Puts a hard limit back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves what somebody
-/// else has set since.
+/// Restores a hard limit. Safe to run twice. As an undo it tolerates that nothing was changed, and leaves a value that another client has set since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreResourceQuota {
-    /// What was to be done.
+    /// The change to undo.
     pub change: ChangeResourceQuota,
 }
 
-/// Puts an association's limit back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
-/// what somebody else has set since.
+/// Restores an association's limit. Safe to run twice. As an undo it tolerates that nothing was changed, and leaves a value that another client has
+/// set since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreAssociationLimit {
-    /// What was to be done.
+    /// The change to undo.
     pub change: ChangeAssociationLimit,
 }
 
@@ -261,38 +260,37 @@ impl Action for RestoreAssociationLimit {
     }
 }
 
-/// Whether a limit of `to` is tighter than one of `from`; `None` for no limit.
+/// Returns true if the limit `to` is lower than `from`. `None` means unlimited.
 fn lowers(from: Option<u64>, to: Option<u64>) -> bool {
     to.is_some_and(|to| from.is_none_or(|from| to < from))
 }
 
-/// Sets the labels of a namespace that say what its tenant was promised, and before that makes the priority class that they
-/// stand for, where the cluster has none.
+/// Sets the labels of a namespace that state its service level. First creates the priority class of the level if the cluster has none.
 ///
-/// Safe to run twice: set is set. It is refused with `quota.drifted` when the labels are not as they were. Its undo,
-/// [`RestoreNamespaceLabels`], tolerates that it never ran, and leaves the class, which is for all tenants.
+/// Safe to run twice: it sets fixed values. Fails with `quota.drifted` if the labels differ from `from`. Its undo, [`RestoreNamespaceLabels`],
+/// tolerates that it never ran. It leaves the class, because all tenants share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeNamespaceLabels {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// What they are.
+    /// The current labels.
     pub from: BTreeMap<String, String>,
-    /// What they are to be.
+    /// The labels to set.
     pub to: BTreeMap<String, String>,
-    /// The class by which the tenant's pods may be ranked from then on, if there is to be one.
+    /// The new priority class for the tenant's pods, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<PriorityClass>,
 }
 
-/// Puts the labels of a namespace back. Safe to run twice; as an undo it tolerates that nothing was changed, and leaves
-/// what somebody else has set since.
+/// Restores the labels of a namespace. Safe to run twice. As an undo it tolerates that nothing was changed, and leaves labels that another client has
+/// set since.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RestoreNamespaceLabels {
-    /// What was to be done.
+    /// The change to undo.
     pub change: ChangeNamespaceLabels,
 }
 

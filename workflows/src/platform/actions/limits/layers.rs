@@ -1,50 +1,50 @@
-//! What the layers of a platform say of one resource.
+//! One limit in all layers of a platform: its names and its values.
 
 use crate::platform::FlavorQuota;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One resource of one workspace, by the name that each layer has for it; `None` where a layer does not count it.
+/// The name of one workspace's resource in each layer. `None` if the layer does not count it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitNames {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Of which tenant.
+    /// The tenant's id.
     pub tenant: String,
-    /// Of which of its workspaces.
+    /// The workspace's name.
     pub workspace: String,
-    /// In the record of the tenant's cohort: `research/gpu/H100`.
+    /// The name in the record of the tenant's cohort: `research/gpu/H100`.
     pub cohort: Option<String>,
-    /// Of the queue's flavors: the GPU model.
+    /// The name in the queue's flavors: the GPU model.
     pub queue: Option<String>,
-    /// In the namespace's resource quota: `requests.nvidia.com/gpu`.
+    /// The name in the namespace's resource quota: `requests.nvidia.com/gpu`.
     pub hard: Option<String>,
-    /// In the association's `GrpTRES`: `gres/gpu:h100`.
+    /// The name in the association's `GrpTRES`: `gres/gpu:h100`.
     pub association: Option<String>,
 }
 
-/// What the layers say of one resource; `None` where one says nothing.
+/// The value of one limit in each layer. `None` if the layer has no value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerLimits {
-    /// In the record of the tenant's cohort.
+    /// The value in the record of the tenant's cohort.
     pub cohort: Option<u64>,
-    /// In the workspace's queue.
+    /// The value in the workspace's queue.
     pub queue: Option<FlavorQuota>,
-    /// In the namespace's resource quota, in Kubernetes' unit.
+    /// The value in the namespace's resource quota, in Kubernetes' unit.
     pub hard: Option<u64>,
-    /// In the association's `GrpTRES`, in Slurm's unit.
+    /// The value in the association's `GrpTRES`, in Slurm's unit.
     pub association: Option<u64>,
 }
 
-/// What an undo of a change learns.
+/// Result of the undo of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitRestored {
-    /// It is as it was before the change.
+    /// The value from before the change is in effect.
     Before,
-    /// Somebody has set it to something else since: it was left so.
+    /// Another client has set a different value since. It was left.
     Left {
-        /// What it says.
+        /// The current value.
         now: Value,
     },
 }

@@ -1,4 +1,4 @@
-//! One line of one object of a platform that says what may be used: found, compared, set.
+//! One limit in one object of a platform: finds, compares and sets it.
 
 use crate::platform::{
     CallMetadata, CreatedObject, FieldSwap, FlavorQuota, FoundObject, LayerLimits, LimitNames, LimitRestored,
@@ -58,12 +58,12 @@ pub(in crate::platform) async fn restore(
 /// The field of a limit range that follows the hard limits.
 const RANGE: &str = "max";
 
-/// One line of one object.
+/// One value in one object.
 pub(in crate::platform) struct QuotaField {
     pub(in crate::platform) at: FieldOwner,
     /// The field of the object's spec that holds it.
     pub(in crate::platform) field: &'static str,
-    /// The way to it from there.
+    /// The path to the value within that field.
     pub(in crate::platform) path: FieldPath,
 }
 
@@ -81,7 +81,7 @@ pub(in crate::platform) enum FieldPath {
 }
 
 impl QuotaField {
-    /// Every layer that counts the resource, parent before child.
+    /// Returns the field of every layer that counts the resource, parent before child.
     pub(in crate::platform) fn all(of: &LimitNames) -> Result<Vec<Self>, ActionError> {
         let lines =
             [Self::cohort(of)?, Self::queue(of)?, Self::hard(of)?, Self::range(of)?, Self::association(of)?];
@@ -121,7 +121,7 @@ impl QuotaField {
         Ok(Some(Self { at: FieldOwner::Object(place), field: "hard", path: FieldPath::Key(key.clone()) }))
     }
 
-    /// How large a container may be: as large as the hard limit of the same resource, where it is one that containers ask for.
+    /// Returns the container maximum that follows a hard limit, if containers request that resource.
     pub(in crate::platform) fn range(of: &LimitNames) -> Result<Option<Self>, ActionError> {
         let Some(key) =
             of.hard.as_deref().and_then(crate::platform::actions::kubernetes::resource_quota::of_containers)
@@ -171,7 +171,7 @@ impl QuotaField {
         }
     }
 
-    /// The tenant's object; nothing where there is none and there need not be: workspaces may have no limit range.
+    /// Returns the tenant's object. Returns `None` for a missing limit range, which is optional.
     pub(in crate::platform) async fn read_owned(
         &self,
         on: &Platform,
@@ -184,7 +184,7 @@ impl QuotaField {
         self.found(on, tenant, stamp).await.map(Some)
     }
 
-    /// The tenant's object.
+    /// Returns the tenant's object.
     async fn found(
         &self,
         on: &Platform,
@@ -204,7 +204,7 @@ impl QuotaField {
         Ok(found)
     }
 
-    /// What the line says in this spec; null when it is not there.
+    /// Returns the value in this spec, or null if it is missing.
     pub(in crate::platform) fn value_in(&self, spec: &Value) -> Value {
         let field = spec.get(self.field);
         let line = match &self.path {
@@ -250,7 +250,7 @@ impl QuotaField {
         }
     }
 
-    /// The field with the line set to `to`; a field without lines is null.
+    /// Returns the field with the value set to `to`. A field without values becomes null.
     fn with_value(&self, field: Value, to: Value) -> Value {
         match &self.path {
             FieldPath::Key(key) => keyed(field, key, to),
@@ -302,7 +302,7 @@ impl LayerLimits {
     }
 }
 
-/// A flavor's part of a queue, as the queue says it.
+/// The part of a queue's spec for one flavor.
 #[derive(Deserialize)]
 struct FlavorGroup {
     #[serde(rename = "sliceProfile", default)]

@@ -1,31 +1,30 @@
-//! Whether a node may serve tenants, as a finding instead of a failure.
+//! Diagnoses a node. An unfit node is a result here, not a failure.
 
 use crate::platform::{DiagnoseNode, DiagnosisLevel, Platform, codes};
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// Diagnoses a node. An unfit one is a result and not an error, since its siblings' results count too and the next
-/// step must know which node it was.
+/// Diagnoses a node. Returns an unfit node as a result, because the diagnoses of the other nodes continue and the next step needs its name.
 ///
-/// Safe to run twice, as [`DiagnoseNode`] is. It has nothing to undo.
+/// Safe to run twice, for the same reason as [`DiagnoseNode`]. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QualifyNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// How deep.
+    /// The depth of the diagnosis.
     pub level: DiagnosisLevel,
 }
 
-/// What was found.
+/// Result of [`QualifyNode`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QualifyFinding {
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Whether it may serve tenants.
+    /// True if the node may serve tenants.
     pub fit: bool,
-    /// What was tested and measured, as evidence.
+    /// The tests and their measurements, as evidence.
     pub report: String,
 }
 

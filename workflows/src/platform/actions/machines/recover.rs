@@ -1,4 +1,4 @@
-//! GPUs that report errors: what the driver says of them, and the two things that can be done about it on the node.
+//! Recovers GPUs that report errors: inspects them, resets them, or reboots the node.
 
 use crate::platform::{
     CallMetadata, Diagnosis, DiagnosisLevel, GpuHealth, Ownership, Platform, at_cluster,
@@ -7,14 +7,14 @@ use crate::platform::{
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
 
-/// Reads how the GPUs of a node are, without disturbing what runs on them.
+/// Reads the state of a node's GPUs without disturbing running work.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InspectGpus {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -32,14 +32,14 @@ impl Action for InspectGpus {
     }
 }
 
-/// Resets all GPUs of a node on which nothing runs.
+/// Resets all GPUs of an idle node.
 ///
-/// Safe to run twice: what was reset is empty, and is reset again. While anybody has one open it is refused with `gpu.busy`.
+/// Safe to run twice: a second reset does no harm. Fails with `gpu.busy` while a process has a GPU open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ResetGpus {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -58,16 +58,16 @@ impl Action for ResetGpus {
     }
 }
 
-/// Reboots a node, and waits until it is back.
+/// Reboots a node and waits until it is back.
 ///
-/// Safe to run twice: it names the boot that is to end, and a node that has started since is left alone.
+/// Safe to run twice: the call names the boot to end, and a node with a newer boot is left unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RebootNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// The boot that is to end.
+    /// The id of the boot to end.
     pub boot: String,
 }
 
@@ -91,14 +91,14 @@ impl Action for RebootNode {
     }
 }
 
-/// Tests a node's GPUs, and answers what was found, fit or not. Nothing may run on it.
+/// Tests a node's GPUs and returns the findings, fit or not. The node must be idle.
 ///
-/// Safe to run twice: it leaves nothing behind, and has nothing to undo.
+/// Safe to run twice: it leaves nothing behind. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExamineNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -118,21 +118,21 @@ impl Action for ExamineNode {
     }
 }
 
-/// Lets new work onto a node again: lifts our cordon, and nobody else's.
+/// Makes a node schedulable again by removing this platform's cordon. Other cordons stay.
 ///
-/// Safe to run twice, and as the undo of [`CordonNode`](crate::platform::CordonNode): a node that is not cordoned, or is not this
-/// tenant's at this epoch, is left as it is.
+/// Safe to run twice, and as the undo of [`CordonNode`](crate::platform::CordonNode). A node is left unchanged if it is not cordoned, or if this
+/// tenant does not own it at this epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UncordonNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Whose it is.
+    /// The id of the tenant that owns the node.
     pub tenant: String,
     /// The epoch of that ownership.
     pub owner_epoch: u64,
-    /// In whose name it was cordoned; without one, in that of the step that this undoes.
+    /// The holder of the cordon. `None` means the step that this action undoes.
     pub by: Option<String>,
 }
 

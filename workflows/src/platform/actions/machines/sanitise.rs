@@ -1,4 +1,5 @@
-//! Cleaning a machine, one device at a time. What is begun and cannot be known to have ended is looked at, never begun again.
+//! Cleans a machine, one device at a time. If the outcome of a started operation is unknown, the device is observed and the operation is not started
+//! again.
 
 use crate::platform::{
     CallMetadata, Devices, DriveTechnique, Environment, FilledGpu, Platform, Reset, Samples, SanitiseLog,
@@ -7,16 +8,16 @@ use crate::platform::{
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 
-/// Keeps new work from a node, in the name of its step: others may do so too, and the node is open once all have let go.
+/// Cordons a node in the name of the step. Several steps may hold a cordon; the node is schedulable once all of them are removed.
 ///
-/// Safe to run twice: a node that is cordoned, or is not this tenant's at this epoch, is left as it is.
+/// Safe to run twice: a node is left unchanged if it is cordoned, or if this tenant does not own it at this epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CordonNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Whose it is.
+    /// The id of the tenant that owns the node.
     pub tenant: String,
     /// The epoch of that ownership.
     pub owner_epoch: u64,
@@ -25,7 +26,7 @@ pub struct CordonNode {
 impl Action for CordonNode {
     const NAME: &'static str = "CordonNode";
     type Platform = Platform;
-    /// In whose name: that of the step.
+    /// The holder of the cordon: the name of the step.
     type Output = String;
     const RESULT: engine::ResultSource = engine::ResultSource::Deed;
 
@@ -49,27 +50,27 @@ impl Action for CordonNode {
     }
 }
 
-/// Reads a machine's devices, from the machine.
+/// Reads the devices of a machine from the machine itself.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadDevices {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// How many GPUs the ledger expects.
+    /// The number of GPUs that the ledger expects.
     pub gpus: u64,
 }
 
 /// The devices of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeDevices {
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// What it has.
+    /// The devices of the node.
     pub devices: Devices,
-    /// Whether a simulator answered for it.
+    /// True if a simulator answered.
     #[serde(default)]
     pub simulated: bool,
 }
@@ -91,14 +92,14 @@ impl Action for ReadDevices {
     }
 }
 
-/// Waits until no workload is left on a node.
+/// Waits until no workload is on a node.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AwaitDrained {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -118,14 +119,14 @@ impl Action for AwaitDrained {
     }
 }
 
-/// Moves a drained machine to the network on which it is scrubbed, and boots it into the environment that scrubs.
+/// Moves a drained machine to the scrub network and boots it into the scrub environment.
 ///
-/// Safe to run twice: a machine that is there already stays. A machine with workloads is refused.
+/// Safe to run twice: a machine that is already there stays. A machine with workloads is rejected.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EnterScrub {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -150,16 +151,16 @@ impl Action for EnterScrub {
 
 /// Fills a GPU's memory and reads it back.
 ///
-/// Safe to run twice: filling again does no harm.
+/// Safe to run twice: a second fill does no harm.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScrubGpu {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Which GPU.
+    /// The GPU's UUID.
     pub uuid: String,
-    /// Whether it is reset afterwards.
+    /// If true, the GPU is reset afterwards.
     pub reset: bool,
 }
 
@@ -178,21 +179,21 @@ impl Action for ScrubGpu {
     }
 }
 
-/// Has a drive's controller begin to erase the drive.
+/// Starts the sanitise operation of a drive's controller.
 ///
-/// The drive knows no request key, so its log is read before every attempt: one that has begun more sanitisations than
-/// `begun_before` has taken the command. One in progress is never sent another.
+/// The drive knows no request key, so its log is read before every attempt. If the log counts more than `begun_before` sanitise operations, the drive
+/// has accepted the command. No command is sent while an operation is in progress.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BeginSanitise {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Which drive.
+    /// The drive's serial number.
     pub serial: String,
-    /// How; none when the drive has no technique that is strong enough, which fails.
+    /// The technique. `None` if the drive has no sufficient technique, which is an error.
     pub technique: Option<DriveTechnique>,
-    /// How many sanitisations its log counted before this one.
+    /// The number of sanitise operations in the drive's log before this one.
     pub begun_before: u64,
 }
 
@@ -235,25 +236,25 @@ impl BeginSanitise {
     }
 }
 
-/// Reads how far a drive is.
+/// Reads the progress of a drive's sanitise operation.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadProgress {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Which drive.
+    /// The drive's serial number.
     pub serial: String,
 }
 
-/// How far a drive is.
+/// The progress of a drive's sanitise operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveStatus {
-    /// Which drive.
+    /// The drive's serial number.
     pub serial: String,
-    /// What its log says.
+    /// The drive's sanitise log.
     pub log: SanitiseLog,
 }
 
@@ -277,14 +278,14 @@ impl Action for ReadProgress {
 
 /// Reads pseudorandom sectors of a drive with the verifier's tool.
 ///
-/// Safe to run twice: it changes nothing, and has nothing to undo.
+/// Safe to run twice: it changes nothing. It has no undo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SampleDrive {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
-    /// Which drive.
+    /// The drive's serial number.
     pub serial: String,
 }
 
@@ -303,14 +304,14 @@ impl Action for SampleDrive {
     }
 }
 
-/// Overwrites memory at boot, and brings firmware and controllers back to a known state.
+/// Overwrites memory at boot, and resets firmware and controllers to a known state.
 ///
-/// Safe to run twice: bringing them back again changes nothing.
+/// Safe to run twice: a second reset changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ResetMachine {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
@@ -328,14 +329,14 @@ impl Action for ResetMachine {
     }
 }
 
-/// Installs a node afresh. Only a machine without workloads can be.
+/// Reinstalls a node. A node with workloads is rejected.
 ///
-/// Safe to run twice: a machine that is installed afresh stays so.
+/// Safe to run twice: a freshly installed node stays as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReimageNode {
-    /// In which cluster.
+    /// The cluster's name.
     pub cluster: String,
-    /// Which node.
+    /// The node's name.
     pub node: String,
 }
 
