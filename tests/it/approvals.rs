@@ -6,8 +6,8 @@ use crate::served::{Answer, Served, large};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// A policy under which an onboarding is decided by two of the platform, of whom one may be of the night watch, and under which
-/// somebody may break the glass.
+/// A policy that requires two platform approvers for an onboarding, of whom one may be of the night watch, and allows
+/// break-glass.
 const POLICY: &str = "\
 policy: platform
 version: 3
@@ -45,7 +45,7 @@ impl Served {
 
 const LATER: &str = "2099-01-01T00:00:00Z";
 
-/// Who stands in votes as themselves, for somebody, and both are on record.
+/// Delegates vote in their own name for another user, and both names are recorded.
 #[tokio::test]
 async fn a_delegate_votes_for_another_until_the_delegation_ends() {
     let (served, id, digest) = asked().await;
@@ -174,7 +174,7 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     assert_eq!(served.delegate(&served.admin, others).await.status, 201, "an admin may");
 }
 
-/// A pause holds the consequence back, and says so: neither is more asked for, nor is a further vote taken.
+/// A pause delays the effect of a decision and says so: no reminder is sent, and no further vote is accepted.
 #[tokio::test]
 async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resumed() {
     let served = Served::with_nodes().await;
@@ -252,7 +252,7 @@ async fn an_approval_is_held_by_the_procedure_that_policy_names() {
     assert!(next < shown["deadline"].as_str().unwrap(), "a reminder comes first: {next}");
 }
 
-/// Possible, loud, reasoned, and reviewed by somebody else.
+/// Break-glass needs a reason, is announced, and is reviewed by another person.
 #[tokio::test]
 async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     let (served, id, digest) = asked().await;
@@ -301,7 +301,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     assert_eq!(review(&sam, "again").await.status, 404);
 }
 
-/// A refusal that does not say why helps nobody.
+/// A rejection without a reason does not help the requester.
 #[tokio::test]
 async fn a_refusal_needs_a_reason() {
     let (served, id, digest) = asked().await;

@@ -1,4 +1,4 @@
-//! Who did what, as it can be read, exported and proved; and what is forgotten of executions that ended long ago.
+//! The audit: reading, exporting and verifying it, and retention of executions that ended long ago.
 
 use crate::{
     domain_http::{SITES, items},
@@ -106,7 +106,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     );
 }
 
-/// S26. What opens doors is in none of the places where things are kept or told.
+/// S26. No credential is in any stored or printed text.
 #[tokio::test]
 async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     let elsewhere = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     };
     let (webhook, wrapping) = ("w".repeat(40), "c0ffee01".repeat(8));
     let files = [planted("webhook", &webhook), planted("platform.key", &wrapping)];
-    // Nobody listens there: what is to be sent is signed, and what went wrong is logged.
+    // No receiver is there: what would be sent is signed, and failures are logged.
     let served = Served::start_logged(&[
         ("TENURE_NOTIFY_URL", "http://127.0.0.1:1"),
         ("TENURE_NOTIFY_SECRET_FILE", &files[0]),
@@ -167,7 +167,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     }
 }
 
-/// S60. Killed without a word; what was acknowledged before is sealed after, each once.
+/// S60. The server is killed; each acknowledged change is sealed once after the restart.
 #[tokio::test]
 async fn an_audit_has_no_gap_where_the_server_was_killed() {
     let (served, _) = stage().await;
@@ -222,7 +222,7 @@ async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
     assert!(has(&told, "asked for onboarding of tenant/acme"), "its audit outlives it");
 }
 
-/// S-15. What did one person do, newest first: of the API and the command line, on every page size.
+/// S-15. Lists the actions of one person, newest first, by the API and the command line, with every page size.
 #[tokio::test]
 async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
     let (served, auditor) = stage().await;

@@ -28,7 +28,7 @@ fn pages(dir: &str) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The lines of a page that are text: what stands in fences is not.
+/// Returns the lines of a page outside code blocks.
 fn text(page: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     page.lines().filter(move |line| {
@@ -53,7 +53,7 @@ fn links(page: &str) -> Vec<String> {
     found
 }
 
-/// What a heading is called in a link, as Git hosts and mdBook call it.
+/// Returns the anchor of a heading, as Git hosts and mdBook derive it.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -145,7 +145,7 @@ fn every_link_of_every_page_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// Words that stand for a value, and one that may be it; every other word is a value as it stands.
+/// Placeholder words, with an example value; every other word is taken literally.
 const MEANT: [(&str, &str); 6] = [
     ("KIND", "executions"),
     ("N", "1"),
@@ -155,7 +155,7 @@ const MEANT: [(&str, &str); 6] = [
     ("SPAN", "5s"),
 ];
 
-/// What looks like a command and is none, with what it is.
+/// Text that looks like a command and is not, with its meaning.
 const OTHERS: [(&str, &str); 5] = [
     ("tenure audit checkpoint 1", "what is signed begins with it"),
     ("tenure audit entry 1", "what is hashed begins with it"),

@@ -1,4 +1,5 @@
-//! `If-Match`: what was read is changed as it was read, or not at all; where nothing is compared, it is refused. Against a real server.
+//! `If-Match`: a resource is changed only in the version that was read. Routes that compare nothing reject the header. Against a real
+//! server.
 
 use crate::{
     approvals::soon,
@@ -20,7 +21,7 @@ async fn tag(served: &Served, path: &str) -> String {
     tag.to_str().unwrap().to_owned()
 }
 
-/// What is changed: where it is shown, what changes it for somebody else, and the request that is to be bound.
+/// A change: the address that shows it, a conflicting change by another user, and the conditional request.
 struct Change {
     shown: &'static str,
     other: (Method, &'static str, Value),

@@ -1,4 +1,4 @@
-//! Destruction, written down: what counts, what holds it up, and the certificate that says so.
+//! Destruction records: which ones count, what delays destruction, and the certificate.
 
 mod counts;
 mod file;
@@ -202,7 +202,7 @@ fn try_issue(
     issue(draft(approved(&inventory)), &pivot(&inventory), &inventory, &records, exceptions, at(200))
 }
 
-/// What the certificates are verified with, as it is given to whoever verifies.
+/// Returns the issuer's keys, as a verifier receives them.
 pub(crate) fn issuer() -> String {
     key().public_key().to_pem()
 }

@@ -1,4 +1,4 @@
-//! The command line: what it prints, how it ends, and what it never does. Against a real server.
+//! The command line: output, exit codes and safeguards. Against a real server.
 
 mod docs;
 mod server;
@@ -55,7 +55,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
     assert_eq!(served.run(&["tenants", "show", "acme", "-o", "json"]).json()["state"], "active");
 }
 
-/// Nothing listens there: whatever were asked for would end with 9.
+/// No server listens there: any request would end with exit code 9.
 #[test]
 fn a_wrong_span_is_refused_before_anything_is_asked_for_and_nobody_waits_for_a_server_that_is_not_there() {
     let dir = tempfile::tempdir().unwrap();

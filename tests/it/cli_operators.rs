@@ -1,4 +1,4 @@
-//! The command line for those who work with it all day: contexts, doctor, lists that are watched, diffs, explanations.
+//! The command line for operators: contexts, doctor, watched lists, diffs, explanations.
 
 mod doctor;
 
@@ -202,7 +202,7 @@ async fn a_list_that_is_watched_is_told_again_when_it_has_changed() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "[]");
-    // What must not come can only be waited for: two more looks find the same.
+    // The absence of output can only be awaited: two more polls find the same.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     served.onboard(&shared("acme")).await;
     let next: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();

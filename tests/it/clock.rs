@@ -39,7 +39,7 @@ impl Shifted {
         Self::start_with(by, &[])
     }
 
-    /// The server also has a clock that nobody sets, as a machine has.
+    /// The server also has a clock that the tests do not set.
     fn noticing() -> Self {
         Self::start_with(0, &[shifted::NOTICES])
     }
@@ -113,7 +113,7 @@ async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     assert_eq!(reclaim["status"], json!("active"), "{reclaim}");
 }
 
-/// A jump of 400 days is on the list of what is stuck, with its remedy, until it is confirmed or the clock is set back.
+/// A jump of 400 days is listed as stuck, with its remedy, until it is confirmed or the clock is set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_back() {
     let shifted = Shifted::noticing();

@@ -106,7 +106,7 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
     }
 }
 
-/// What a page needs is there: nothing is found missing only once somebody opens it.
+/// All parts that a page loads exist.
 #[test]
 fn every_part_that_a_file_of_the_console_names_exists() {
     let files = files();

@@ -1,4 +1,4 @@
-//! Who decides by HTTP, and who does not. Against a real server.
+//! Who may decide by HTTP, and who may not. Against a real server.
 
 use crate::served::{Served, large};
 use serde_json::json;

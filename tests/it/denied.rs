@@ -1,4 +1,4 @@
-//! Who was refused is on record: who, from where, what, why, and how often.
+//! Refusals are audited: user, address, request, reason and count.
 
 use crate::{
     domain_http::items,
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A refusal as a test met it: who, what was asked as the table of routes has it, and the code.
+/// An expected refusal: the user, the request as in the table of routes, and the code.
 pub(crate) type Met = (String, String, String);
 
 /// Every entry of a refusal that is on record, read by `token`.
@@ -64,8 +64,7 @@ fn find<'a>(entries: &'a [Value], who: &str, asked: &str, code: &str) -> &'a Val
     entries.iter().find(|entry| met(entry) == wanted).unwrap_or_else(|| panic!("{wanted:?}: {entries:#?}"))
 }
 
-/// One of each: nothing sent, a token that is none, one that was taken back, a role that is missing, another tenant, something
-/// that is hidden.
+/// One of each: no token, an unknown token, a revoked one, a missing role, another tenant, a hidden resource.
 #[tokio::test]
 async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     let served = Served::with_nodes().await;

@@ -1,4 +1,4 @@
-//! What the doctor looks at beyond this machine and the server: who signs people in, and whom the server tells.
+//! The external systems that doctor checks: the identity provider and the receivers of notifications.
 
 use crate::served::{Ran, tenure};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::{
 };
 use tests::servers::identity::{CLIENT, Identity};
 
-/// What is found under these settings.
+/// Returns the findings under these settings.
 fn looked(dir: &Path, settings: &str, more: &[&str]) -> Vec<(String, String, String)> {
     fs::write(dir.join("tenure.toml"), settings).unwrap();
     let ran = Ran::of(tenure(dir).args(["doctor", "--config", "tenure.toml", "-o", "json"]).args(more));

@@ -164,7 +164,7 @@ pub(crate) async fn with_sites() -> Served {
     served
 }
 
-/// Puts a node into `cluster` and a tenant in service who has it alone; which cluster that is, and its key.
+/// Adds a node to `cluster` and a tenant in service that owns it. Returns the cluster and its key.
 pub(crate) async fn with_its_own(served: &Served, cluster: &str, tenant: &str) -> (String, String) {
     let node = format!("sn,cpu_milli,memory_mib,gpu,model\n{cluster}-n,96000,786432,8,H100\n");
     served.post(&format!("/v1/fleet:import?cluster={cluster}&region=eu"), "text/csv", &node).await;
@@ -186,7 +186,7 @@ pub(crate) async fn with_its_own(served: &Served, cluster: &str, tenant: &str) -
     (holding.as_str().unwrap().to_owned(), key)
 }
 
-/// What is seen of the one node of `cluster`.
+/// Returns the observation of the one node of `cluster`.
 pub(crate) fn facts(cluster: &str) -> Value {
     json!({ "nodes": { format!("{cluster}-n"): { "H100": { "usable": 8, "busy": 0 } } } })
 }
@@ -347,7 +347,7 @@ async fn a_simulated_cluster_needs_nobody_to_push_its_facts() {
     panic!("{}", served.get("/v1/workloads/acme/w").await.body);
 }
 
-/// A cluster's row may name a backend that this server has no target for: whoever asks is told the same of it.
+/// A cluster's row may name a backend that this server has no target for: both commands report the same.
 #[tokio::test]
 async fn an_import_and_the_list_of_clusters_say_the_same_of_what_is_simulated() {
     let served = with_sites().await;

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs};
 
-/// What the store holds of tenants, their things, and executions. Lists that the clock changes by itself are left out.
+/// The lists of tenants, their resources and executions. Lists that change with the clock are left out.
 const LISTS: [&str; 19] = [
     "/v1/approvals",
     "/v1/batches",
@@ -43,7 +43,7 @@ const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/quic
 /// A span that has passed.
 const SPAN: (&str, &str) = ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z");
 
-/// A server with a tenant in service, an execution that waits for people, a paused one, and a schedule.
+/// A server with a tenant in service, an execution that waits for approval, a paused one, and a schedule.
 struct World {
     served: Served,
     waits: String,
@@ -271,13 +271,14 @@ async fn no_route_changes_anything_in_a_dry_run() {
     for rule in tried {
         let (path, media, body) = route_case(&world, &rule);
         let answer = world.served.post(&path, media, &body).await;
-        // What the state of the execution refuses changes nothing either; whatever else is refused was not tried.
+        // A refusal by the execution's state changes nothing either; other refusals mean that the command was not
+        // tried.
         assert!([200, 409].contains(&answer.status.as_u16()), "{path}: {} {}", answer.status, answer.body);
         world.is_as_before(&before, &path).await;
     }
 }
 
-/// A request that is meant as a dry run must not be performed because its route knows of none.
+/// A request sent as a dry run must not be performed because its route does not support dry runs.
 #[tokio::test]
 async fn a_route_that_changes_something_and_has_no_dry_run_refuses_one() {
     let served = Served::start();

@@ -1,5 +1,4 @@
-//! Where the world begins: what every answer says to browsers, who is told how the platform stands, how long whoever is slow is
-//! waited for, and how much a caller may send.
+//! The edge of the server: security headers, access to the platform's state, timeouts for slow clients, and limits on requests.
 
 use crate::{
     routes::{filled, method},
@@ -14,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What an answer lacks or says wrongly, of what every one has to say.
+/// Returns the headers that are missing or wrong in an answer.
 pub(crate) fn undressed(path: &str, headers: &HeaderMap) -> Vec<String> {
     let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut wanted = vec![
@@ -63,7 +62,7 @@ async fn every_answer_says_that_nobody_keeps_embeds_or_guesses_at_it() {
     assert!(policy.contains("default-src 'self'"), "the console says what it may do itself: {policy}");
 }
 
-/// Asks as a proxy on this machine does for somebody elsewhere.
+/// Sends a request as a proxy on this machine does for a remote client.
 async fn from_afar(served: &Served, path: &str, token: Option<&str>) -> Answer {
     let asked = served.ask(Method::GET, path).header("x-forwarded-for", "127.0.0.1");
     served.send(token.into_iter().fold(asked, |asked, token| asked.bearer_auth(token))).await
@@ -131,10 +130,10 @@ fn connect(served: &Served) -> TcpStream {
     stream
 }
 
-/// What comes until the server ends the connection, and how long that took.
+/// Reads until the server ends the connection, and returns the text and the duration.
 fn to_the_end(mut stream: TcpStream) -> (String, Duration) {
     let (mut text, began) = (Vec::new(), Instant::now());
-    // A connection that is reset has ended as well; one that is kept is not.
+    // A reset connection has also ended; an open one has not.
     if let Err(error) = stream.read_to_end(&mut text) {
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the connection is kept: {error}");
     }
@@ -252,7 +251,7 @@ async fn who_sends_too_much_is_told_to_wait_and_nobody_else_is() {
     assert!(metrics.contains("http_rate_refused_total{kind=\"cluster\"} 0"), "{metrics}");
 }
 
-/// That too much came from there hides nothing of who was refused, and who guesses learns nothing sooner.
+/// The rate limit still audits refused requests, and does not speed up guessing.
 #[tokio::test]
 async fn who_guesses_faster_than_anybody_may_ask_is_on_record_and_answered_late() {
     let settings = [("TENURE_HTTP_RATE", "1"), ("TENURE_HTTP_RATE_BURST", "2"), ("TENURE_HTTP_GUESSES", "3")];

@@ -1,4 +1,4 @@
-//! What operators type daily: names, contracts, workloads, quotas and bodies that are out of bounds are refused where they are sent.
+//! Common mistakes of operators: invalid names, contracts, workloads, quotas and bodies are rejected by the route they are sent to.
 
 use crate::{
     domain_http::{submit, with_acme},
@@ -31,7 +31,7 @@ async fn a_contract_that_has_ended_is_refused_in_check_plan_and_request() {
     }
 }
 
-/// What only the server knows is found by the same command, and a name is free again after a typo.
+/// The same command also finds errors that only the server can detect, and a name is free again after a typo.
 #[tokio::test]
 async fn a_check_on_the_server_finds_what_the_request_would_be_rejected_for() {
     let served = Served::with_nodes().await;

@@ -1,4 +1,4 @@
-//! The commands of the pages, run as they stand against a server that has what they speak of.
+//! The commands of the pages, run unchanged against a server that has the resources they name.
 
 use crate::{
     certificate,
@@ -36,13 +36,13 @@ const PAGES: [&str; 16] = [
 
 /// Commands that end otherwise than with 0, as the page says or its example wants it.
 const ENDS: [(&str, i32); 4] = [
-    // It waits for people.
+    // It waits for approval.
     ("tenure tenant onboard -f acme.yaml --wait", 10),
-    // What is printed below it is what is wrong with the file.
+    // The text below it shows the errors of the file.
     ("tenure access check house.cedar", 1),
     // Refused: the house of the stage has no policies of its own.
     ("tenure access explain change_quota --user fritz --plans", 1),
-    // The request says `gold`, as the line below it tells.
+    // The request says `gold`, as the following line explains.
     ("tenure policy check request.yaml", 1),
 ];
 
@@ -74,10 +74,10 @@ const CANNOT: [(&str, &str); 18] = [
     ("tenure completions zsh > \"${fpath[1]}/_tenure\"", "`fpath` is one of zsh's; `cli_operators` does"),
 ];
 
-/// Words that stand for something, and what there is of it on the stage.
+/// Placeholder words, with their values on the stage.
 const MEANT: [(&str, &str); 1] = [("CHANNEL", "pager")];
 
-/// An id that pages show; it stands for the execution that waits for people.
+/// An id that the pages show; it is replaced by the execution that waits for approval.
 const SHOWN: &str = "01a1fdc0-e9b1";
 
 /// Takes whatever is posted to it. Its address.
@@ -126,7 +126,7 @@ impl Stage {
         stage
     }
 
-    /// What the pages take for granted.
+    /// Writes the files that the pages assume.
     fn files(&self) {
         let here = self.served.dir.path();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -162,7 +162,7 @@ impl Stage {
         }
     }
 
-    /// Runs a line as a reader does who has put in what is theirs.
+    /// Runs a line with its placeholders replaced.
     fn run(&self, line: &str) -> Output {
         let here = self.served.dir.path();
         let mut line = MEANT.iter().fold(line.to_owned(), |line, (word, is)| line.replace(word, is));

@@ -1,4 +1,4 @@
-//! The command line behind what was asked for: it waits for it, says what would come of it, and asks twice before data is destroyed.
+//! The command line after a request: it waits for the result, previews effects, and confirms before data is destroyed.
 
 use crate::served::{Ran, Served, large, shared, tenure};
 use std::{
@@ -85,7 +85,7 @@ async fn a_tenant_that_is_to_leave_is_named_twice() {
     assert_eq!(leave(&["--confirm", "acme", "--wait"]).exit, 10);
 }
 
-/// Of the log, which is for people unless it is JSON, and of what a command says.
+/// Applies to command output and to the log, unless the log is JSON.
 #[test]
 fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let dir = tempfile::tempdir().unwrap();

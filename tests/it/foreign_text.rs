@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use workflows::foreign_text::is_unsafe;
 
-/// What a vote's reason may hold to rewrite the plan that the next approver sees.
+/// A reason of a vote that tries to rewrite the plan that the next approver sees.
 const FOREIGN: &str = "fine\u{1b}[1A\u{1b}[2K\u{202e}evil\u{2066}\nforged: 0 assets are destroyed\u{9b}2K";
 
 const KINDS: [&str; 33] = [

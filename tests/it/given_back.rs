@@ -1,4 +1,4 @@
-//! What is lent is given back: from the demand to the end, on the whole engine and in a world that can be looked at.
+//! Loans are returned: from the demand to the end, on the whole engine and with an observable world.
 
 use crate::quota::stage::{BEGIN, Stage};
 use engine::{MINUTE, SECOND, View};
@@ -41,7 +41,7 @@ async fn called_back() -> Stage {
     stage
 }
 
-/// Half of the node is out of service, so that nothing is free beside what the workspaces were promised.
+/// Half of the node is out of service, so that nothing is free beyond the workspaces' quotas.
 async fn rest_half(stage: &Stage) {
     stage.sees().await;
     let node = stage.find::<Occupancy>("acme").await.unwrap().nodes.into_keys().next().unwrap();
@@ -64,14 +64,14 @@ async fn states(stage: &Stage) -> [String; 2] {
     [only(stage, "reclaim").await.state, only(stage, "eviction").await.state]
 }
 
-/// What the cluster has of a workload, if it runs there.
+/// Returns the cluster's object of a workload, if it runs there.
 fn seen(stage: &Stage, name: &str) -> Option<Value> {
     let all = stage.world().snapshot();
     let mut found = all.into_iter().filter(|(key, _)| key.contains("/Workload/") && key.ends_with(name));
     found.next().map(|(_, object)| object["spec"].clone()).filter(|spec| spec["active"] == true)
 }
 
-/// S-29: nobody waits for a sweep.
+/// S-29: no sweep is needed.
 #[tokio::test]
 async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_passed() {
     let stage = called_back().await;
@@ -101,7 +101,7 @@ async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
     assert!(seen(&stage, "serve").is_some());
 }
 
-/// Domain 3.5: who was told is told that it goes on.
+/// Domain 3.5: a notified workload is notified again when it may continue.
 #[tokio::test]
 async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
     let stage = called_back().await;
@@ -119,7 +119,7 @@ async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
     assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of it");
 }
 
-/// Workspace research runs as its cluster likes: the GPUs of the victim are not those that the books planned. Answers the plan.
+/// The cluster places the workloads of research itself: the victim's GPUs are not those of the account. Returns the plan.
 async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTreeSet<u16>)) -> GpuSet {
     rest_half(stage).await;
     let tenant: TenantId = "acme".parse().unwrap();
@@ -142,11 +142,11 @@ async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTre
     planned
 }
 
-/// The cluster started the victim elsewhere than it was told: what is cleaned is where it ran, and never where it was planned.
+/// The cluster started the victim on other GPUs than planned: the GPUs on which it ran are cleaned, and not the planned ones.
 #[tokio::test]
 async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_planned() {
     let stage = Stage::with_tenant("H100").await;
-    // The last GPU in service is nobody's in the books.
+    // The last GPU in service is unallocated in the account.
     let planned = called_back_from(&stage, |node| (node.clone(), [3].into())).await;
     let elsewhere: GpuSet = planned.keys().map(|node| (node.clone(), [3].into())).collect();
     assert_ne!(planned, elsewhere);
@@ -167,7 +167,7 @@ async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_plan
     assert!(seen(&stage, "lent").is_none(), "a requeued victim is held until it is admitted again");
 }
 
-/// Nobody can say where the victim runs, so it is not evicted, and nothing that was only planned is cleaned.
+/// The location of the victim is unknown, so it is not evicted, and the planned GPUs are not cleaned.
 #[tokio::test]
 async fn one_whose_gpus_are_unknown_is_not_evicted() {
     let stage = Stage::with_tenant("H100").await;
@@ -183,7 +183,7 @@ async fn one_whose_gpus_are_unknown_is_not_evicted() {
     assert_eq!(lent["reclaim_at"], Value::Null, "and its owner knows that it does");
 }
 
-/// Whoever is admitted from the line is started by the commit that admits it, whatever ended before it.
+/// A queued workload is started by the commit that admits it, whatever ended before it.
 #[tokio::test]
 async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
     let stage = Stage::with_tenant("H100").await;

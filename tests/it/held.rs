@@ -1,4 +1,4 @@
-//! A server on a store that was restored performs nothing until somebody has seen what it would, and lets it go.
+//! A server on a restored store performs nothing until an operator has seen the pending work and released the store.
 
 use crate::served::{NODES, Ran, Running, Served, large, small, tenure};
 use reqwest::Client;
@@ -70,12 +70,12 @@ async fn restored_with(damage: impl Fn(&Path)) -> (Restored, String) {
     let copied = tempfile::tempdir().unwrap();
     copy(&dir.path().join("tenure-data"), &copied.path().join("tenure-data"));
     damage(&copied.path().join("tenure-data/store/PLACE"));
-    // What the copy does not know: it is not all there is.
+    // The copy lacks the latest changes.
     let running = Running::start(copied.path(), &[]);
     (Restored { running, dir: copied, admin }, id)
 }
 
-/// What happens to a file.
+/// Damages a file.
 type Damage = fn(&Path);
 
 /// A backup tool may leave the file out, and a disk may damage it: neither starts work, and neither keeps the server from starting.

@@ -1,4 +1,4 @@
-//! HTTP: who is let in, what is answered, and what is never done twice. Against a real server.
+//! HTTP: access, answers, and requests that are never performed twice. Against a real server.
 
 use crate::served::{Answer, Served, large, small};
 use reqwest::Method;

@@ -5,7 +5,7 @@ use crate::served::Served;
 use serde_json::{Value, json};
 
 impl Served {
-    /// Reports that tenants were not kept apart, with these fields besides.
+    /// Reports a breach of isolation, with additional fields.
     async fn breach(&self, more: Value) -> String {
         let mut report = json!({ "kind": "isolation_breach", "tenants": [ACME] });
         report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -78,7 +78,7 @@ async fn an_incident_whose_hold_cannot_be_placed_is_parked_and_goes_on_once_it_c
     assert!(served.contains(&incident).await.contains("is destroyed while hold"));
 }
 
-/// Whoever reports an incident has placed its hold, whatever detector they name.
+/// The reporter of an incident owns its hold, whatever detector they name.
 #[tokio::test]
 async fn the_reporter_of_an_incident_does_not_release_its_hold() {
     let served = with_acme().await;
@@ -110,7 +110,7 @@ async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
     assert_eq!(items(&served.get("/v1/holds?tenant=acme").await).len(), 2);
 }
 
-/// What waits for a hold, and a hold that is to be looked at again, are seen by whoever looks what is stuck.
+/// An offboarding that waits for a hold, and a hold that is due for review, are listed as stuck.
 #[tokio::test]
 async fn a_held_offboarding_and_a_due_review_are_stuck_and_measured() {
     let served = with_acme().await;

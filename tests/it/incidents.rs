@@ -1,4 +1,5 @@
-//! Incidents of nodes: out of service at once, moved once people agree, mended as the driver asks, and back only if fit.
+//! Incidents of nodes: taken out of service at once, evacuated after approval, repaired as the driver advises, and
+//! returned only if they pass their tests.
 
 use crate::quota::stage::Stage;
 use backends::simulated::{Fault, FaultKind, Script};
@@ -20,7 +21,7 @@ async fn report(stage: &Stage) -> ExecutionId {
     stage.begin(IncidentResponse::new(happening, "dcgm".into(), "XID 79 on GPU 0".into())).await.unwrap()
 }
 
-/// A workload of two GPUs on the tenant's node, in the books and in the world.
+/// A workload of two GPUs on the tenant's node, in the account and in the world.
 async fn busy() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train", 2).await;
@@ -135,7 +136,7 @@ async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
     assert_eq!(shown.body["data"]["diagnosis"], "simulated: memory test failed on GPU 0");
 }
 
-/// What one incident left out of service, the next one may put back.
+/// A node that one incident left out of service may be returned by the next one.
 #[tokio::test]
 async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident() {
     let stage = busy().await;
@@ -146,7 +147,7 @@ async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident()
     assert_eq!(stage.state(first).await, "Closed");
     assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)));
 
-    // One that is taken back leaves it as it found it.
+    // A withdrawn incident leaves the node as it found it.
     let taken_back = report(&stage).await;
     let order = Attribution { by: "rita".into(), reason: "a false alarm".into() };
     stage.engine.deliver(taken_back, Event::CancelRequested(order)).await.unwrap();

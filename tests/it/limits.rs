@@ -9,7 +9,8 @@ fn said(served: &Served, arguments: &[&str]) -> String {
     ran.out
 }
 
-/// Work for a closed cluster waits, says why and to whom it listens, and goes on when the cluster is opened.
+/// Work for a closed cluster waits, reports why and which commands it accepts, and continues when the cluster is
+/// opened.
 #[tokio::test]
 async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() {
     let served = Served::with_nodes().await;

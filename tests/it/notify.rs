@@ -24,7 +24,7 @@ const SECRET: &str = "a secret of more than sixteen bytes";
 
 type Heard = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
-/// Somebody who listens: too busy at first, then tries to send the sender elsewhere, then takes what comes.
+/// A receiver that is first too busy, then redirects the sender, then accepts.
 async fn listener() -> (String, Heard) {
     let heard = Heard::default();
     let ears = heard.clone();

@@ -264,7 +264,7 @@ async fn a_request_that_policy_refuses_ends_with_its_reasons() {
     assert_eq!(decisions[0].facts_digest, decisions[0].facts.digest());
 }
 
-/// S-22: what is made differs by level, and the plan says so before it is made.
+/// S-22: the created objects depend on the isolation level, and the plan lists them beforehand.
 #[test]
 fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects() {
     let books = fleet();

@@ -1,4 +1,4 @@
-//! What is read from outside has a bound: whatever a peer sends, and however slowly, little of it is taken and nobody waits for long.
+//! Reads of external input are bounded in size and in time, whatever a peer sends and however slowly.
 
 use crate::{
     hooks::{hook, script, stamp},
@@ -25,7 +25,7 @@ use tokio::{
 };
 use workflows::platform::{CallMetadata, ObjectKind, ObjectRef, Platform};
 
-/// More than any client reads of one answer, with what the buffers of both ends hold.
+/// More bytes than any client reads of one answer, including the buffers of both ends.
 const MOST_TAKEN: usize = 96 << 20;
 /// How long a call may take in these tests; its deadline is a second.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -96,7 +96,7 @@ users: [{name: here, user: {token: t}}]
 contexts: [{name: here, context: {cluster: here, user: here}}]
 ";
 
-/// A file of targets in which this peer stands behind everything that speaks HTTP.
+/// A target file in which this peer is every HTTP target.
 fn targets(peer: &str, folder: &Path) -> String {
     let file = |name: &str, text: &str| -> PathBuf {
         let path = folder.join(name);
@@ -271,7 +271,7 @@ async fn no_answer_is_longer_than_what_was_asked_with() {
     }
 }
 
-/// What reads from a peer or a document, and the files that may.
+/// Functions that read from a peer or a document, and the files that may call them.
 const READS: [(&str, &[&str]); 16] = [
     (".text().await", &[]),
     (".json().await", &[]),

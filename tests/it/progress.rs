@@ -39,7 +39,7 @@ async fn when_three_have_completed_the_next_says_when_it_will_be_over() {
     for id in first {
         assert_eq!(served.ended(&id).await["reason"], "completed");
     }
-    // Whoever asked while fewer had completed was told nothing, and for three seconds nobody looks again: as long as the next takes here.
+    // A caller that asked earlier got no estimate, and the cached answer lasts three seconds: as long as the next onboarding takes here.
     tokio::time::sleep(Duration::from_millis(3_100)).await;
 
     let id = served.onboard(&small("four")).await;

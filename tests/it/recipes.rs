@@ -97,12 +97,12 @@ case "$*" in
 esac
 "#;
 
-/// A recipe with its tool, and a folder for what the tool keeps.
+/// A recipe with its tool, and a folder for the tool's state.
 struct Recipe {
     hooks: HookRegistry,
     folder: tempfile::TempDir,
     arguments: Value,
-    /// Whether what was made says which step made it.
+    /// True if a created object names the step that created it.
     marks: bool,
 }
 
@@ -111,7 +111,7 @@ fn recipes() -> PathBuf {
 }
 
 impl Recipe {
-    /// With a stand-in for the tool, which dies after having acted when it is told to.
+    /// Uses a fake tool, which can be made to die after its effect.
     fn standing_in(recipe: &str, tool: &str, text: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
@@ -161,7 +161,7 @@ impl Recipe {
         self.hooks.probe(&self.hook(), stamp).await.unwrap()
     }
 
-    /// What every recipe promises, whatever its tool.
+    /// Checks the guarantees of every recipe, whatever its tool.
     async fn keeps_its_promise(&self) {
         let (run, undo) = (stamp("e/S/1/0", false), stamp("e/S/1/0", true));
         assert_eq!(self.probe(&run).await, Probe::NotDone);
@@ -209,7 +209,7 @@ impl Recipe {
             for _ in 0..3 {
                 became = if became == Probe::Running { self.probe(&stamp).await } else { became };
             }
-            // What was begun and not ended is begun again.
+            // An interrupted change is started again.
             if became == Probe::NotDone {
                 self.act(&stamp).await.unwrap();
                 became = self.probe(&stamp).await;
@@ -251,7 +251,7 @@ async fn the_recipe_for_argo_cd_does_what_a_hook_promises() {
     recipe.asks_what_became_of_it().await;
 }
 
-/// Not a stand-in: the tool itself, with the module of the recipe. Skipped where there is none.
+/// Uses the real tool, with the module of the recipe. Skipped where it is not installed.
 #[tokio::test]
 async fn the_recipe_for_terraform_works_with_terraform_itself() {
     let Ok(version) = std::process::Command::new("terraform").arg("version").output() else {

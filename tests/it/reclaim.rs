@@ -88,8 +88,8 @@ async fn the_start_of_an_admitted_workload_survives_every_fault_and_crash() {
     assert!(report.passed(), "{report}");
 }
 
-/// The signal that a workload has ended could come from anybody, and once led past the eviction: a workload that ran on was removed
-/// by force, or held its GPUs until the reclaim gave up, without ever having been asked to end.
+/// Any caller could send the signal that a workload has ended. A forged signal must not skip the request to end: else a running
+/// workload is removed by force, or keeps its GPUs until the reclaim gives up.
 #[test]
 fn nobody_is_waited_for_who_was_not_asked_to_end() {
     let edges = diagram::<Eviction>().edges;
@@ -99,7 +99,7 @@ fn nobody_is_waited_for_who_was_not_asked_to_end() {
     assert!(waited.iter().all(|edge| edge.from == "Evicting"), "{waited:?}");
 }
 
-/// A hold is named for its incident, and one whose name was too long was refused, without anybody being told.
+/// A hold is named after its incident. A name that is too long must not make the hold fail silently.
 #[tokio::test]
 async fn evidence_is_held_however_long_the_name_of_the_incident() {
     let tenants = ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());

@@ -1,4 +1,4 @@
-//! HTTP, route by route: who is let in where, whose things are met, and that the pages name them all.
+//! HTTP, route by route: access, isolation of tenants, and the complete list of routes in the pages.
 
 use crate::{
     denied::{self, Met},
@@ -23,7 +23,7 @@ pub(crate) fn method(rule: &RouteInfo) -> Method {
     rule.method.parse().unwrap()
 }
 
-/// What everybody may read: nothing of anybody stands there.
+/// Routes that everyone may read: they contain nothing about a tenant or a user.
 const OPEN: [&str; 12] = [
     "/",
     "/console/{file}",
@@ -74,7 +74,7 @@ async fn a_role_does_what_the_table_says_and_no_more() {
             let refused = answer.code() == "auth.forbidden";
             assert_eq!(refused, !verb.roles().contains(&role), "{role:?} {rule:?}: {}", answer.body);
         }
-        // To sign out changes nothing of anybody else's.
+        // Signing out changes nothing of other users.
         if rule.method != "GET" && rule.path != "/v1/sessions/mine" {
             assert!(!verb.roles().contains(&Role::Auditor), "an auditor changes nothing: {rule:?}");
         }
@@ -153,7 +153,7 @@ async fn delegated(served: &Served, tenant: &str) -> String {
 
 async fn three_tenants(served: &Served) -> Vec<Things> {
     let mut all = Vec::new();
-    // One that only waits for people, two in service.
+    // One tenant waits for approval, and two are in service.
     for (tenant, waits) in [("alpha", true), ("bravo", false), ("carol", false)] {
         let id = served.onboard(&if waits { large(tenant) } else { small(tenant) }).await;
         let item = if waits { served.asked(&id).await } else { served.ended(&id).await };
@@ -189,7 +189,7 @@ async fn three_tenants(served: &Served) -> Vec<Things> {
     all
 }
 
-/// What a tenant's token asks for in another's name, at a collection.
+/// Returns the request of a tenant's token in another tenant's name, at a collection.
 fn request_for(rule: &RouteInfo, tenant: &str) -> (&'static str, String) {
     let body = match word(rule) {
         "tenants" | "events" => return (YAML, small(tenant)),
@@ -248,7 +248,7 @@ async fn a_tenant_meets_its_own_things_alone_on_every_route() {
     denied::are_on_record(&served, met).await;
 }
 
-/// What is to be on record of a refusal.
+/// Returns the audit entry that a refusal must have.
 fn refused(user: &str, rule: &RouteInfo, answer: &Answer) -> Met {
     (user.to_owned(), format!("{} {}", rule.method, rule.path), answer.code().to_owned())
 }
@@ -267,7 +267,7 @@ async fn keeps_apart(
             Some(path) => {
                 let answer = served.send(served.ask(method(rule), &path).bearer_auth(token)).await;
                 assert_eq!(answer.status, 404, "{} at {path}: {}", own.tenant, answer.body);
-                // Months that have ended there are none of.
+                // There are no past months.
                 if other.real.contains(word(rule)) && !rule.path.ends_with("{month}") {
                     met.insert(refused(user, rule, &answer));
                 }
@@ -294,7 +294,7 @@ async fn keeps_apart(
             }
         }
     }
-    // Months that have ended there are none of yet; the one that runs is a route of its own.
+    // There are no past months yet; the current one has its own route.
     let exists = own.real.contains(word(rule)) && !rule.path.ends_with("{month}");
     if let (Some(path), "GET", true) = (own.address(rule), rule.method.as_str(), exists) {
         let answer = served.get_as(token, &path).await;

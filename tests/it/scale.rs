@@ -8,8 +8,8 @@ fn small() -> Size {
     Size { nodes: 20, executions: 20_000, minutes: 3, tenants: 20, rate: 30, herd: 4_000, ..Size::large() }
 }
 
-/// Nodes die at once, others stand still for longer than a lease, the database for as long as one: nothing is lost, no
-/// lease is given while another stands, what is late is refused, and others go on within a lease and five seconds.
+/// Nodes die at once, others pause for longer than a lease, and the database pauses for a lease. Nothing is lost, and
+/// no task has two leases. Late writes are refused, and other nodes continue within a lease and five seconds.
 #[test]
 fn twenty_nodes_keep_the_laws_through_every_trouble() {
     let told = run(&small());
@@ -37,7 +37,7 @@ fn the_same_seed_is_the_same_run() {
     assert_ne!(told(7), told(8));
 }
 
-/// What the laws are worth: each way to break the protocol is noticed, and called what it is.
+/// Each way to break the protocol violates a law, and the report names that law.
 #[test]
 fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
     let ways = [
@@ -52,7 +52,7 @@ fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
     }
 }
 
-/// One process, whose costs the model was fitted to: `docs/evidence/scale.md` has both, and those that it was not fitted to.
+/// One process, to which the costs of the model were fitted. `docs/evidence/scale.md` has both this case and others.
 #[test]
 fn the_model_gives_what_was_measured_within_a_half() {
     // Writers side by side, and transitions a second as `cargo bench -p tests --bench capacity` printed them.

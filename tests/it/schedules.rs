@@ -106,7 +106,7 @@ async fn a_schedule_that_cannot_be_is_refused_with_the_field_and_nobody_schedule
     assert_eq!(served.get("/v1/schedules/nightly").await.status, 404, "nothing was set");
     assert_eq!(served.run(&["schedules", "occurrences", "nightly"]).exit, 3, "and nothing became of it");
 
-    // Whoever may set schedules starts by them only what they may start themselves, and only while they may.
+    // A user's schedule starts only what the user may start, and only for as long as they may.
     let olga = served.user("olga", &["platform_ops"], None).await;
     assert_eq!(put(&served, &olga, "hers", &overdue("0 2 * * *")).await.status, 201);
     let remove = served.ask(Method::DELETE, "/v1/users/olga").bearer_auth(&served.admin);

@@ -7,7 +7,7 @@ use crate::{
 use serde_json::json;
 use std::{fs, path::Path};
 
-/// What a person wrote is on the disk in no form that the disk alone gives away, and neither is the key.
+/// The text of a user is on the disk in no readable form, and the key is not on the disk.
 #[tokio::test]
 async fn a_sealed_server_keeps_what_it_knows_from_its_disk_and_starts_with_its_key_alone() {
     let elsewhere = tempfile::tempdir().unwrap();

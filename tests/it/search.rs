@@ -25,7 +25,7 @@ fn named(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| format!("tenant/{name}")).collect()
 }
 
-/// Three tenants that wait for people.
+/// Three tenants that wait for approval.
 async fn three() -> Served {
     let served = Served::with_nodes().await;
     for name in ["acme", "beta", "gamma"] {
@@ -103,7 +103,7 @@ async fn many_executions_are_changed_only_after_they_were_looked_at() {
         assert_eq!((none.status.as_u16(), none.code()), (422, "batch.empty"));
     }
 
-    // A tenant's owner sees and changes that tenant's alone, and only as they may.
+    // A tenant's owner sees and changes only that tenant, within the owner's rights.
     let owner = served.user("olga", &["tenant_owner"], Some("beta")).await;
     let paused = batch(&owner, json!({ "verb": "pause", "filter": filter, "dry_run": true })).await;
     assert_eq!((paused.status.as_u16(), paused.code()), (403, "auth.forbidden"), "{}", paused.body);
@@ -220,7 +220,7 @@ fn every_field_of_the_language_is_in_its_page() {
     assert_eq!(table, fields);
 }
 
-/// What the page says of a filter that is misread is what is answered.
+/// The page quotes the actual answers to invalid filters.
 #[test]
 fn the_answers_in_the_page_are_those_that_are_given() {
     let page = page("search.md");

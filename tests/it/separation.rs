@@ -1,14 +1,14 @@
-//! Who counts as another person: one administrator is one person, whatever users they make.
+//! Separation of persons: one administrator counts as one person, whatever users they create.
 
 use crate::served::{Answer, NODES, Served, files_with, large, shared};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-/// Who is asked before a tenant is frozen, and before its data is destroyed.
+/// The approvers before a tenant is frozen, and before its data is destroyed.
 const VOTERS: [(&str, &str); 4] =
     [("d1", "dpo"), ("o2", "platform_ops"), ("c1", "compliance"), ("s1", "security")];
 
-/// A tenant that its administrator wants gone; the execution that waits for people.
+/// A tenant whose administrator requests offboarding, and the execution that waits for approval.
 async fn leaving(trial: &str) -> (Served, String) {
     let served = Served::start_with(&[("TENURE_TRIAL", trial)]);
     let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -37,7 +37,7 @@ impl Served {
         made.body["code"].as_str().unwrap().to_owned()
     }
 
-    /// What a user claims with a code.
+    /// Returns the token that a user claims with a code.
     fn claimed(&self, code: &str) -> String {
         let ran = self.run(&["login", "--enrol", code]);
         assert_eq!(ran.exit, 0, "{ran:?}");
@@ -53,7 +53,7 @@ impl Served {
         self.until(id, |item| item["state"] == "AwaitingDestruction").await;
     }
 
-    /// What the certificate of the tenant proves, in words.
+    /// Returns what the certificate of the tenant proves, in words.
     async fn certified(&self, id: &str) -> String {
         let item = self.ended(id).await;
         assert_eq!(item["reason"], "completed", "{item}");
@@ -230,7 +230,7 @@ async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
     assert!(page.contains("separation:   not enforced"), "{page}");
 }
 
-/// What somebody agreed to who is gone is on the certificate with the day on which they went.
+/// The vote of a removed user is on the certificate with the day of their removal.
 #[tokio::test]
 async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_on_the_certificate() {
     let (served, id) = leaving("false").await;

@@ -53,7 +53,7 @@ pub(crate) fn shared(name: &str) -> String {
     )
 }
 
-/// Tells the server that all GPUs of a tenant's nodes were seen, and nobody on them.
+/// Reports that all GPUs of a tenant's nodes were observed without workloads.
 pub(crate) async fn seen(served: &Served, tenant: &str) {
     let nodes = served.get(&format!("/v1/nodes?owner={tenant}")).await.body;
     let idle = json!({ "H100": { "usable": 8, "busy": 0 } });
@@ -67,7 +67,7 @@ pub(crate) async fn seen(served: &Served, tenant: &str) {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) url: String,
-    /// What it said before it listed what to try.
+    /// The output before the list of first commands.
     pub(crate) said: Vec<String>,
 }
 
@@ -84,13 +84,13 @@ impl Running {
 
     fn start_at(at: &str, dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = tenure(dir);
-        // Most tests let users vote whom the admin has added; `separation` is about those who may not.
+        // Most tests let users of the admin vote; `separation` covers users who may not.
         command.env("TENURE_TRIAL", "true");
         command.args(["serve", "--listen", at]).envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let said: Vec<_> = lines.by_ref().take_while(|line| !line.starts_with("try next")).collect();
-        // Nobody may wait for a reader.
+        // The server must never block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let first = said.first().expect("the server starts");
         let url = first.rsplit(' ').next().unwrap().to_owned();

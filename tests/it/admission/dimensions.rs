@@ -1,4 +1,4 @@
-//! Each dimension of a decision can be the only one that stands in the way (S-37 to S-42), and what else policy says.
+//! Each dimension of a decision can be the only reason for a refusal (S-37 to S-42), and other answers of policy.
 
 use engine::ActionError;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use workflows::{
     tenancy::*,
 };
 
-/// The only dimension that stands in the way, and its codes.
+/// Returns the failed dimension with its codes; no other dimension fails.
 fn against(admission: &Admission) -> Vec<(Dimension, String)> {
     let against = admission.weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
     against.map(|finding| (finding.dimension, finding.code.clone())).collect()
@@ -106,7 +106,7 @@ fn availability_alone_can_stand_in_the_way() {
     assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "seen again, let in at once");
 }
 
-/// I-11, S-62: what may not be evicted never borrows.
+/// I-11, S-62: a workload that may not be evicted never borrows.
 #[test]
 fn policy_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);
@@ -264,7 +264,8 @@ fn slices_that_a_tenant_has_are_not_refused_until_its_gpus_are_whole_again() {
     assert!(why.contains("sharing.consent") && why.contains("gpu_models.mig_profile"), "{why}");
 }
 
-/// A name that becomes an alias stays that of the tenants who have GPUs under it; everybody else means the model.
+/// A name that becomes an alias keeps its old meaning for tenants that have GPUs under it. For all other tenants it
+/// means the model.
 #[test]
 fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
     let big: Resource = "gpu/gpu-big".parse().unwrap();
@@ -299,7 +300,7 @@ fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
     }
 }
 
-/// What waits under a name that became an alias, and of which the tenant has nothing any more, is the same request still.
+/// A request still counts as the same if its model name became an alias and the tenant has no GPUs left under that name.
 #[test]
 fn a_request_is_the_same_again_by_another_name_of_its_model() {
     let big: Resource = "gpu/gpu-big".parse().unwrap();

@@ -12,7 +12,7 @@ use workflows::{scheduling::admission, tenancy::*};
 
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// S-19: what was used is charged once, and what was borrowed is credited once.
+/// S-19: each GPU second is charged once to the user and credited once to the lender.
 fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseError> {
     let world = &history.world;
     let closed = world.books.all::<MonthlyUsage>();
@@ -39,7 +39,7 @@ fn every_promise_holds(before: &World, history: &History) -> Result<(), TestCase
     prop_assert_eq!(world.violations(), Vec::<String>::new());
     promises::what_is_past_stays(before, world)?;
     promises::nobody_was_let_past_a_limit(before, world, &history.kind)?;
-    // Slices of a GPU that another workspace uses are idle for nobody else, unless the tenant allows it.
+    // Free slices of a GPU that another workspace uses are not idle for others, unless the tenant allows GPU sharing.
     let tenant = world.books.find::<Tenant>("acme").unwrap();
     if history.kind == h100() || tenant.allow_gpu_sharing {
         promises::nobody_waits_for_what_is_idle(world, &history.kind)?;

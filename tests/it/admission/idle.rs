@@ -1,5 +1,5 @@
-//! What is idle is used: an owner is never kept waiting beside free GPUs of its tenant, what no workspace was promised is lent, and
-//! nobody is evicted for a demand that fits.
+//! Idle GPUs are used. An owner never waits while its tenant has free GPUs, unpromised GPUs are lent, and no workload is evicted
+//! for a demand that fits.
 
 use engine::Notification;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn what_no_workspace_was_promised_is_lent_to_any() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// What was not bought is nobody's to borrow, and yet it keeps no owner waiting.
+/// GPUs that the tenant did not buy are not lent, and yet they keep no owner waiting.
 #[test]
 fn gpus_that_were_not_bought_are_lent_to_nobody() {
     let mut world = World::new(1);
@@ -99,7 +99,7 @@ fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
     assert_eq!(late.news.demands.len(), 1, "now something has to be called back");
 }
 
-/// Of six that it asks for four are free: two victims are enough, and nobody else is evicted.
+/// Four of the six requested GPUs are free: two victims are enough, and no other workload is evicted.
 #[test]
 fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
     let mut world = World::new(1).with(&[("a", gpus(4, None, None)), ("b", gpus(4, None, None))]);
@@ -150,7 +150,7 @@ fn a_demand_that_fits_is_planned_and_fenced_for_by_nobody() {
     assert_eq!(world.workload("b1").state, WorkloadState::Admitted);
 }
 
-/// Quotas can be raised again: only a new request is told that it never fits.
+/// Quotas can be raised again: only a new request is rejected because it can never fit.
 #[test]
 fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
     let mut world = World::new(2).with(&[("owner", gpus(8, None, None)), ("batch", gpus(8, None, None))]);

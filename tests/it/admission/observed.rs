@@ -21,7 +21,7 @@ fn fact(workload: &str, node: &NodeId, of: std::ops::Range<u16>) -> SeenWorkload
     }
 }
 
-/// All nodes, with so many GPUs busy as the facts say that workloads have there.
+/// Observes all nodes. As many GPUs are busy as the facts list for the workloads there.
 fn observe(world: &mut World, running: &[SeenWorkload]) -> ObservationResult {
     world.pass(Duration::from_secs(1));
     let kind = h100().gpu().unwrap().clone();

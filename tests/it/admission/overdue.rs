@@ -1,4 +1,4 @@
-//! Whom those wait behind who are younger, and whom not: nobody waits where that serves nobody (S-33).
+//! Which younger workloads wait behind an overdue one. None waits if its waiting helps no other workload (S-33).
 
 use std::time::Duration;
 use tests::books::account::{World, gpus, h100, job, tenant};
@@ -8,7 +8,7 @@ use workflows::{
     tenancy::*,
 };
 
-/// Lets so much time pass that whoever waits is overdue.
+/// Advances the clock until every waiting workload is overdue.
 fn wait_long(world: &mut World) {
     for _ in 0..9 {
         world.pass(Duration::from_secs(3_600));
@@ -27,7 +27,7 @@ fn asks(world: &mut World, request: &WorkloadRequest) -> AdmissionVerdict {
     world.submit(request).unwrap().admission.answer
 }
 
-/// Its elder is admitted in the commit that wakes both: nothing stands before it any more.
+/// The elder workload is admitted in the commit that wakes both: nothing precedes it any more.
 #[test]
 fn one_tried_before_its_elder_is_admitted_with_it() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("a", gpus(4, None, None))]);
@@ -59,7 +59,7 @@ fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
     assert_eq!(asks(&mut world, &job("b", "borrows", 1)), AdmissionVerdict::Admit);
 }
 
-/// One that can never be admitted, as its workspace's own was made smaller, does not stand before its line for ever.
+/// A workload that can never be admitted, because its workspace's quota was lowered, does not block its queue.
 #[test]
 fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     let mut world = World::new(1).with(&[("lender", gpus(4, None, None)), ("a", gpus(4, None, None))]);
@@ -83,7 +83,7 @@ fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     assert_eq!(state(&world, "younger"), WorkloadState::Admitted);
 }
 
-/// Production lends research nothing, and what batch lends is too little for the one that has waited longest.
+/// Production lends nothing to research, and batch lends too little for the oldest workload.
 #[test]
 fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
     let mut world = World::new(2).with(&[("batch", gpus(2, None, None))]);

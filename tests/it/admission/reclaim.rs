@@ -1,4 +1,4 @@
-//! What a reclaim does to the account.
+//! The effects of a reclaim on the account.
 
 use std::time::Duration;
 use store::ExecutionId;

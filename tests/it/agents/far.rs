@@ -1,4 +1,4 @@
-//! What a server has done on a node that is not its own machine.
+//! Orders that a server sends to a node on another machine.
 
 use super::rig::{CLUSTER, NODE, Rig, asked, set, tenure};
 use backends::agents::{Command, Output};
@@ -74,8 +74,8 @@ async fn a_layout_is_set_on_a_node_far_away_and_read_back() {
     assert!(began.elapsed() < Duration::from_secs(2), "who has left is not waited for");
 }
 
-/// The agent dies in the middle of a change, and after a scrub. What it had begun is finished under the same key; what it had done is
-/// answered from the node's file, and not done again.
+/// The agent dies during a change, and after a scrub. An unfinished change is finished under the same key. A finished one is answered
+/// from the node's file and not repeated.
 #[tokio::test]
 async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
@@ -150,7 +150,7 @@ async fn no_agent_is_unavailable_and_silence_after_taking_is_unknown() {
     assert_eq!(rig.instances(), 7, "the same call finds out, and finishes it");
 }
 
-/// A change for which nobody waits any more ends, and is finished by the same call later.
+/// A change whose caller has gone ends, and the same call finishes it later.
 #[tokio::test]
 async fn a_call_that_is_given_up_ends_on_the_node_too() {
     let rig = Rig::new(json!([{}])).await;
@@ -168,7 +168,7 @@ async fn a_call_that_is_given_up_ends_on_the_node_too() {
     assert_eq!(rig.instances(), 7);
 }
 
-/// A scrub takes longer than a call: it goes on, and the same key asks how it stands.
+/// A scrub takes longer than a call: it continues, and the same key returns its state.
 #[tokio::test]
 async fn a_scrub_goes_on_between_the_calls_that_ask_for_it() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
@@ -184,7 +184,7 @@ async fn a_scrub_goes_on_between_the_calls_that_ask_for_it() {
     let (again, until) = (["gpu.scrubbing", "platform.no_answer"], Instant::now() + Duration::from_secs(60));
     let done = loop {
         match rig.call(brief(2)).await {
-            // On a busy machine an answer may come too late, and is asked for again like any other.
+            // On a busy machine an answer may be late, and is requested again.
             Err(error) if again.contains(&error.code.as_str()) && Instant::now() < until => {}
             other => break other.unwrap(),
         }
@@ -208,7 +208,8 @@ async fn an_agent_that_lost_its_server_finds_it_again() {
     assert_eq!(rig.instances(), 3);
 }
 
-/// Whichever server runs a step has the order; what one has had done, another does not have done again, nor does one that is late.
+/// The server that runs a step owns its order. An order that one server had performed is not performed for another server, or for
+/// a late one.
 #[tokio::test]
 async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
     let rig = Rig::new(json!([{}])).await;

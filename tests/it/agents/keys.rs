@@ -1,4 +1,4 @@
-//! Whom the addresses of agents let in.
+//! The access rules of the agents' routes.
 
 use super::rig::{CLUSTER, NODE, OTHER, Rig, asked, set};
 use api::{Access, RouteInfo, rules};
@@ -67,7 +67,7 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     assert_eq!(send(&rig.server, &rig.key, "POST", &path).await.0, 401);
     assert_eq!(send(&rig.server, &fresh, "POST", &path).await.0, 200);
 
-    // The agent reads its key anew, and so does the server its list.
+    // The agent reads its key again, and the server reads its list of keys again.
     let _agent = rig.agent();
     std::fs::write(rig.folder.path().join("key"), &fresh).unwrap();
     rig.until_present(true).await;

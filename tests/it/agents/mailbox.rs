@@ -188,7 +188,7 @@ async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest
     assert_eq!(platform.backend_of("eu-1"), Some("agents"));
 }
 
-/// A job that has GPUs and has not opened them yet is seen by the scheduler alone.
+/// Only the scheduler sees a job that has GPUs and has not opened them yet.
 #[tokio::test(start_paused = true)]
 async fn what_the_scheduler_says_of_gpus_is_added_to_what_the_driver_says() {
     let agents = here();

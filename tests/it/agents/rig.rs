@@ -76,7 +76,7 @@ impl Rig {
         rig
     }
 
-    /// Another server that is told of the same agents, in a folder of this name.
+    /// Another server with the same agents, in a folder of this name.
     pub async fn beside(&self, name: &str) -> Server {
         let server = serve(self.folder.path(), name);
         self.has_nodes(&server).await;
@@ -135,7 +135,7 @@ impl Rig {
         Process::start(&mut command, "is ready").0
     }
 
-    /// The same, once the server has heard it.
+    /// Starts the agent and waits until the server has its first report.
     pub async fn linked(&self) -> Process {
         let agent = self.agent();
         self.until_present(true).await;
@@ -201,7 +201,7 @@ impl Rig {
         }
     }
 
-    /// Changes the GPUs behind everybody's back.
+    /// Changes the GPUs without notifying the server or the agent.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
         let changed = |text: &str| {
             let mut state: Value = serde_json::from_str(text).unwrap();
@@ -221,7 +221,7 @@ impl Rig {
         count
     }
 
-    /// What was changed at the GPUs since it was last asked.
+    /// Returns the changes of the GPUs since the last call.
     pub fn log(&self) -> Vec<Value> {
         let mut lines = Vec::new();
         self.edit(|state| lines = state["log"].take().as_array().cloned().unwrap_or_default());
@@ -233,7 +233,7 @@ impl Rig {
         self.edit(|state| state["fail"] = how);
     }
 
-    /// Waits until the GPUs have so many instances.
+    /// Waits until the GPUs have `count` instances.
     pub async fn until_instances(&self, count: usize) {
         let until = Instant::now() + Duration::from_secs(20);
         while self.instances() < count {

@@ -1,8 +1,8 @@
-//! What counts as clean, and what never does.
+//! Which results count as clean, and which never do.
 
 use super::*;
 
-/// what is absent, skipped, unknown or decided by one alone never counts.
+/// a result that is absent, skipped, unknown or decided by only one person never counts.
 #[test]
 fn only_what_was_done_verified_and_accepted_by_another_counts() {
     let good = |kind| record(&asset(kind, "x/y"));

@@ -18,7 +18,7 @@ fn a_certificate_of_another_key_does_not_hold() {
     );
 }
 
-/// Bytes all over the file, both ends of it in full. Whether each place of a sheet is found is tried beside the code.
+/// Bytes throughout the file, and both ends in full. Unit tests cover each position of a sheet.
 #[test]
 fn one_changed_byte_anywhere_fails_and_is_named() {
     let file = whole().into_bytes();
@@ -261,7 +261,7 @@ fn the_command_shows_and_prints_a_certificate() {
     assert!(ran.out.starts_with("<!doctype html>") && !ran.out.contains("NOT verified"));
 }
 
-/// What the docs tell people to type, where openssl is at hand.
+/// Runs the commands of the docs, if openssl is installed.
 #[test]
 fn openssl_agrees_that_the_cover_was_signed_by_the_key() {
     if std::process::Command::new("openssl").arg("version").output().is_err() {

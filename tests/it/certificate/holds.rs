@@ -1,4 +1,4 @@
-//! What keeps data from being destroyed, and what of it is past saving.
+//! Holds that keep data from being destroyed, and the data that a hold comes too late for.
 
 use super::*;
 
@@ -50,7 +50,7 @@ async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_dest
     assert_eq!(books.find::<ReleasedHold>("acme/h"), Some(released));
 }
 
-/// A name that is free again may be given to another hold; what was released before stays on record.
+/// A released name may be used by another hold; the records of the earlier holds stay.
 #[tokio::test]
 async fn each_released_hold_keeps_a_record_of_its_own() {
     let (mut books, executions) = inventoried().await;
@@ -176,7 +176,7 @@ fn two_scans_that_saw_different_serials_saw_different_things() {
 proptest! {
     #![proptest_config(tests::cases(48))]
 
-    /// I-13: whatever the order, no hold comes to stand over what has begun to be destroyed, nor the other way round.
+    /// I-13: in any order, no hold covers data whose destruction has begun, and no destruction begins under a hold.
     #[test]
     fn a_hold_and_a_destruction_never_both_win(moves in vec((0..3u8, 0..6usize), 1..40)) {
         let scopes = [

@@ -1,4 +1,4 @@
-//! People are told through the channels of their choice, each in its own form, once, and nothing secret leaks on the way.
+//! Notifications arrive through the configured channels, each in its own format and once, and contain no secret.
 
 mod receivers;
 mod seen_to;
@@ -37,7 +37,7 @@ impl Settings {
         Served::start_logged(&[("TENURE_CONFIG", &file)])
     }
 
-    /// What `tenure serve` says to these settings, if it does not serve.
+    /// Returns the output of `tenure serve` with invalid settings.
     fn refused(&self, text: &str) -> Ran {
         let file = self.file("tenure.toml", text);
         let data = self.0.path().join("data");
@@ -77,7 +77,7 @@ impl House {
         Self { _settings: settings, receiver, mailbox, served }
     }
 
-    /// Lets somebody agree to what `id` asks.
+    /// Approves the execution `id` as another user.
     async fn grant(&self, id: &str) -> String {
         let asked = self.served.asked(id).await;
         let approval = asked["waiting_for"]["approval"]["id"].as_str().map(str::to_owned);
@@ -97,7 +97,7 @@ impl House {
     }
 }
 
-/// It goes to all that the channel names, from whom it says, and was let in by the password.
+/// The mail goes to all recipients of the channel, has the right sender, and was authenticated by password.
 fn is_a_letter(letter: &Letter) {
     assert!(letter.from.contains("<tenure@example.com>"), "{letter:?}");
     let to: Vec<_> = letter.to.iter().map(|to| to.trim_start_matches("RCPT TO:")).collect();
@@ -113,7 +113,7 @@ fn is_a_letter(letter: &Letter) {
     }
 }
 
-/// Nobody has to look whether something waits: whoever is asked hears of it, and the incident is over when it is granted.
+/// Approvers are notified, and the incident at the pager is closed once the approval is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form_and_closed_where_it_must_be()
 {
@@ -269,7 +269,7 @@ async fn a_channel_is_tried_by_command_and_by_those_who_may() {
     assert_eq!(settled["items"][0]["event"], "channel.test", "{settled}");
 }
 
-/// A mail server that cannot be spoken to in private is told nothing, not even who speaks.
+/// A mail server without TLS receives nothing, not even the client's name.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
     let (settings, mailbox) = (Settings::new(), Mailbox::default());
@@ -284,7 +284,7 @@ async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
     assert!(mailbox.letters().is_empty());
 }
 
-/// What was not told yet is told after a start, and what was is not told again.
+/// Pending notifications are delivered after a start, and delivered ones are not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
     let (settings, receiver) = (Settings::new(), Receiver::default());

@@ -1,4 +1,4 @@
-//! Those who are told: an HTTP server and a mail server of the tests, which write down what comes.
+//! Receivers of notifications: an HTTP server and a mail server for tests, which record their input.
 
 use axum::{
     Router,
@@ -25,7 +25,7 @@ pub(super) struct Told {
     pub(super) body: Value,
 }
 
-/// Takes whatever comes, unless it was told to answer otherwise.
+/// Accepts all requests, unless it was configured to answer otherwise.
 #[derive(Clone, Default)]
 pub(super) struct Receiver {
     heard: Arc<Mutex<Vec<Told>>>,
@@ -56,7 +56,7 @@ impl Receiver {
         self.heard.lock().unwrap().clone()
     }
 
-    /// What came to `path`, once that is `count`.
+    /// Returns the requests to `path`, once there are `count`.
     pub(super) async fn at(&self, path: &str, count: usize) -> Vec<Told> {
         for _ in 0..600 {
             let found: Vec<Told> = self.heard().into_iter().filter(|told| told.path == path).collect();
@@ -72,14 +72,14 @@ impl Receiver {
 /// A letter that came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Letter {
-    /// Who signed in: the answer to `AUTH PLAIN`.
+    /// The user who signed in: the answer to `AUTH PLAIN`.
     pub(super) auth: String,
     pub(super) from: String,
     pub(super) to: Vec<String>,
     pub(super) text: String,
 }
 
-/// A mail server that speaks as much SMTP as it takes to be told something. It offers no TLS.
+/// A mail server with as much SMTP as a delivery needs. It offers no TLS.
 #[derive(Clone, Default)]
 pub(super) struct Mailbox {
     letters: Arc<Mutex<Vec<Letter>>>,

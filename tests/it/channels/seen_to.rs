@@ -39,7 +39,8 @@ async fn with_a_dead_letter(settings: &Settings, receiver: &Receiver) -> (Served
     (served, id)
 }
 
-/// At 3 a.m. one list says all that is stuck; that nobody was told is part of it until somebody has seen to it.
+/// One list has everything that is stuck. It includes undelivered notifications until an operator has acknowledged
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_them_and_says_why() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -127,7 +128,7 @@ async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_o
     assert_ne!(replay["id"], json!(id));
 }
 
-/// A receiver that takes connections and never answers holds up its own channel, and nobody else.
+/// A receiver that accepts connections and never answers delays only its own channel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_hangs_keeps_no_other_channel_waiting() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -161,7 +162,7 @@ async fn a_receiver_that_hangs_keeps_no_other_channel_waiting() {
     assert_eq!((refused.status, refused.code()), (StatusCode::CONFLICT, "request.conflict"));
 }
 
-/// `tenure notify sink`, and what it has said.
+/// A running `tenure notify sink` and its output.
 struct Sink {
     child: Child,
     url: String,

@@ -1,4 +1,4 @@
-//! What the docs say of commands, exit codes, error codes and settings.
+//! The docs list all commands, exit codes, error codes and settings.
 
 use crate::served::{Ran, Served, generated, page, tenure};
 use std::fs;

@@ -18,7 +18,7 @@ fn a_start_on_a_port_that_another_has_draws_no_token() {
     assert!(!dir.path().join("tenure-data/admin.token").exists());
 }
 
-/// Neither a log that nobody reads any more nor one on a full disk keeps the server from answering and from ending in order.
+/// A log whose reader has gone, or that is on a full disk, stops neither the answers of the server nor its orderly end.
 #[test]
 fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
     let full = || fs::File::options().write(true).open("/dev/full").unwrap().into();

@@ -18,7 +18,7 @@ async fn two_nodes() -> Served {
     served
 }
 
-/// Facts in which so many GPUs of the two nodes are busy.
+/// Returns facts in which `busy` GPUs of the two nodes are in use.
 async fn facts(served: &Served, busy: [u64; 2], running: Value) -> Answer {
     let of = |busy: u64| json!({ "H100": { "usable": 4, "busy": busy } });
     let mut body = json!({ "nodes": { "n-1": of(busy[0]), "n-2": of(busy[1]) } });
@@ -47,7 +47,7 @@ fn busy_on(node: &str) -> [u64; 2] {
     if node == "n-1" { [4, 0] } else { [0, 4] }
 }
 
-/// The scheduler put the first workload on another node than the books planned, and the sender of the facts names nobody.
+/// The scheduler placed the first workload on another node than planned, and the sender of the facts names no workload.
 #[tokio::test]
 async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_planned() {
     let served = two_nodes().await;
@@ -118,7 +118,7 @@ async fn facts_that_cannot_be_understood_name_the_entry_and_change_nothing() {
     }
 }
 
-/// Whoever waited is started by a component once it is admitted, in the cluster and not in the books alone.
+/// A component starts an admitted workload in the cluster and not only in the account.
 #[tokio::test]
 async fn a_workload_that_waited_is_started_in_the_commit_that_admits_it() {
     let served = two_nodes().await;

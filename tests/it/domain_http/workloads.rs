@@ -34,7 +34,8 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
     assert_eq!((nowhere.status.as_u16(), nowhere.code()), (404, "workspace.unknown"), "{}", nowhere.body);
 }
 
-/// Four of eight GPUs were promised; the others are lent to whoever comes, and an owner does not wait beside them.
+/// Four of eight GPUs are promised. The others are lent to any workspace, and an owner does not wait while they are
+/// free.
 #[tokio::test]
 async fn what_was_bought_and_promised_to_nobody_is_lent_at_once() {
     let served = Served::unobserved().await;

@@ -1,4 +1,4 @@
-//! Finding executions by what they do and what stands in their way, and giving many of them one command.
+//! Finding executions by their state and their obstacles, and sending one command to many of them.
 
 use super::job::{Bench, Spec, does, permanent, requester, transient};
 use engine::{
@@ -90,7 +90,7 @@ async fn a_batch_is_bound_to_what_was_seen() {
     assert!(matches!(bench.engine.preview_batch(&foreign).await, Err(BatchError::NoExecutions)));
 }
 
-/// Whatever looks after batches may die between any two commands, or run twice at once: each execution hears its command once.
+/// The batch worker may die between any two commands, or run twice at once: each execution receives its command once.
 #[tokio::test]
 async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_asked_for() {
     let bench = Bench::new();
@@ -105,7 +105,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     assert_eq!(again.id, batch.id, "asked for twice, it runs once");
     let mut other = Batches::default();
     for turn in 1.. {
-        // Each time somebody who knows nothing of those before.
+        // A worker without any memory of earlier rounds.
         let mut fresh = Batches::default();
         let (one, two) = tokio::join!(fresh.work(&bench.engine), other.work(&bench.engine));
         let next = bench.engine.batch(&batch.id).await.unwrap().unwrap().next;
@@ -195,7 +195,7 @@ fn pause(by: &str) -> engine::Event {
     engine::Event::PauseRequested(engine::Attribution { by: by.into(), reason: String::new() })
 }
 
-/// Who asks for an execution may write on it, and finds it by that for as long as it is.
+/// A requester may label an execution, and finds it by that label for as long as it exists.
 #[tokio::test]
 async fn a_label_stays_with_its_execution() {
     let bench = Bench::new();

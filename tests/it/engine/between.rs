@@ -1,5 +1,5 @@
-//! What happens between two breaths of a worker: whenever it looks at its clock, another engine does all there is to do, a
-//! child hears its signal, or the parent is cancelled. Only minutes pass, and a wake that is lost would cost an hour.
+//! Interference at each clock read of a worker: another engine does all available work, a child gets its signal, or the
+//! parent is cancelled. Only minutes pass, and a lost wake-up would cost an hour.
 
 use super::{
     household::{House, Way, bench, house, job},
@@ -62,7 +62,7 @@ async fn meddle(engine: &Engine<Stage>, parent: ExecutionId, how: Meddle) {
     engine.run_until_idle().await.unwrap();
 }
 
-/// Whether the clock was looked at as often as that.
+/// Returns true if the clock was read `nth` times.
 async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
     let bench: Bench = bench();
     let clock = Arc::new(Meddling {
@@ -84,7 +84,7 @@ async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
 
     slow.run_until_idle().await.unwrap();
     let reached = clock.meddle.lock().unwrap().is_none();
-    // A worker that finds everything changed under its hands is back after a second; a parent looks by itself after an hour.
+    // A worker that finds a conflict returns after a second; a parent polls after an hour.
     bench.settle(MINUTE).await;
     tell_children(&bench.engine, parent.id).await;
     bench.settle(MINUTE).await;

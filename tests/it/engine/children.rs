@@ -76,7 +76,7 @@ async fn a_child_that_waits_is_named_by_its_parent_and_nothing_is_polled() {
     assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
 }
 
-/// Whoever asks for work at the wrong moment: after the child was started and before its parent waits.
+/// A cancellation between the start of the child and the wait of its parent.
 #[tokio::test]
 async fn a_slot_starts_one_child_however_often_its_worker_dies() {
     let bench = bench();

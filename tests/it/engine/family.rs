@@ -31,7 +31,7 @@ impl<W: Workflow<Platform = Stage>> Scenario<W> for Home<W> {
         World { platform: Stage::default(), documents: vec![], collections: vec![] }
     }
 
-    /// What has been done and not undone.
+    /// Returns the actions that were done and not undone.
     fn snapshot(&self, stage: &Stage, _: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         let mut stands = BTreeMap::new();
         for line in stage.log() {

@@ -108,7 +108,7 @@ impl Workflow for House {
     }
 }
 
-/// Erases one shelf, on the authority of whoever closes the shop.
+/// Erases one shelf, on the authority of the execution that closes the shop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Erasure {
     pub shelf: String,

@@ -1,4 +1,4 @@
-//! A workflow whose steps are data, on a platform that does as it is told: for tests of the engine itself.
+//! A workflow whose steps are data, on a scripted platform: for tests of the engine itself.
 
 use engine::{
     Action, ActionError, Call, DAY, Engine, HOUR, MINUTE, ManualClock, Outcome, Person, Plan, Probe, Request,
@@ -14,7 +14,7 @@ use store::{Memory, Store, Timestamp};
 use strum::{IntoStaticStr, VariantArray};
 use tokio::sync::Semaphore;
 
-/// What one of the numbered states does.
+/// The step of one of the numbered states.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Spec {
     /// These side by side, each with its undo.
@@ -119,18 +119,18 @@ impl Workflow for Job {
     }
 }
 
-/// What an action does when it is called.
+/// The reply of an action to a call.
 #[derive(Clone, Debug)]
 pub enum Reply {
     Fail(ActionError),
     /// Does its work, and never answers.
     Hang,
     Panic,
-    /// Waits until the stage's gate lets one through.
+    /// Waits for a permit of the stage's gate.
     Gate,
 }
 
-/// A platform that does as it is told and remembers everything.
+/// A scripted platform that records every call.
 #[derive(Debug)]
 pub struct Stage {
     pub log: Mutex<Vec<String>>,
@@ -240,7 +240,7 @@ impl Action for Once {
     }
 }
 
-/// An engine on the in-memory store and a clock that stands still.
+/// An engine on the in-memory store and a manual clock.
 pub struct Bench {
     pub engine: Engine<Stage>,
     pub store: Arc<Memory>,

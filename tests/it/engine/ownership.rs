@@ -49,7 +49,8 @@ async fn two_engines_on_one_store_never_run_a_step_at_once() {
     assert_eq!((all, keys.len()), (200, 200), "every key was used once");
 }
 
-/// S13: the subject is closed by force while a step runs, and taken up anew: the old step's result reaches nobody.
+/// S13: the execution is closed by force while a step runs, and its subject is started again. The old step's result is
+/// ignored.
 #[tokio::test]
 async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_follows() {
     let bench = Bench::new();
@@ -151,7 +152,7 @@ async fn an_execution_of_an_unknown_workflow_or_schema_is_left_alone() {
     assert_eq!(bench.store.tasks(job.id).await.unwrap().len(), 2);
 }
 
-/// A version that lacks the schema looked at the task again and again for half an hour, and then gave way to one that has it.
+/// A version without the schema reads the task repeatedly for half an hour, until a version with the schema takes it.
 #[tokio::test]
 async fn what_was_never_tried_is_not_poison() {
     let bench = Bench::new();

@@ -14,7 +14,7 @@ use store::{ExecutionId, Filter, Memory, Timestamp};
 
 const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
-/// Waits to be told, and promises that it will be by then.
+/// Waits for a signal, and promises a time for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Errand {
     by: Option<Timestamp>,

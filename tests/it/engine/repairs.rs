@@ -1,4 +1,4 @@
-//! What operators may do to an execution that cannot go on by itself, and what they may not.
+//! What operators may do to an execution that cannot continue by itself, and what they may not.
 
 use super::job::{Bench, Job, Reply, Spec, does, permanent};
 use engine::{ActionError, Attribution, CommandResult, Error, Event, Options, Refusal, Repair, Started};
@@ -102,7 +102,8 @@ async fn a_result_that_the_workflow_cannot_read_is_refused_and_nothing_changes()
     assert_eq!(bench.engine.record(started.id).await.unwrap(), before);
 }
 
-/// S45: old and new input, who and why are in the history, attempts begin anew, and the rest of the run uses the result.
+/// S45: the history has old and new input, the user and the reason. Attempts start again, and the rest of the run uses
+/// the result.
 #[tokio::test]
 async fn a_step_is_tried_again_with_other_data_under_a_key_of_its_own() {
     let bench = Bench::new();
@@ -319,7 +320,7 @@ async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
     assert_eq!((phase.as_str(), reason.as_deref(), tried), ("parked", Some("outcome_unknown"), 1));
 }
 
-/// The commit that parks an execution says so to whoever operates.
+/// The commit that parks an execution also notifies the operators.
 #[tokio::test]
 async fn a_park_is_told_once_by_the_commit_that_parks() {
     let bench = Bench::new();

@@ -20,7 +20,7 @@ async fn a_failure_undoes_what_was_done_in_reverse_order_the_failed_step_include
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
 }
 
-/// S29: what was done three times is undone three times, each with what was known at its time.
+/// S29: an action that ran three times is undone three times, each with the values of its time.
 #[tokio::test]
 async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments() {
     let bench = Bench::new();
@@ -37,7 +37,7 @@ async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments(
     assert_eq!(undos.len(), 4, "each under a key of its own: {undos:?}");
 }
 
-/// What was learnt after an action started must not change how it is undone.
+/// Facts learned after the start of an action must not change its undo.
 #[tokio::test]
 async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
     let bench = Bench::new();
@@ -218,7 +218,7 @@ async fn a_termination_lists_what_was_done_and_not_undone() {
     );
 }
 
-/// S41: what is in flight ends and is kept, and nothing new starts; S42, S43 by the way.
+/// S41: running work ends and is kept, and no new work starts. Also covers S42 and S43.
 #[tokio::test]
 async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
     let bench = Bench::new();

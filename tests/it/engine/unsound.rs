@@ -56,7 +56,7 @@ fn of<const KIND: u8>(state: State) -> Step<Wired<KIND>> {
         (6, Start) => waived().otherwise("large", Done),
         (6, Middle) => go("a").nothing_to_undo().then(Last),
         (6, Last) => go("b").forward_only().destroys().then(Done),
-        // 7: an approval that nobody has to give.
+        // 7: an approval without seats.
         (7, Start) => approval([]).within(HOUR).granted(Middle).refused(Done).expired(Done),
         (7, Middle) => go("a").nothing_to_undo().then(Last),
         (1 | 3 | 7, Last) => go("c").nothing_to_undo().then(Done),

@@ -58,7 +58,7 @@ pub(crate) fn hook(name: &str, arguments: Value) -> Hook {
     Hook { name: name.to_owned(), tenant: "acme".to_owned(), arguments }
 }
 
-/// How a house is reached.
+/// How a hook is reached.
 enum Way {
     /// As a program; here it lies, so that it can be taken away.
     Program(PathBuf),
@@ -66,7 +66,7 @@ enum Way {
     Service(Box<Proxy>),
 }
 
-/// A tool of the house behind a hook.
+/// An operator's tool behind a hook.
 struct Plugged {
     name: &'static str,
     way: Way,
@@ -75,7 +75,7 @@ struct Plugged {
     _folder: tempfile::TempDir,
 }
 
-/// What can change something is said by the verb: all requests are of one method.
+/// The verb shows if a request can change anything: all requests use one method.
 fn changes(asked: &Asked) -> bool {
     let request: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     request["verb"] == "run" || request["verb"] == "undo"
@@ -253,7 +253,7 @@ async fn a_hook_that_nobody_has_named_fails_for_good() {
     assert_eq!(hooks.backend(), "none");
 }
 
-/// What a response is made of where only its status and body matter.
+/// Returns a response of which only status and body matter.
 pub(crate) fn said(status: u16, body: Value) -> Response {
     (StatusCode::from_u16(status).unwrap(), Json(body)).into_response()
 }

@@ -14,12 +14,12 @@ fn target(folder: &Path, text: &str) -> ExecTarget {
     ExecTarget::new(script(folder, text))
 }
 
-/// What comes of running a script as a hook.
+/// Runs a script as a hook and returns its result.
 async fn run(target: ExecTarget, stamp: &CallMetadata) -> Result<serde_json::Value, engine::ActionError> {
     table("it", Program::connect(&target).unwrap()).run(&hook("it", json!({ "a": 1 })), stamp).await
 }
 
-/// Whether a process is there and not merely waiting to be buried.
+/// Returns true if the process exists and is not a zombie.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim_start().starts_with('Z'))

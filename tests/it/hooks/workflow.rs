@@ -81,7 +81,7 @@ impl Workflow for Plug {
     }
 }
 
-/// Runs it with the house in this trouble, and says how the thing and the calls stand afterwards.
+/// Runs the workflow with this fault, and returns the object and the calls at its end.
 async fn plugged(fails: bool, trouble: Trouble) -> (Option<Value>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let house = House::at(folder.path()).unwrap();

@@ -26,11 +26,11 @@ pub(super) enum Flaw {
     RemovesNothing,
     /// Says that a change was undone, and did nothing.
     UndoesNothing,
-    /// Every answer tells of another identity.
+    /// Every answer contains a new identity.
     NewIdentities,
     /// Changes whatever the amount is.
     ChangesBlindly,
-    /// Sets the amount of what is there, instead of refusing.
+    /// Sets the amount of an existing object, instead of refusing.
     Overwrites,
     /// Makes what it should change.
     MakesOnChange,
@@ -70,7 +70,7 @@ pub(super) enum Flaw {
     RefusesTwins,
 }
 
-/// What each flaw must be found out by. Together these are all cases.
+/// The cases that must detect each flaw. Together these are all cases.
 const FOUND_OUT: &[(Flaw, &[&str])] = &[
     (
         Flaw::MakesNothing,

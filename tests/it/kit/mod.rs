@@ -9,7 +9,7 @@ use simulated::{Capability, Through};
 use std::collections::BTreeMap;
 use tests::kit::{self, Cell, Table};
 
-/// What stands above the table of the documentation.
+/// The text above the table of the documentation.
 const HEAD: &str = "\
 # Conformance of the backends
 
@@ -36,7 +36,7 @@ fn excuses(of: Capability) -> BTreeMap<&'static str, &'static str> {
     }
 }
 
-/// Whether a case changes an amount.
+/// Returns true if a case changes an amount.
 fn changes_something(name: &str) -> bool {
     name.split('.').any(|part| part.starts_with("change"))
         || [
@@ -106,7 +106,7 @@ fn every_case_has_a_name_of_its_own_and_a_promise() {
     }
 }
 
-/// The page for those who write backends lists every case; `BLESS=1` writes the list.
+/// The page for authors of backends lists every case; `BLESS=1` writes the list.
 #[test]
 fn the_documentation_lists_every_case_with_its_promise() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/backends/contract.md");
@@ -165,7 +165,7 @@ fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page, "run the tests with BLESS=1");
 }
 
-/// Whoever reads a table sees at once what is not known.
+/// A reader of the table sees at once which results are unknown.
 #[tokio::test]
 async fn a_table_has_no_blank_cell_and_says_what_is_broken() {
     let deaf = flaws::Flawed::with(flaws::Flaw::MakesNothing);

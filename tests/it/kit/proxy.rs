@@ -1,4 +1,4 @@
-//! The kit's proxy has every trouble that it is told to have, and otherwise is not noticed.
+//! The kit's proxy injects every configured fault, and is otherwise transparent.
 
 use axum::{
     Router,
@@ -83,7 +83,7 @@ async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something
     assert_eq!(done.load(Ordering::SeqCst), 7);
 }
 
-/// What happens in the mean time has happened before the request arrives, and other requests pass it by.
+/// The held request arrives after the events in between, and other requests pass it.
 #[tokio::test]
 async fn a_request_is_held_back_until_it_is_let_go() {
     let (done, proxy, client) = stage().await;

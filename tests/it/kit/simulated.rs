@@ -69,9 +69,9 @@ impl Capability {
     }
 }
 
-/// Where trouble is had on the way to the world.
+/// Where faults are injected on the way to the world.
 enum Way {
-    /// A proxy in front of the world's server.
+    /// In a proxy between client and world server.
     Proxy(Proxy),
     /// A layer in this process. Needs no socket, so that the clock may be paused.
     InProcess(Arc<TroubledWorld>),
@@ -88,7 +88,7 @@ pub(super) struct Through {
     amounts: Mutex<BTreeMap<String, u64>>,
 }
 
-/// A world's calls are all of one method: what they ask says whether they change something.
+/// All calls to a world use one method: their body shows if they change anything.
 fn changes(asked: &Asked) -> bool {
     let call: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     !["read", "check", "list"].iter().any(|verb| call["verb"] == *verb)
@@ -293,7 +293,7 @@ impl Subject for Through {
     }
 
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
-        // Each call has a key of its own: the world answers a repeat as it did before, and removes nothing then.
+        // Each call has its own key: the world repeats its answer to a repeated key, and removes nothing then.
         for _ in 0..FORCED {
             let number = FORCED_CALLS.fetch_add(1, Ordering::Relaxed);
             let key = format!("behind/{thing}/{number}");

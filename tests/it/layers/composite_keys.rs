@@ -2,7 +2,7 @@
 
 use super::sources;
 
-/// What a statement that makes a key has in it.
+/// Fragments of a statement that builds a key.
 const KEYS: [&str; 10] = [
     "fn key(",
     "fn id(",
@@ -34,7 +34,7 @@ fn joined(code: &str) -> Vec<(&str, &str)> {
 }
 
 fn is_key((statement, text): &(&str, &str)) -> bool {
-    // What an answer shows is not stored.
+    // A text for display is not stored.
     !statement.contains("json!(")
         && !text.contains("//")
         && !text.starts_with('/')

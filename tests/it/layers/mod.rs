@@ -1,4 +1,4 @@
-//! Who may know what: read from the sources.
+//! Which module may use which, read from the sources.
 
 mod circles;
 mod composite_keys;
@@ -20,7 +20,7 @@ pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
-            // What is tested with is not what is shipped.
+            // Test code is not shipped.
             if path.ends_with("tests") {
                 continue;
             }
@@ -38,7 +38,7 @@ pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What an actuator is given is resolved already (S-71): it reads neither policy nor the books, and starts nothing.
+/// The input of an actuator is already resolved (S-71): it reads neither policy nor the account, and starts nothing.
 #[test]
 fn no_actuator_reads_policy_or_the_books() {
     for dir in ["workflows/src/platform", "workflows/backends/src"] {
@@ -82,7 +82,7 @@ fn only_code_that_looked_makes_observed_gpus() {
     assert_eq!(makers.len(), LOOKS.len(), "{makers:?}");
 }
 
-/// What is sold and promised is decided above them (S-99): the engine and the store know tenants as labels alone.
+/// Sales and promises are decided in higher layers (S-99): the engine and the store see tenants only as labels.
 #[test]
 fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
     for dir in ["engine/src", "store/src"] {
@@ -114,8 +114,8 @@ const CRATES: [(&str, usize); 9] = [
     ("api/cli", 8),
 ];
 
-/// The folder that a file belongs to: that of its name if there is one, else the one it lies in; a file at the top of a
-/// crate is on its own.
+/// Returns the folder that a file belongs to: that of its own name if it exists, else its parent. A file at the top of
+/// a crate is its own folder.
 fn folder<'a>(file: &'a str, files: &BTreeSet<String>) -> &'a str {
     let stem = file.strip_suffix(".rs").unwrap();
     if files.iter().any(|other| other.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))) {

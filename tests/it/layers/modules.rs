@@ -121,7 +121,7 @@ impl Modules {
         self.by_path.insert(path, module);
     }
 
-    /// What a path means in a module, from the root of the crate; nothing for other crates and for locals.
+    /// Resolves a path in a module from the root of the crate; returns nothing for other crates and for locals.
     fn absolute(&self, module: &Module, path: &[String], imports: bool) -> Option<Segments> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {

@@ -1,4 +1,4 @@
-//! What admission keeps of a tenant that leaves: frozen, ended, and closed.
+//! What admission keeps of a leaving tenant: frozen, ended, and closed.
 
 use super::stage::Stage;
 use engine::{Attribution, Error, Event};

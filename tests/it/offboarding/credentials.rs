@@ -50,7 +50,7 @@ impl Backend for HiddenFromVerifier {
     }
 }
 
-/// A backend whose verifier lists one thing and is told that it is absent when it reads it.
+/// A backend whose verifier lists a resource and reports it as absent when it reads it.
 #[derive(Debug)]
 struct UnreadByVerifier(Arc<dyn TenantResources>, TenantResource);
 
@@ -203,7 +203,7 @@ async fn closed(without_verifier: bool) -> Stage {
     stage
 }
 
-/// What the certificate says on paper, and what it proves and does not prove.
+/// Returns the text of the certificate, what it proves, and what it does not prove.
 async fn said(stage: &Stage) -> (String, Vec<String>, Vec<String>) {
     let id = stage.id;
     let file = stage.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();
@@ -256,7 +256,7 @@ async fn where_a_verifier_looked_for_all_that_was_removed_no_caveat_names_it() {
     assert!(caveat.is_none_or(|line| !line.contains(" account") && !line.contains(" key")), "{caveats:?}");
 }
 
-/// What appears late and is hidden from the verifier is in the platform's own list, and the tenant is not closed.
+/// A late resource that is hidden from the verifier is still in the platform's list, and the tenant is not closed.
 #[tokio::test]
 async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left() {
     let late = TenantResource::new("objects", "eu-west", "Bucket", "late-copy");

@@ -9,7 +9,7 @@ use workflows::{
     tenancy::{Checkpoint, RunningEntry, RunningList, Tenant, TenantState, WorkloadClass, WorkspaceName},
 };
 
-/// A tenant of whose workspaces the first runs something, under a policy that says so.
+/// A tenant whose first workspace runs a workload, under this policy.
 async fn in_use(policy: &str) -> Stage {
     let stage = Stage::kubernetes(|_| {}).await;
     let workspace = workspace(&stage).await;

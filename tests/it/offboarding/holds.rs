@@ -11,8 +11,9 @@ use workflows::{
     incident::{IncidentCause, IncidentResponse},
 };
 
-/// The acceptance test: after every single commit of an undisturbed run, a hold is placed. Either it stands and nothing
-/// is destroyed, or it is refused with what is destroyed and what still exists, and the run ends with a certificate.
+/// The acceptance test places a hold after every commit of an undisturbed run. If the hold is accepted, nothing is
+/// destroyed. If it is refused, the refusal lists the destroyed and the remaining assets, and the run ends with a
+/// certificate.
 #[tokio::test]
 async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left() {
     let ready = ready("A100", 1).await.unwrap();
@@ -116,7 +117,7 @@ async fn who_is_under_hold_is_not_frozen() {
     assert_eq!(stage.world().snapshot(), before);
 }
 
-/// No hold keeps what is being destroyed: people are told so, and the incident can end.
+/// No hold covers data whose destruction has begun: the incident reports this and can end.
 #[tokio::test]
 async fn an_incident_on_a_tenant_that_is_being_destroyed_goes_on_and_says_so() {
     let stage = Stage::slurm(|_| {}).await;

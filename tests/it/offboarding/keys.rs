@@ -41,7 +41,7 @@ pub(super) async fn just_before(stage: &Stage, state: &str) {
     panic!("it never comes to {state}: {:?}", stage.state().await);
 }
 
-/// What people are shown before they agree to the destruction.
+/// Returns what approvers see before they approve the destruction.
 async fn shown(stage: &Stage) -> Value {
     let body = stage.engine.execution(stage.id).await.unwrap().1.body;
     let me: workflows::offboarding::Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
@@ -56,7 +56,7 @@ async fn exception(stage: &Stage, thing: &TenantResource) -> Option<String> {
     entry.exception.clone()
 }
 
-/// The whole kind: whatever lets it come back, the plan says so and the certificate has an exception.
+/// For every kind of recoverable key, the plan names it and the certificate has an exception.
 #[tokio::test]
 async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_exception() {
     let ways = [
@@ -77,7 +77,7 @@ async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_ex
 
         let why = exception(&stage, &key()).await.unwrap();
         assert!(why.contains(said) && why.contains("proves nothing"), "{why}");
-        // What it encrypted and is still there is not destroyed with it.
+        // Existing data that the key encrypted is not destroyed with it.
         let backup = TenantResource::new("backups", "eu-west", "Backup", "weekly");
         let why = exception(&stage, &backup).await.unwrap();
         assert!(why.contains("it is under key t-acme") && why.contains(said), "{why}");
@@ -160,7 +160,7 @@ async fn a_backup_that_is_not_encrypted_is_not_beyond_use() {
     assert!(exception(&stage, &backup).await.unwrap().contains("stays readable"));
 }
 
-/// Asked of the store by a dry run, before the plan is shown: nobody agrees to what cannot be done.
+/// A dry run asks the store before the plan is shown: approvers never approve an impossible plan.
 #[tokio::test]
 async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_people_are_asked() {
     let stage = Stage::slurm(|_| {}).await;
@@ -178,7 +178,7 @@ async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_p
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
 }
 
-/// Whoever says that it was moved: the key that it is still under is not destroyed.
+/// Whatever a statement says about the move: a key that still encrypts retained data is not destroyed.
 #[tokio::test]
 async fn a_key_is_not_destroyed_while_what_a_rule_keeps_is_under_it() {
     let stream = TenantResource::new("logs", "eu-west", "Stream", "audit");

@@ -1,4 +1,4 @@
-//! What is destroyed, what is kept, and when people are needed.
+//! Which data is destroyed, which is kept, and when approvals are needed.
 
 use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind};
@@ -231,7 +231,7 @@ async fn a_dry_run_names_what_would_go_and_changes_nothing() {
     assert_eq!(stage.engine.approval(stage.id).await.unwrap().unwrap().digest, shown.digest);
 }
 
-/// Nobody agrees to what cannot be done, and what a store keeps is said beforehand.
+/// Approvers never approve an impossible plan, and the plan names data that a store keeps.
 #[tokio::test]
 async fn a_volume_whose_data_would_stay_is_named_before_people_are_asked() {
     let volume = TenantResource::new("storage", "eu-west", "Volume", "retained");

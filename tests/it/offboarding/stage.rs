@@ -36,7 +36,7 @@ pub fn requester() -> Person {
 }
 
 impl Stage {
-    /// `acme` on Kubernetes with two nodes, something of each kind left behind; `more` changes the world.
+    /// `acme` on Kubernetes with two nodes and a leftover of each kind; `more` changes the world.
     pub async fn kubernetes(more: impl Fn(&LocalWorld)) -> Self {
         Self::of("H100", 2, more).await
     }
@@ -114,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// Goes on until the execution has ended, is parked, or stands in `state`.
+    /// Runs until the execution has ended, is parked, or is in `state`.
     pub async fn until(&self, state: &str) -> (String, String) {
         for _ in 0..5_000 {
             let (at, phase) = self.state().await;
@@ -169,7 +169,7 @@ impl Stage {
         all.into_iter().next().expect("a certificate")
     }
 
-    /// What in the world still bears the tenant's mark.
+    /// Returns the objects that still carry the tenant's label.
     pub fn left(&self) -> Vec<String> {
         let mentions = |value: &serde_json::Value| value.to_string().contains("\"acme\"");
         self.world().snapshot().into_iter().filter(|(_, v)| mentions(v)).map(|(address, _)| address).collect()

@@ -1,4 +1,4 @@
-//! What people state in place of what was observed: it is named in records and on the certificate, and counts nowhere.
+//! Statements by persons instead of observations: records and certificate name them, and they never count as proof.
 
 use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind, Script, Verb};
@@ -88,7 +88,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
         stage.trouble().await
     );
 
-    // The verification is nothing that a person can state, alone or with another, in whatever words.
+    // No person can state the verification, alone or with another, in any form.
     for output in [Value::Null, json!({}), json!({ "objects": "verifier" })] {
         let stated = Repair::MarkDone { slot: 0, output, evidence: "ticket 4711".into() };
         let refused = stage.repair(stated).await;
@@ -103,7 +103,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotStatable { .. }))), "{refused:?}");
     }
 
-    // It can be accepted that it stays; then the certificate says so, and by whom.
+    // An operator can accept that the asset stays; the certificate names the operator.
     stage.repair(Repair::Skip { slot: None }).await.unwrap();
     let rest = stage.to_rest().await;
     assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
@@ -130,7 +130,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "each other thing was looked for");
 }
 
-/// Though the verifier then finds nothing: the deletion itself was observed by nobody.
+/// It is an exception although the verifier finds nothing: the deletion itself was not observed.
 #[tokio::test]
 async fn what_people_state_truly_is_an_exception_that_names_them() {
     let stage = Stage::slurm(|_| {}).await;
@@ -151,7 +151,7 @@ async fn what_people_state_truly_is_an_exception_that_names_them() {
     assert_eq!(stage.certificate().await.exceptions, 1);
 }
 
-/// What was done by hand is observed by a retry, and needs nobody's word.
+/// A retry observes work done by hand, and needs no statement.
 #[tokio::test]
 async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete() {
     let stage = refused_bucket().await;
@@ -165,7 +165,7 @@ async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete(
     assert!(stage.verified_certificate().await.certificate.unwrap().repairs.is_empty());
 }
 
-/// A key that people say is destroyed: no record says that anybody tried to decrypt with it, or that a backup is beyond use.
+/// A person states that a key is destroyed: no record shows a decryption attempt, or that a backup is unusable.
 #[tokio::test]
 async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() {
     let stage = Stage::slurm(|_| {}).await;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 /// How deep values of anything are made.
 const DEEP: u32 = 4;
 
-/// What a reference leads to.
+/// Resolves a reference.
 pub(super) fn meant<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(reference) => meant(api, api.pointer(reference.trim_start_matches('#')).unwrap()),
@@ -168,7 +168,7 @@ pub(super) fn body(api: &Value, schema: &Value) -> BoxedStrategy<Value> {
     described(api, schema, "", DEEP)
 }
 
-/// Whether a body may have no fields but those that are described.
+/// Returns true if a body may have only the described fields.
 pub(super) fn closed(api: &Value, schema: &Value) -> bool {
     meant(api, schema)["additionalProperties"] == json!(false)
 }
@@ -201,7 +201,7 @@ pub(super) fn garbage() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// What may stand for a part of an address.
+/// Generates a part of an address.
 pub(super) fn part() -> BoxedStrategy<String> {
     // Ways up are left out: clients follow them by themselves, and ask for something else.
     let any_text = any::<String>().prop_filter("a part", |text| !["", ".", ".."].contains(&text.as_str()));
@@ -216,7 +216,7 @@ pub(super) fn part() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// What may stand in `If-Match` and is no tag of anything.
+/// Generates an `If-Match` value that is no valid tag.
 pub(super) fn tag() -> BoxedStrategy<String> {
     let none =
         ["\"no-such-tag\"", "\"no-such\", \"no-such-either\"", "W/\"no-such\"", "no tag", "7", "*", ","];

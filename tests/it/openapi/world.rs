@@ -22,7 +22,7 @@ pub(super) struct World {
     pub(super) served: Served,
     /// Names of people and their tokens.
     pub(super) people: Vec<(&'static str, String)>,
-    /// What lists have shown, by the path of the list.
+    /// The ids that lists have shown, by the path of the list.
     known: BTreeMap<String, Vec<String>>,
     /// Names the keys of agents.
     _targets: tempfile::NamedTempFile,
@@ -99,7 +99,7 @@ impl World {
         let parts = path.matches('{').count();
         if !self.known.contains_key(&list) {
             let listed = match list.as_str() {
-                // Whose they are stands nowhere else.
+                // No list has the ids of these.
                 "/v1/agents" => json!([{ "id": "far-1/far-n" }, { "id": "eu-1/n-1" }]),
                 "/problems" => json!([{ "id": "route.unknown" }]),
                 "/console" => json!([{ "id": "main.js" }]),

@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use tests::preemption::{Mistake, Place, Running, State, choose, name};
 use workflows::scheduling::planner::*;
 
-/// The published cases, where they are at hand.
+/// Returns the published cases, if the file exists.
 fn published() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     let file =
@@ -49,14 +49,13 @@ fn anybody(mut place: Place) -> Place {
     place
 }
 
-/// A workspace that keeps all of its own for itself: what another has borrowed is not from it, and what it uses of its own
-/// never counts as taken from the cohort.
+/// A workspace that lends nothing: no loan comes from it, and its use of its own quota never counts against the cohort.
 fn keeps_its_own() -> State {
     let mut keeper = place(Some(0), false, 4);
     keeper.quotas[0].as_mut().unwrap().lending_limit = Some(0);
     let places =
         vec![place(None, true, 2), anybody(place(Some(0), false, 4)), keeper, place(Some(0), false, 0)];
-    // Four of six that can be lent are borrowed by p3; whoever counts the keeper's four finds room without it.
+    // Four of six lendable GPUs are borrowed by p3. A planner that also counts the keeper's four would find room.
     let running = vec![running("b1", 3, &[Some(2)], 1), running("b2", 3, &[Some(2)], 2)];
     asking(places, running, 1, &[4])
 }
@@ -82,7 +81,7 @@ fn stays_within_its_own_first() -> State {
     asking(places, vec![own, running("other", 2, &[Some(3)], 2)], 1, &[1])
 }
 
-/// A borrower's workload that holds nothing of what is asked for is left alone, although it is the most recent.
+/// A borrower's workload without the requested resource is spared, although it is the most recent.
 fn frees_only_what_is_asked_for() -> State {
     let two = |nominal, cohort: bool, parent| {
         let mut place = place(parent, cohort, nominal);

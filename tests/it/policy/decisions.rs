@@ -1,4 +1,4 @@
-//! Decisions: each names the line that says so, and can be decided again under the version it was made under.
+//! Decisions: each names its line of policy, and can be repeated under the policy version of its time.
 
 use super::{REQUEST, built_in, candidate, facts, request};
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,7 +239,7 @@ fn half_a_gpu_is_refused_with_the_profile_to_ask_for() {
     assert!(invalid.contains("profile 4g.40gb"), "{invalid}");
 }
 
-/// S-88: what is as wanted needs no change, and every other setting is named.
+/// S-88: correct settings need no change, and every other setting is named.
 #[test]
 fn settings_of_schedulers_differ_by_name_or_not_at_all() {
     let limits = QuotaLimits { nominal: Gpus(4), ..QuotaLimits::default() };
@@ -273,7 +273,7 @@ fn settings_of_schedulers_differ_by_name_or_not_at_all() {
     assert_eq!((fixed.quota.borrowing_limit, fixed.within_cluster_queue), (Some(0), WithinQueue::Never));
 }
 
-/// What could destroy or hand on data is never a matter of opinion.
+/// Policy cannot replace the checks that protect data by an approval.
 #[test]
 fn guards_of_data_cannot_be_left_to_people() {
     for guard in ["mig_change_on_busy_gpu", "node_release_unsanitised", "destroy_under_hold"] {

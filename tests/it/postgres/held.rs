@@ -106,7 +106,8 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
     in_place.close().await.unwrap();
 }
 
-/// As a fail-over leaves it to a server that had not heard of everything: noticed by the next commit, and told to all.
+/// Like a fail-over that loses commits that this server never saw: the next commit detects it, and all processes are
+/// notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is_written() {
     let Some(options) = options() else { return };
@@ -140,7 +141,7 @@ async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is
     other.close().await.unwrap();
 }
 
-/// What one start has seen, the next one knows; of another history it knows nothing.
+/// A later start knows the commits that an earlier one saw; it knows nothing of another history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_saw_more() {
     let Some(options) = options() else { return };
@@ -170,7 +171,7 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     store.close().await.unwrap();
 }
 
-/// While nobody commits, too.
+/// Also without any commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
     let Some(options) = options() else { return };
@@ -192,13 +193,13 @@ async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
     idle.close().await.unwrap();
 }
 
-/// Those who wait for work are told that there is some.
+/// Processes that wait for work are notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_hold_wakes_other_processes() {
     let Some(options) = options() else { return };
     let (one, two) = (opened(&options).await, opened(&options).await);
     one.hold(Hold { since: Timestamp(3), why: "a drill".into() }).await.unwrap();
-    // What they are told when they begin to listen.
+    // Consume the initial notification.
     while tokio::time::timeout(Duration::from_millis(500), two.wait_for_changes()).await.is_ok() {}
 
     one.unhold(Timestamp(3)).await.unwrap();
@@ -208,7 +209,7 @@ async fn the_end_of_a_hold_wakes_other_processes() {
     two.close().await.unwrap();
 }
 
-/// What others are at work on does not move.
+/// A store with active servers is not moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_moves_only_when_its_servers_have_stopped() {
     let Some(options) = options() else { return };

@@ -17,7 +17,7 @@ use tests::{
     servers::postgres::{Cluster, installed},
 };
 
-/// Of two that have read the same, one commits.
+/// Of two processes that read the same version, one commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_processes_that_have_read_the_same_one_commits() {
     let Some(options) = options() else { return };
@@ -114,7 +114,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     store.close().await.unwrap();
 }
 
-/// S08. Others are told of what a process hands back, and of what it still held when it took its leave: they have it at once.
+/// S08. A process returns a task or shuts down with one: another process is notified and leases it at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     let Some(options) = options() else { return };
@@ -147,8 +147,7 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     two.close().await.unwrap();
 }
 
-/// With more waiting than there are turns to give, what a process left half done does not wait for its turn again: whoever
-/// asks first takes all of it over.
+/// With a backlog, tasks that a lost process had begun are leased before new ones: the next request takes all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
     let Some(options) = options() else { return };
@@ -190,7 +189,7 @@ fn entry(writer: u64, event: &str) -> Entry {
     }
 }
 
-/// What is forgotten leaves its table empty, and the table goes; what is still kept, or written to, stays.
+/// An emptied part of the history is dropped; a part with retained or new rows stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
     let Some(options) = options() else { return };

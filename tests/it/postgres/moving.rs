@@ -29,7 +29,7 @@ async fn all(
     (records, journals, tasks, history, documents)
 }
 
-/// What has been delivered before is delivered as such, wherever it is by then.
+/// Returns the deliveries of a task, from the store that has it now.
 async fn delivered(store: &dyn Store, id: TaskId) -> (u32, u64) {
     let leases = store.lease("w", Timestamp(u64::MAX / 4), Duration::from_millis(1), 1_000).await.unwrap();
     let lease = leases.iter().find(|lease| lease.task.id == id).unwrap();

@@ -79,7 +79,7 @@ async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
     };
     for round in 0..10 {
         let key = format!("k{round}");
-        // Each round asks for another one: the same again would be refused for what it says.
+        // Each round sends a different request: an identical one would be refused by its content.
         let body = json!({ "to": "olga", "until": soon(), "reason": "on leave" });
         let (a, b, c) = tokio::join!(ask(&one, &key, &body), ask(&two, &key, &body), ask(&two, &key, &body));
         for answer in [a, b, c] {
@@ -94,7 +94,7 @@ fn items_of(listed: &serde_json::Value) -> Vec<serde_json::Value> {
     listed.as_array().or_else(|| listed["items"].as_array()).cloned().unwrap_or_default()
 }
 
-/// A schema is brought up to date by a command, which also says what it lacks; what is wrong with the settings is said by name.
+/// A command upgrades a schema, and also lists what is missing; errors in the settings are named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_is_checked_and_brought_up_to_date() {
     let Some(options) = options() else { return };
@@ -120,8 +120,8 @@ async fn a_schema_is_checked_and_brought_up_to_date() {
     assert!(other.exit == 2 && other.err.contains("store.url"), "{other:?}");
 }
 
-/// Two servers whose clocks differ would judge leases and deadlines differently: one that is too far off does nothing, and goes on by
-/// itself once its clock is right.
+/// Two servers with different clocks would judge leases and deadlines differently. A server whose clock is too far off does nothing,
+/// and continues once its clock is right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_whose_clock_is_not_that_of_the_database_refuses_work_until_they_agree() {
     let Some(options) = options() else { return };

@@ -20,7 +20,7 @@ async fn a_hundred_submits_of_one_tenant_to_two_servers_are_all_decided() {
     let id = one.onboard(&shared("acme")).await;
     assert_eq!(one.ended(&id).await["reason"], "completed");
     seen(&one, "acme").await;
-    // Each server has a world of its own: what is onboarded is made in one of them.
+    // Each server has its own world: an onboarding creates its objects in one of them.
     let mut two = start(&options, "two", &[]);
     two.admin.clone_from(&one.admin);
 
@@ -84,7 +84,7 @@ fn said(n: u64) -> Commit {
     Commit { journal: vec![entry], ..Commit::default() }
 }
 
-/// What `pg_dump` and our own export hold on every table, across the end of a part of the history.
+/// `pg_dump` and the own export lock every table, also when a part of the history ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
     let Some(options) = options() else { return };

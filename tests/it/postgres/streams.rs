@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tests::processes::World;
 
-/// What either commits, both tell; and an id of one is good at the other.
+/// Both servers stream the commits of either one; an event id is valid on both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_commits_a_watcher_of_another_hears() {
     let Some(options) = options() else { return };

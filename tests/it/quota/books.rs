@@ -18,7 +18,7 @@ use workflows::{
 const SITES: &str = "{regions: [{id: eu, jurisdiction: eu}], clusters: [{id: eu-1, region: eu}]}";
 const WORKSPACES: [&str; 2] = ["research", "production"];
 
-/// What one of the executions 2 to 5 does next.
+/// The next action of one of the executions 2 to 5.
 #[derive(Clone, Debug)]
 enum Deed {
     Hold(u8, usize, u64),
@@ -88,7 +88,7 @@ fn line(books: &Books, workspace: &str) -> Allowance {
     books.find::<Quota>(&format!("acme/{workspace}")).unwrap().allowances[&gpu("H100")]
 }
 
-/// What an execution was started with: kept, since its terms do not change.
+/// The input of an execution: stored, since its terms do not change.
 type Terms = BTreeMap<u8, (usize, Allowance, Allowance)>;
 
 fn carry_out(books: &mut Books, terms: &mut Terms, deed: &Deed, executions: &Executions) -> bool {
@@ -156,7 +156,7 @@ fn carry_out(books: &mut Books, terms: &mut Terms, deed: &Deed, executions: &Exe
     done.is_ok()
 }
 
-/// Whether the nodes of the earmark are ready, and none was taken out since they were claimed.
+/// Returns true if the nodes of the earmark are ready, and none was removed since they were claimed.
 fn covered(books: &Books, call: &engine::Call) -> bool {
     let Some(marks) = books.find::<Earmarks>("acme") else { return false };
     let Some(mark) = marks.open.get(&call.execution) else { return false };

@@ -200,7 +200,7 @@ async fn what_is_reserved_is_not_taken() {
     assert_eq!(body["data"]["reasons"][0]["rule"], json!("quota.covers_reservations"));
 }
 
-/// Only the sweep's own request goes back without people, and only to what was agreed for the end.
+/// Only the sweep's own request is reverted without approval, and only to the agreed end value.
 #[tokio::test]
 async fn an_end_that_was_not_agreed_to_is_rejected() {
     let stage = Stage::with_tenant("H100").await;

@@ -120,7 +120,8 @@ async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations()
     );
 }
 
-/// S-61: more than was bought is an exception with an end, and money is asked; nodes are claimed for what is lacking.
+/// S-61: more than the entitlement is an exception with an end, and needs finance's approval; nodes are claimed for the
+/// rest.
 #[tokio::test]
 async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     let stage = Stage::with_tenant("H100").await;
@@ -200,7 +201,7 @@ async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
     assert_eq!(stage.state(other).await, "AwaitingApproval");
 }
 
-/// S-27, I-5: approved is not available. What people agreed to is weighed again when it is set aside.
+/// S-27, I-5: approved is not available. An approved change is checked again when its GPUs are earmarked.
 #[tokio::test]
 async fn of_two_increases_that_together_exceed_what_was_bought_exactly_one_wins() {
     let stage = Stage::with_tenant("H100").await;
@@ -251,7 +252,7 @@ async fn who_finds_no_node_waits_for_one_and_goes_on() {
     assert!(stage.all::<Waitlist>().await.iter().all(|list| list.waiters.is_empty()));
 }
 
-/// Each rule can be the one that refuses.
+/// Each rule can be the one that rejects.
 #[tokio::test]
 async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
     let stage = Stage::with_tenant("H100").await;

@@ -45,7 +45,8 @@ impl Watched {
         found.map(|document| serde_json::from_slice(&document.body).unwrap())
     }
 
-    /// `ledger ≤ hard limit ≤ queue ≤ cohort ≤ ledger + earmarks`, where a hard limit has room for what may be borrowed.
+    /// Checks `ledger ≤ hard limit ≤ queue ≤ cohort ≤ ledger + earmarks`, where a hard limit has room for the borrowing
+    /// limit.
     async fn look(&self, when: &str) {
         let Some(quota) = self.document::<Quota>("acme/research").await else { return };
         let marks = self.document::<Earmarks>("acme").await.map_or(0, |marks| {
@@ -123,7 +124,7 @@ async fn settle(stage: &Stage) {
     }
 }
 
-/// Every layer's change goes wrong in every way; whoever parks is mended and retried.
+/// Every layer's change fails in every way; parked executions are repaired and retried.
 #[tokio::test]
 async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() {
     let (watched, store) = Watched::new(0);

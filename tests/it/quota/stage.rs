@@ -41,7 +41,7 @@ impl Stage {
         Self::on(model, Arc::new(Memory::new()), Arc::new(LocalWorld::new())).await
     }
 
-    /// The same, on a store and in a world that somebody else looks at too.
+    /// The same stage, on a store and in a world that the caller also observes.
     pub(crate) async fn on(model: &str, store: Arc<Memory>, world: Arc<dyn World>) -> Self {
         let fleet = [
             ("west-1", "eu-west", &*rows("w", 4, 8, "H100")),
@@ -122,7 +122,7 @@ impl Stage {
         self.find(&format!("acme/{workspace}")).await.unwrap()
     }
 
-    /// Admits a workload of so many H100s, on nodes that were seen a moment ago.
+    /// Admits a workload of `gpus` H100s, on recently observed nodes.
     pub(crate) async fn runs(&self, workspace: &str, name: &str, gpus: u64) {
         self.sees().await;
         let job = job(workspace, name, gpus);
@@ -152,7 +152,7 @@ impl Stage {
         self.engine.transact(true, |view| admission::finish(view, &tenant, name)).await.unwrap();
     }
 
-    /// How workspace research stands in H100s.
+    /// Returns the H100 balance of workspace research.
     pub(crate) async fn balance(&self) -> Balance {
         let cohort: Cohort = self.find("acme").await.unwrap();
         cohort.accounts[&"research".parse().unwrap()].balances[&gpu("H100")]
@@ -162,7 +162,7 @@ impl Stage {
         local_world(self.engine.platform()).unwrap()
     }
 
-    /// What an object of the world says.
+    /// Returns the content of an object of the world.
     pub(crate) fn spec(&self, address: &str) -> Value {
         let snapshot = self.world().snapshot();
         snapshot.get(address).unwrap_or_else(|| panic!("no {address} in {:?}", snapshot.keys()))["spec"]

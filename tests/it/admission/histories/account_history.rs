@@ -30,9 +30,9 @@ pub(super) struct History {
     pub(super) kind: Resource,
     submitted: u32,
     reclaims: u8,
-    /// Whether it is written down what the tenant bought, so that there is a pool.
+    /// True if the tenant has entitlements, so that it has a pool.
     pub(super) buys: bool,
-    /// What was used by each workload, counted from outside: GPU-milliseconds.
+    /// The use of each workload, counted independently of the account: GPU-milliseconds.
     pub(super) spent: u64,
 }
 
@@ -61,7 +61,7 @@ impl History {
         history
     }
 
-    /// The same where the tenant bought so many GPUs; nothing is written down for none.
+    /// Returns the same account with an entitlement of `count` GPUs; zero adds no entitlement.
     pub(super) fn bought(mut self, count: u32) -> Self {
         if count > 0 {
             self.buys = true;
@@ -168,7 +168,7 @@ impl History {
         self.drain(news)
     }
 
-    /// What more could be admitted than one commit takes.
+    /// Continues an admission that needs more than one commit.
     fn drain(&mut self, mut news: AdmissionEffects) -> Result<(), ActionError> {
         while news.more {
             news = self.world.decide(|view| admission::admit_queued(view, &tenant()))?;
@@ -210,7 +210,8 @@ impl History {
         if victims.is_empty() {
             return Ok(AdmissionEffects::default());
         }
-        // Another that waits inside its own may be served besides; its victims can be the demand's as well, and too few.
+        // A second demand within its own quota may be served as well. Its victims can also be the first demand's, and
+        // may be too few.
         let others = if nth.is_multiple_of(2) { self.another(&demand) } else { None };
         if let Some(other) = &others {
             victims.extend(self.world.victims(other));
@@ -228,7 +229,7 @@ impl History {
         Ok(AdmissionEffects::default())
     }
 
-    /// The eviction of a victim begins, or it is spared: never while anybody who is served lacks anything, and always when nobody is left.
+    /// Begins the eviction of a victim, or spares it. It is spared exactly if no demand of the reclaim lacks GPUs any more.
     fn begin_eviction(&mut self, nth: usize, exited: bool, crashes: bool) -> Result<(), ActionError> {
         let Some(before) = self.reclaim() else { return Ok(()) };
         let nth = nth % before.victims.len().max(1);
@@ -312,7 +313,7 @@ impl History {
         }
     }
 
-    /// Time passes in steps that observations keep up with, and what is used is counted from outside.
+    /// Advances the clock in steps short enough for observations, and counts use independently of the account.
     fn pass(&mut self, span: Duration) {
         let cohort = self.world.cohort();
         let taken: u64 = cohort.balances(&self.kind).map(|(_, balance)| balance.in_use()).sum();

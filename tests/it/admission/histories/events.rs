@@ -3,7 +3,7 @@
 use super::NAMES;
 use proptest::{option, prelude::*};
 
-/// What can happen, by number of workspace, workload or node.
+/// The events of a history, by number of workspace, workload or node.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Submit { workspace: usize, gpus: u64, together: u64, preemptible: bool, service: bool, priority: i32 },
