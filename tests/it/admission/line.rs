@@ -95,7 +95,7 @@ fn one_that_waited_too_long_is_passed_by_nobody() {
     assert_eq!(world.workload("large").state, WorkloadState::Admitted);
 }
 
-/// S-35: a loan ends when an owner needs it, whatever its term.
+/// S-33: a queue blocked by its own workspace's use does not block the queues of other workspaces.
 #[test]
 fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     let mut world = World::new(2).with(&[
@@ -176,7 +176,7 @@ fn a_large_release_wakes_everyone_over_several_commits() {
     assert_eq!(world.balance("a").used, 80);
 }
 
-/// P-9: a workspace with repeated reclaims borrows half as much for an hour.
+/// S-35: a loan ends when an owner needs it, whatever its term.
 #[test]
 fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     let mut world = World::new(1).with(&[
@@ -205,7 +205,7 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// S-124: one notice for each crossing, however often usage changes within the band.
+/// P-9: a workspace with repeated reclaims borrows half as much for an hour.
 #[test]
 fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, Some(8), None))]);
@@ -237,6 +237,7 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
     assert_eq!(world.workload("more").state, WorkloadState::Admitted);
 }
 
+/// S-124: one notice for each crossing, however often usage changes within the band.
 #[test]
 fn a_soft_threshold_is_told_once_until_usage_fell_below_its_band() {
     let mut world = World::new(2).with(&[("a", gpus(10, Some(0), None))]);
