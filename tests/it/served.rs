@@ -137,7 +137,7 @@ impl Answer {
     }
 }
 
-/// The program on the folder `dir`, quiet and untouched by the environment of whoever runs the tests.
+/// Runs the program in the folder `dir`, without logs and independent of the tester's environment.
 pub(crate) fn tenure(dir: &Path) -> Command {
     let mut command = Command::new(TENURE);
     let own = ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_CONTEXT", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"];
@@ -145,7 +145,7 @@ pub(crate) fn tenure(dir: &Path) -> Command {
     for name in own.into_iter().chain(["NO_COLOR", "CLICOLOR_FORCE", "TENURE_SKIP_NONE", "TENURE_BLESS"]) {
         command.env_remove(name);
     }
-    // Contexts of whoever runs the tests are none of theirs.
+    // The tester's own contexts are not used.
     command.env("XDG_CONFIG_HOME", dir.join("settings"));
     // A test asks as fast as it can; what callers are held to is tried in `edge`.
     command.envs([("TENURE_HTTP_RATE", "100000"), ("TENURE_HTTP_RATE_BURST", "100000")]);
@@ -163,7 +163,7 @@ impl Served {
         Self::start_in(tempfile::tempdir().unwrap(), variables, Stdio::inherit())
     }
 
-    /// Starts with a log of all there is to tell, in `log.txt` of its folder.
+    /// Starts with a complete log, in `log.txt` of its folder.
     pub(crate) fn start_logged(variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(dir.path().join("log.txt")).unwrap();
@@ -213,7 +213,7 @@ impl Served {
         (self.dir, self.admin)
     }
 
-    /// Starts one again in the folder of one that was killed.
+    /// Starts a server again in the folder of one that was killed.
     pub(crate) fn again(dir: TempDir, admin: String) -> Self {
         Self { admin, ..Self::start_in(dir, &[], Stdio::inherit()) }
     }
@@ -308,7 +308,7 @@ impl Served {
         panic!("execution {id} did not get there: {}", self.get(&format!("/v1/executions/{id}")).await.body);
     }
 
-    /// The execution once it waits for people.
+    /// Returns the execution once it waits for approval.
     pub(crate) async fn asked(&self, id: &str) -> Value {
         self.until(id, |item| !item["waiting_for"]["approval"].is_null()).await
     }
@@ -324,7 +324,7 @@ impl Served {
     }
 }
 
-/// What a command said and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: i32,

@@ -50,7 +50,7 @@ impl House {
     fn restart(&mut self) {
         self.process = None;
         let config = self.dir.path().join("tenure.toml");
-        // What is wrong is tried by the hundred here.
+        // Hundreds of failed sign-ins are made here.
         let variables = [("TENURE_CONFIG", config.to_str().unwrap()), ("TENURE_HTTP_GUESSES", "100000")];
         let running = Running::start(self.dir.path(), &variables);
         self.url.clone_from(&running.url);
@@ -106,7 +106,7 @@ impl House {
         url.join(to).unwrap()
     }
 
-    /// Where the provider sends whoever left with this challenge.
+    /// Follows the provider's redirects for this challenge and returns the last address.
     async fn through(&self, challenge: &str) -> Url {
         let left = Url::parse(&format!("{}/login?challenge={challenge}", self.url)).unwrap();
         let at = self.follow(&left).await;
@@ -117,7 +117,7 @@ impl House {
         back
     }
 
-    /// What a tab of the console does; the fragment that it comes back with.
+    /// Signs in as a tab of the console does, and returns the fragment of the final address.
     async fn by_browser(&self, verifier: &str) -> Vec<(String, String)> {
         let back = self.through(&challenge(verifier)).await;
         let end = self.follow(&back).await;
@@ -136,7 +136,8 @@ fn fragment(url: &Url) -> Vec<(String, String)> {
     query.query_pairs().into_owned().collect()
 }
 
-/// From the console: left, come back, exchanged. The person is a user with what the groups give, until they sign out.
+/// From the console: leave, return, exchange the code. The person is a user with the rights of their groups until they
+/// sign out.
 #[tokio::test]
 async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names() {
     let house = House::start().await;
@@ -156,7 +157,7 @@ async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names(
     assert_eq!(house.me(token).await.0, 401);
 }
 
-/// What groups give, read anew at each sign-in; for tenants, that tenant's things alone.
+/// The rights of groups are read again at each sign-in; those of a tenant's group are limited to that tenant.
 #[tokio::test]
 async fn groups_say_what_somebody_may_and_no_group_nothing() {
     let house = House::start().await;
@@ -186,7 +187,7 @@ async fn groups_say_what_somebody_may_and_no_group_nothing() {
     assert!(!sessions.to_string().contains("hash"), "{sessions}");
 }
 
-/// Nobody has to say so.
+/// Without a sign-out.
 #[tokio::test]
 async fn a_session_ends_by_itself_when_its_time_is_over() {
     let house = House::start_with("5s").await;
@@ -228,7 +229,7 @@ async fn a_session_ends_when_an_admin_says_so() {
     assert_eq!(house.ask(Method::DELETE, "/v1/sessions/mine", &house.admin).await.status(), 404);
 }
 
-/// Keys that the provider changes are found; while it is away, those who signed in work, and the last keys go on to hold.
+/// New keys of the provider are found. During its outage, signed-in users work on, and the last keys remain valid.
 #[tokio::test]
 async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works() {
     let mut house = House::start().await;
@@ -236,7 +237,7 @@ async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works
     let token = session["token"].as_str().unwrap().to_owned();
     let old = house.identity.token(&json!({}));
     house.identity.rotate("second");
-    // What is known may be five seconds old.
+    // A cached answer may be five seconds old.
     tokio::time::sleep(std::time::Duration::from_secs(6)).await;
     assert_eq!(house.with(house.identity.token(&json!({}))).await.0, 201);
     assert_eq!(house.with(old).await.0, 401, "a key that is no longer published");

@@ -1,4 +1,4 @@
-//! A shortage that somebody owns: nobody stays shut out by it once it has ended.
+//! A shortage of a tenant: an execution that it blocked continues once it has ended.
 
 use crate::quota::stage::Stage;
 use engine::{Engine, Person, Verdict};

@@ -51,8 +51,7 @@ fn a_sampled_trace_gets_shares_of_every_kind_that_it_asks_for() {
     );
 }
 
-/// Two nodes, four workspaces and ten engineers: what happens is told, and is always the same. Run with `BLESS=1` to write
-/// the log.
+/// Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
 #[test]
 fn the_morning_peak_takes_back_what_production_lent() {
     let (_, outcomes) = morning_peak();
@@ -106,7 +105,7 @@ fn what_is_repeated_happens_as_often_and_every_time_alike() {
     assert_eq!(thrice.ends, once.ends * 3);
     assert_eq!(three.violations, []);
     assert_eq!((one.measures.demands, one.measures.ran), (2, 1));
-    // Who waits behind it for an hour runs when its time has come again.
+    // A workload that waits for an hour behind it runs in its next time window.
     assert_eq!((three.measures.demands, three.measures.finished), (6, 5));
     assert_eq!(three.measures.gpu_hours_owned, one.measures.gpu_hours_owned * 3.0);
 }
@@ -224,7 +223,7 @@ fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
         victims += outcome.measures.victims;
         waited += outcome.measures.owner_wait.count - outcome.measures.owner_wait.at_once;
     }
-    // GPUs that are bought and promised to nobody are used first, so fewer give way.
+    // GPUs of the pool are used first, so there are fewer victims.
     assert!(victims > WORLDS / 8 && waited > 0, "{victims} victims and {waited} waits show too little");
 }
 

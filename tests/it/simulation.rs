@@ -61,7 +61,7 @@ fn a_wrong_argument_is_told_with_what_is_known() {
     assert_eq!(wrong(&["--seeds", "many"]), "--seeds: \"many\" is not a number");
 }
 
-/// What is acknowledged is on disk: the power is cut right after.
+/// An acknowledged commit is on disk: the power is cut right afterwards.
 #[test]
 fn what_was_acknowledged_survives_a_power_cut() {
     for seed in 0..8 {

@@ -1,11 +1,11 @@
-//! What `/metrics` says of how things stand.
+//! The state of the system in `/metrics`.
 
 use crate::served::{Served, large};
 use engine::Clock as _;
 use reqwest::Method;
 use serde_json::json;
 
-/// The value of a series, as it is told.
+/// Returns the value of a series.
 fn told(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{series} is not told: {text}")).parse().unwrap()
@@ -79,7 +79,7 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
     assert!((ruled - 1.0).abs() < 0.5, "{text}");
 }
 
-/// Names and types as everybody's dashboards expect them.
+/// The names and types that common dashboards expect.
 #[tokio::test]
 async fn the_process_the_disk_and_the_routes_are_told_as_prometheus_has_it() {
     let served = Served::start();

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// `/readyz` says so at once; everybody else is answered as ever until the grace is over, each connection closed with its
-/// answer, so that nobody is cut off when it ends.
+/// `/readyz` fails at once. All other requests are answered until the grace period ends, and each connection is closed
+/// with its answer, so that no request is cut off.
 #[tokio::test]
 async fn a_server_that_is_to_stop_says_so_and_goes_on_answering_for_its_grace() {
     program::install_tls();

@@ -1,4 +1,4 @@
-//! The file of targets: each cluster is served by what the file names, everything else is simulated, and all who look are told.
+//! The target file: each cluster uses the backend that the file names, all others are simulated, and every view shows which.
 
 use crate::hooks::stamp;
 use backends::{

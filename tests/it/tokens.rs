@@ -138,7 +138,7 @@ async fn a_service_may_ask_and_never_decides() {
     assert_eq!(kinds, ["person", "person", "service"], "{users}");
 }
 
-/// It is for setting up, and ends once somebody administers by a credential that nobody else has had in hand.
+/// It is for set-up, and ends once another administrator uses a credential that only they know.
 #[tokio::test]
 async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     let served = Served::start();

@@ -1,4 +1,4 @@
-//! Traces: what a collector is told of an execution whose server is killed in the middle.
+//! Traces: the spans that a collector gets of an execution whose server is killed.
 
 use crate::served::{TENURE, shared};
 use axum::{Router, body::Bytes, extract::State, routing::post};
@@ -20,10 +20,10 @@ use tests::processes::Server;
 /// How long an onboarding may take, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The trace of whoever asks.
+/// The caller's trace.
 const ASKED_WITHIN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Every span that was heard of, with the server that sent it.
+/// Every received span, with the server that sent it.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(String, Span)>>>);
 
@@ -108,7 +108,7 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
     let spans: Vec<(String, Span)> = heard.all().into_iter().filter(|(_, span)| of(span)).collect();
     let servers: BTreeSet<&String> = spans.iter().map(|(server, _)| server).collect();
     assert_eq!(servers.len(), 2, "both servers told of it");
-    // What was sent and not yet kept as sent is sent again, under the same id.
+    // A span that was sent and not yet marked as sent is sent again with the same id.
     let once: BTreeMap<&[u8], &Span> =
         spans.iter().map(|(_, span)| (span.span_id.as_slice(), span)).collect();
     assert!(once.len() + 32 > spans.len(), "{} of {}", once.len(), spans.len());

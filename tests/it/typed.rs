@@ -2,20 +2,20 @@
 
 use std::{iter::Peekable, str::Chars};
 
-/// Stands between words of which one is to be chosen, in a command that is named in a sentence.
+/// Separates alternative words in a command within a sentence.
 const OR: char = '\u{1}';
 
 /// A line that is typed, or a command that is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
-    /// Where it stands in its page, from 1.
+    /// The line in its page, from 1.
     pub(crate) line: usize,
-    /// As it stands there, without the `$`.
+    /// The text as printed, without the `$`.
     pub(crate) text: String,
 }
 
-/// The lines that are typed in blocks of the kinds that a shell reads: of `console`, and of blocks that are of no kind, those behind a `$`;
-/// of `sh` all of them. What ends in a backslash goes on in the next line.
+/// Returns the command lines of shell blocks: in `console` blocks and blocks without a language the lines after `$`, in `sh` blocks all
+/// lines. A backslash at the end continues the line.
 pub(crate) fn blocks(page: &str) -> Vec<(String, Typed)> {
     let (mut found, mut kind, mut open) = (Vec::new(), None::<String>, None::<Typed>);
     for (place, line) in page.lines().enumerate() {
@@ -68,7 +68,7 @@ pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The same of a command that is named in a sentence: `[ID]` may be there, of `list|show` one is, and `…` stands for whatever it takes.
+/// The same for a command within a sentence: `[ID]` is optional, `list|show` is a choice, and `…` stands for any arguments.
 pub(crate) fn choices(span: &str) -> Vec<Vec<String>> {
     let plain = span.replace(['[', ']'], "");
     let mut text = plain.clone();
@@ -156,7 +156,7 @@ fn ended(words: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// One word, without its quotes; of what a command in it prints, an `x`.
+/// Reads one word without its quotes; the output of a command substitution becomes an `x`.
 fn word(rest: &mut Peekable<Chars<'_>>, end: Option<char>, found: &mut Vec<Vec<String>>) -> String {
     let (mut word, mut quote) = (String::new(), None::<char>);
     while let Some(&next) = rest.peek() {

@@ -1,5 +1,5 @@
-//! What an earlier version has stored, this version goes on with: every open execution ends as was foreseen, and what was
-//! certified and sealed before still verifies.
+//! This version continues the data of an earlier one: every open execution ends as recorded, and older certificates and
+//! audit entries still verify.
 //!
 //! The fixtures in `golden/upgrade/` are written by `servers/upgrade`, one folder a version, and never changed.
 
@@ -35,7 +35,7 @@ fn fixtures() -> Vec<PathBuf> {
     all
 }
 
-/// A server of this version on what an earlier one has left.
+/// A server of this version on the data of an earlier one.
 struct Upgraded {
     dir: TempDir,
     manifest: Value,
@@ -89,7 +89,7 @@ impl Upgraded {
         self.admin.call(Method::POST, path, None, Some(body)).await
     }
 
-    /// What the manifest says of each execution is what this version reads of it, as far as it does not move by itself.
+    /// Checks that this version reads each execution as the manifest describes it, if it does not proceed by itself.
     async fn is_as_it_was_left(&self) {
         for listed in self.listed() {
             let shown = self.show(listed["id"].as_str().unwrap()).await;
@@ -128,7 +128,7 @@ impl Upgraded {
         }
     }
 
-    /// Imports nodes, again while the server is busy with what it has found.
+    /// Imports nodes, and retries while the server is busy with its backlog.
     async fn import(&self, nodes: &str) {
         let path = format!("{}/v1/fleet:import?cluster=eu-1&region=eu", self.server.url());
         let client = reqwest::Client::new();
@@ -144,7 +144,7 @@ impl Upgraded {
         panic!("the nodes are not imported");
     }
 
-    /// What people and operators do for one execution; whether that was anything.
+    /// Votes and commands for one execution; returns true if it needed any.
     async fn help(&mut self, id: &str) -> bool {
         let shown = self.show(id).await;
         if shown["phase"] == "parked" {
@@ -169,7 +169,7 @@ impl Upgraded {
         true
     }
 
-    /// Everybody agrees who may, once for each question.
+    /// Every approver votes yes, once for each approval.
     async fn vote(&mut self, shown: &Value) -> bool {
         let wanted = &shown["waiting_for"]["approval"];
         let Some(approval) = wanted["id"].as_str() else { return false };

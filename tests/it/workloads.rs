@@ -1,5 +1,5 @@
-//! Workloads on the simulated platform: what was asked for is not what has happened, and GPUs are free when nobody was
-//! seen on them.
+//! Workloads on the simulated platform: a request is not an effect, and a GPU is free only after an observation without
+//! workloads on it.
 
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, simulated_platform};
 use engine::{Action, ActionError, Class};
@@ -138,7 +138,7 @@ async fn a_saved_and_requeued_workload_may_run_again() {
     assert_eq!(bench.world.violations(), Vec::<String>::new());
 }
 
-/// A workload that is over is nobody's any more: one that stayed on its GPUs was found as drift, and kept its tenant from leaving.
+/// An ended workload that stays on its GPUs would be reported as drift and block the tenant's offboarding.
 #[tokio::test]
 async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
     let mut bench = Bench::running().await;

@@ -135,7 +135,7 @@ async fn an_undo_never_takes_what_another_step_made() {
         bench.prepare(&pair).await;
         bench.insist(pair.act.as_ref(), "earlier", false).await;
         let before = bench.world.snapshot();
-        // What only sets a value cannot be told from another's setting of the same.
+        // Setting a value has the same result as another caller's equal setting.
         let sets = ["DrainService", "NotifyBorrower", "OpenQueue", "SetGpuLayout", "TakeNode"];
         let adopts = !sets.contains(&pair.act.name()) && !pair.act.name().starts_with("Change");
 
@@ -326,8 +326,7 @@ const ONCE: &[&str] = &[
     "StartWorkload",
 ];
 
-/// What offboarding looks at, and what it does that nothing undoes, or that is undone by itself: its own sweeps try them in
-/// every way.
+/// The observations of offboarding, and its actions without an undo. Sweeps of their own inject every fault into them.
 const LEAVING: &[&str] = &[
     "AwaitDrained",
     "AwaitIdle",

@@ -49,7 +49,7 @@ async fn a_world_kept_in_a_file_is_the_same_when_it_is_opened_again() {
     assert_eq!(again.refused(), first.refused());
 }
 
-/// The same key after a restart is answered as before: what the world remembers is kept with what it did.
+/// A key is answered as before also after a restart: the world stores its answers with their effects.
 #[tokio::test]
 async fn a_key_takes_effect_once_over_restarts_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ async fn a_key_takes_effect_once_over_restarts_too() {
     assert_eq!(world.effects(&call.key()), 1);
 }
 
-/// That a namespace is gone is seen by a read, and what is made after it stands on that.
+/// The end of a namespace is noticed at a read, and later objects depend on it.
 #[tokio::test]
 async fn what_only_time_finished_is_kept_as_well() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ async fn killing_the_worlds_process_loses_nothing_that_it_answered() {
     assert_eq!(process.get("violations").await, serde_json::json!([]));
 }
 
-/// What was sent and not answered in time may have happened: only a probe can tell.
+/// A request without a timely answer may have taken effect: only a probe can find out.
 #[tokio::test]
 async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not() {
     let world = Arc::new(LocalWorld::new());

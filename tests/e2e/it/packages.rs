@@ -1,4 +1,4 @@
-//! What is installed: the Debian package, the units, the bill of materials, the chart's values.
+//! The installation: the Debian package, the units, the bill of materials, the chart's values.
 
 use serde_json::Value;
 use std::{
@@ -91,7 +91,7 @@ fn the_bill_of_materials_names_all_that_the_program_is_made_of_and_nothing_of_th
     assert!(needs.iter().flat_map(|one| one["dependsOn"].as_array().unwrap()).all(known));
 }
 
-/// Every field of `values` is one that `schema` knows, and the other way round.
+/// Checks that `values` and `schema` have the same fields.
 fn same_fields(values: &Value, schema: &Value, at: &str) {
     let Some(known) = schema["properties"].as_object().filter(|_| schema["additionalProperties"] == false)
     else {

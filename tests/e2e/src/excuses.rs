@@ -29,7 +29,7 @@ pub fn keyless(case: &str) -> Option<&'static str> {
     }
 }
 
-/// Why the case cannot apply to keys, which are all made alike.
+/// Returns why the case cannot apply to keys, which are all made the same way.
 #[must_use]
 pub fn alike(case: &str) -> Option<&'static str> {
     let same = ["make.foreign", "repeat.make_unequal", "twins.make_rivals", "dry_run.make_refused"];

@@ -1,4 +1,4 @@
-//! Ceph's object gateway, and a client of its own for it, which shares nothing with what is tested.
+//! Ceph's object gateway, and a client for it that shares no code with the tested backend.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{Client, Method, StatusCode};
@@ -11,7 +11,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The one that tests share which do not stop it.
+/// The gateway that tests share if they do not stop it.
 static SHARED: Mutex<Weak<Gateway>> = Mutex::new(Weak::new());
 
 /// A gateway in a folder of its own, which is stopped when it is dropped.
@@ -49,7 +49,7 @@ impl Gateway {
         }
     }
 
-    /// What the script says of it by this name.
+    /// Returns a variable that the script prints.
     #[must_use]
     pub fn env(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
@@ -74,8 +74,8 @@ impl Gateway {
         script("radosgw-up.sh", &[path(self.dir.path())]).expect("the gateway comes up again");
     }
 
-    /// Whether these bytes lie in the store behind the gateway: every object of every pool for buckets is read, by the store's
-    /// own tool, past the gateway.
+    /// Returns true if the store behind the gateway contains these bytes. The store's own tool reads every object of every
+    /// pool for buckets, without the gateway.
     ///
     /// # Panics
     /// When the store cannot be read.
@@ -84,7 +84,7 @@ impl Gateway {
         !self.holding(secret).is_empty()
     }
 
-    /// What of the store's own objects hold the text, each with its pool.
+    /// Returns the store's own objects that contain the text, each with its pool.
     ///
     /// # Panics
     /// When the store cannot be read.
@@ -221,7 +221,7 @@ impl Raw {
         Some((versions, self.ok(Method::GET, &format!("/{bucket}?uploads"), b"").await))
     }
 
-    /// Whether these bytes are in anything that is served: any version of any object of any bucket that is listed.
+    /// Returns true if the gateway serves these bytes in any version of any object of any listed bucket.
     ///
     /// # Panics
     /// When a listing has more than a page.
@@ -246,7 +246,7 @@ impl Raw {
     }
 }
 
-/// What of a path is signed: the path itself, and the questions that S3 knows.
+/// Returns the signed part of a path: the path itself and S3's query parameters.
 fn signed(path: &str) -> String {
     let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
     let known = [

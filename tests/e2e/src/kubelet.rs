@@ -1,8 +1,8 @@
-//! A stand-in for what a cluster of records lacks: scheduler, kubelets and the network between pods.
+//! Simulates the missing parts of a cluster of records: scheduler, kubelets and the network between pods.
 //!
-//! No container runs and no packet is sent. It binds pods to nodes by selector, taint and toleration, says of bound pods that they run
-//! and answer, ends clients of a probe with the exit code that their command ends with in a network that is as [`Play`] says, and
-//! confirms deletions. The API server, its records and its conditions are real; what is shown by these tests is how Tenure reads them.
+//! No container runs and no packet is sent. It binds pods to nodes by selector, taint and toleration, and reports bound pods as
+//! running and ready. It ends the clients of a probe with the exit code of the network that [`Play`] describes, and confirms
+//! deletions. The API server, its records and its conditions are real; the tests show how Tenure reads them.
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -13,18 +13,18 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Whether a pod of the first namespace gets through to one of the second.
+/// Returns true if a pod of the first namespace reaches one of the second.
 pub type Reaches = Box<dyn Fn(&str, &str) -> bool + Send>;
 
-/// What is played.
+/// The simulated behaviour.
 pub struct Play {
     /// The network.
     pub reaches: Reaches,
-    /// Whether a scheduler is at work.
+    /// True if a scheduler is active.
     pub places: bool,
-    /// Whether it heeds taints.
+    /// True if it respects taints.
     pub heeds_taints: bool,
-    /// Whether kubelets are at work: else pods neither start nor end.
+    /// True if kubelets are active: otherwise pods neither start nor end.
     pub runs: bool,
     /// How many clients of probes may end from here on; those beyond run on.
     pub ends: usize,
@@ -154,7 +154,7 @@ impl Hand {
         let _tried_again_soon = request.bearer_auth(&self.token).send().await;
     }
 
-    /// As a kubelet.
+    /// Acts as a kubelet.
     async fn run(&mut self, pod: &Value) {
         if pod["metadata"]["deletionTimestamp"].is_string() {
             let now = json!({ "gracePeriodSeconds": 0, "preconditions": { "uid": pod["metadata"]["uid"] } });
@@ -190,7 +190,7 @@ impl Hand {
         may
     }
 
-    /// The exit code of a probe's client, by what it says that it reaches and by the network that is played.
+    /// Returns the exit code of a probe's client, by its destination and the simulated network.
     fn code(&self, pod: &Value) -> Option<i64> {
         let env = pod["spec"]["containers"][0]["env"].as_array()?;
         let of =

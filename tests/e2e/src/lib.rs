@@ -1,7 +1,7 @@
-//! What the tests against real servers share: finding, installing and starting them.
+//! The shared parts of tests against real servers: finding, installing and starting them.
 //!
-//! Every server is started by a script in `tests/servers`, in a folder of its own that goes away with the test. What is
-//! slow to build is kept outside the tree, under `TENURE_CACHE` (default `~/.cache/tenure`), by version.
+//! A script in `tests/servers` starts each server, in a temporary folder of the test. Slow builds are cached outside
+//! the tree by version, under `TENURE_CACHE` (default `~/.cache/tenure`).
 
 pub mod excuses;
 pub mod gateway;

@@ -31,7 +31,7 @@ impl Token {
         }
     }
 
-    /// What the script says of it by this name.
+    /// Returns a variable that the script prints.
     #[must_use]
     pub fn env(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
@@ -62,7 +62,7 @@ impl Token {
         assert!(ended.success(), "{test} fails in the process with the token");
     }
 
-    /// What a process must have in its environment to find it.
+    /// Returns the environment variable by which a process finds it.
     #[must_use]
     pub fn library(&self) -> (&'static str, &str) {
         ("SOFTHSM2_CONF", self.env("SOFTHSM2_CONF"))
@@ -83,7 +83,7 @@ impl Token {
         labels(&self.env)
     }
 
-    /// How many objects lie in the token's folder.
+    /// Returns the number of objects in the token's folder.
     #[must_use]
     pub fn files(&self) -> usize {
         files(Path::new(self.env("PKCS11_TOKENS")))
@@ -103,7 +103,7 @@ pub fn labels_inside() -> Vec<String> {
     labels(&std::env::vars().collect())
 }
 
-/// How many objects lie in the folder of the token of this process.
+/// Returns the number of objects in the token folder of this process.
 #[must_use]
 pub fn files_inside() -> usize {
     files(Path::new(&std::env::var("PKCS11_TOKENS").unwrap_or_default()))

@@ -5,7 +5,7 @@ use crate::served::{Ran, TENURE, tenure};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Who asks the doctor with a session is told that it ends, and what begins another.
+/// Doctor run with a session reports when it ends, and how to start another.
 #[tokio::test]
 async fn a_doctor_does_not_say_that_a_session_lasts() {
     let house = House::start().await;

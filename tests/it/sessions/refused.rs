@@ -5,7 +5,8 @@ use reqwest::{Client, Url, redirect::Policy};
 use serde_json::json;
 use tests::servers::identity::now;
 
-/// Who has the address that a browser came back to, and not the tab, gets nothing; nor does a tab that is led to another's.
+/// The address that a browser returns to is useless without the tab that started the sign-in. A tab that is led to another
+/// tab's address also gets nothing.
 #[tokio::test]
 async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_left() {
     let house = House::start().await;
@@ -14,7 +15,7 @@ async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_le
         let proof = json!({ "code": came[0].1, "verifier": verifier });
         assert_eq!(house.prove(proof).await.1["code"], "login.refused");
     }
-    // And still for the one that left.
+    // The tab that started the sign-in still succeeds.
     let proof = json!({ "code": came[0].1, "verifier": "of the first tab" });
     assert_eq!(house.prove(proof).await.0, 201);
 }

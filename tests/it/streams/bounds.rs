@@ -1,4 +1,4 @@
-//! How many streams there may be, when they end, and that nobody waits for who is slow.
+//! The limits on streams: their number, their end, and slow readers, which delay no commit.
 
 use super::{Stream, ask};
 use crate::served::{Served, large};
@@ -49,7 +49,7 @@ async fn who_is_removed_hears_nothing_from_then_on() {
     assert_eq!(ask(&served, &olga, "/v1/watch", "").await.status(), 401);
 }
 
-/// A client that takes nothing: the server goes on as if it were not there, and tells it to begin anew once it takes again.
+/// The server is unaffected by a client that does not read, and tells it to start from the beginning once it reads again.
 #[tokio::test]
 async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
     let served = Served::with_nodes().await;

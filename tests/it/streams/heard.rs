@@ -1,4 +1,4 @@
-//! Who hears what.
+//! Which events a user receives.
 
 use super::{Stream, Told, ask, ends};
 use crate::served::{Served, large, small};
@@ -31,7 +31,7 @@ async fn a_tenant_s_token_never_hears_of_another() {
     assert!(live.len() > 3 && live.iter().all(own), "{live:?}");
     let cases = asked.until(|told| told.name == "closed").await;
     assert!(cases.iter().all(|told| told.data["approval"]["tenant"] == "acme"), "{cases:?}");
-    // An id of whomever opens nothing more.
+    // Another user's id gives no more rights.
     let mut again = Stream::open(&served, &owner, "/v1/watch", &begin.id).await;
     let again = again.until(ends).await;
     assert_eq!(
@@ -105,7 +105,7 @@ async fn what_matches_no_more_is_told_once_as_having_left() {
     }
 }
 
-/// The command line asks once, and then when it hears that something has changed.
+/// The command line polls once, and again only when it is notified of a change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_line_waits_by_listening() {
     let served = Served::with_nodes().await;

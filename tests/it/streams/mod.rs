@@ -1,4 +1,4 @@
-//! Streams: whoever watches hears what they may hear, once, and goes on where they were cut off. Against a real server.
+//! Streams: a reader receives each permitted event once, and resumes after an interruption. Against a real server.
 
 mod bounds;
 mod heard;
@@ -27,7 +27,7 @@ impl Told {
         self.data["execution"]["id"].as_str().unwrap_or_else(|| panic!("{self:?}"))
     }
 
-    /// What of it does not depend on when it is told.
+    /// Returns the part of the event that does not depend on its time.
     pub(crate) fn fact(&self) -> (String, String, Value) {
         (self.id.clone(), self.execution().to_owned(), self.data["entries"].clone())
     }
@@ -87,7 +87,7 @@ impl Stream {
         self.next().await.expect("the stream goes on")
     }
 
-    /// Everything up to the first that is so.
+    /// Returns all events up to the first match.
     pub(crate) async fn until(&mut self, so: impl Fn(&Told) -> bool) -> Vec<Told> {
         let mut all = Vec::new();
         loop {
@@ -98,21 +98,21 @@ impl Stream {
         }
     }
 
-    /// Whether nothing comes for so long.
+    /// Returns true if there is no event for this span.
     pub(crate) async fn is_silent(&mut self, span: Duration) -> bool {
         let heard = async { while self.told.is_empty() && self.read().await {} };
         tokio::time::timeout(span, heard).await.is_err()
     }
 }
 
-/// The answer to whoever wants to listen.
+/// Returns the answer to a request for a stream.
 pub(crate) async fn ask(served: &Served, token: &str, path: &str, after: &str) -> reqwest::Response {
     let request = served.ask(Method::GET, path).bearer_auth(token);
     let request = if after.is_empty() { request } else { request.header("last-event-id", after) };
     request.send().await.unwrap()
 }
 
-/// Whether an execution has ended with this.
+/// Returns true if the event says that an execution has ended.
 pub(crate) fn ends(told: &Told) -> bool {
     let entries = told.data["entries"].as_array().cloned().unwrap_or_default();
     let turned = |entry: &Value| {

@@ -1,4 +1,4 @@
-//! Whoever is cut off goes on behind the last event.
+//! An interrupted reader resumes after its last event.
 
 use super::{Stream, Told, ask, ends, journal};
 use crate::served::{NODES, Served, large, small};
@@ -154,7 +154,7 @@ async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
-/// What cannot be told is said to be so, and how all stands is told instead.
+/// Events that are no longer stored are reported as lost, and the current state is sent instead.
 #[tokio::test]
 async fn what_was_forgotten_meanwhile_is_not_passed_over_in_silence() {
     let variables = [("TENURE_RETENTION_AFTER", "1s"), ("TENURE_AUDIT_CHECKPOINT_EVERY", "1s")];

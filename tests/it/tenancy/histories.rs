@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tests::books::{Books, Executions};
 use workflows::{ledger::*, tenancy::*};
 
-/// What can happen to a tenant, by number.
+/// The events of a tenant's history, by number.
 #[derive(Clone, Debug)]
 enum Deed {
     Claim(u8, u32),
@@ -36,7 +36,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, bool)>> {
     vec((deed, any::<bool>()), 1..40)
 }
 
-/// Does a deed; `Err` is a refusal, which is as good an answer.
+/// Applies an event; `Err` is a refusal, which is a valid answer.
 fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionError> {
     match *deed {
         Deed::Claim(t, gpus) => {
@@ -99,7 +99,7 @@ fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCas
     Ok(())
 }
 
-/// I-10: what is listed as free is free, all of it, and counted right; so nothing in transit can be placed.
+/// I-10: the list of free GPUs is complete and correct, so GPUs in transit cannot be placed.
 fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
     let nodes = books.all::<Node>();
     let free: BTreeSet<_> =

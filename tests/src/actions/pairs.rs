@@ -44,7 +44,7 @@ impl<A: Action<Platform = Platform>> Deed for A {
 
 /// An action and what undoes it.
 pub struct Pair {
-    /// What must have been done before.
+    /// The actions that must run first.
     pub before: Vec<Box<dyn Deed>>,
     /// The action.
     pub act: Box<dyn Deed>,

@@ -41,7 +41,7 @@ pub fn workspace(name: &str) -> WorkspaceName {
     name.parse().unwrap()
 }
 
-/// What a workspace may use of GPUs.
+/// Returns the GPU allowances of a workspace.
 #[must_use]
 pub fn gpus(nominal: u64, borrowing_limit: Option<u64>, lending_limit: Option<u64>) -> Allowances {
     [(h100(), Allowance { nominal, borrowing_limit, lending_limit })].into()
@@ -144,7 +144,7 @@ impl World {
         self.decide(|view| admission::set_allowances(view, &tenant(), &all)).unwrap()
     }
 
-    /// Writes down that the tenant bought so many GPUs.
+    /// Records that the tenant bought `count` GPUs.
     ///
     /// # Panics
     /// When the ledger refuses it.
@@ -212,7 +212,7 @@ impl World {
     /// The tenant's occupancy.
     ///
     /// # Panics
-    /// When there is none.
+    /// If it is missing.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.books.find::<Occupancy>("acme").unwrap()
@@ -221,7 +221,7 @@ impl World {
     /// The tenant's account.
     ///
     /// # Panics
-    /// When there is none.
+    /// If it is missing.
     #[must_use]
     pub fn cohort(&self) -> Cohort {
         self.books.find::<Cohort>("acme").unwrap()
@@ -239,7 +239,7 @@ impl World {
     /// A workload.
     ///
     /// # Panics
-    /// When there is none.
+    /// If it is missing.
     #[must_use]
     pub fn workload(&self, name: &str) -> Workload {
         self.books.find::<Workload>(&format!("acme/{name}")).unwrap()
@@ -279,7 +279,7 @@ pub fn job(workspace_name: &str, name: &str, gpus: u64) -> WorkloadRequest {
     }
 }
 
-/// A fence for a workload of this workspace that demands whole GPUs, and for nobody besides.
+/// Returns a fence for a workload of this workspace that requests whole GPUs, and for no other.
 #[must_use]
 pub fn fencing(
     execution: ExecutionId,
@@ -320,7 +320,7 @@ impl World {
         invariants::violations(&all).iter().map(ToString::to_string).collect()
     }
 
-    /// Who waits in a workspace, in order.
+    /// Returns the queued workloads of a workspace, in order.
     #[must_use]
     pub fn waiting(&self, name: &str) -> Vec<QueuedWorkload> {
         self.books
@@ -329,7 +329,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Who runs in a workspace, newest first.
+    /// Returns the running workloads of a workspace, newest first.
     #[must_use]
     pub fn running(&self, name: &str) -> Vec<(String, RunningEntry)> {
         let rosters = self.books.all::<RunningList>();
@@ -339,8 +339,8 @@ impl World {
         running
     }
 
-    /// Victims for a demand, chosen plainly: the newest who may be evicted in whoever is furthest above its own, until it is
-    /// enough. Nobody if it never is.
+    /// Chooses victims for a demand by a simple rule: the newest evictable workload of the workspace furthest above its
+    /// nominal quota, until the demand fits. Returns no victims if it never fits.
     #[must_use]
     pub fn victims(&self, demand: &admission::ReclaimDemand) -> BTreeSet<String> {
         let mut cohort = self.cohort();

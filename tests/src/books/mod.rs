@@ -18,7 +18,7 @@ pub struct Books {
 }
 
 impl Books {
-    /// Decides until nothing more is asked for; answers what was read and would be written, and writes nothing.
+    /// Decides until all its reads are complete. Returns the reads and the planned writes, and writes nothing.
     pub fn weigh<T>(
         &self,
         mut decide: impl FnMut(&mut View) -> Result<T, Undecided>,
@@ -55,7 +55,7 @@ impl Books {
         self.decide(|view| action.decide(view, call))
     }
 
-    /// Whether a decision that read this could still be committed.
+    /// Returns true if a decision with these reads could still be committed.
     #[must_use]
     pub fn holds(&self, reads: &[Read]) -> bool {
         reads

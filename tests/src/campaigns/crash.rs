@@ -1,5 +1,5 @@
-//! Many tenants onboarded at once, more asked for than there is, on a world of its own, while the server is killed again and
-//! again: the campaign behind `tests/it/crash.rs` and the `crash` bench.
+//! Onboards many tenants at once, with more requests than GPUs, on a separate world, while the server is killed repeatedly:
+//! the campaign behind `tests/it/crash.rs` and the `crash` bench.
 
 use crate::processes::{Caller, Server, World};
 use reqwest::{Method, StatusCode};
@@ -26,20 +26,20 @@ pub struct Size {
     pub rest: Duration,
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Kills by SIGKILL.
     pub kills: usize,
     /// Executions by how they ended, or where they wait.
     pub ends: BTreeMap<String, usize>,
-    /// GPUs asked for, there, and handed over.
+    /// GPUs requested, existing, and granted.
     pub gpus: (usize, usize, usize),
     /// Idempotency keys that took effect in the world.
     pub keys: usize,
     /// How long it took until all was at rest, killing included.
     pub took: Duration,
-    /// What must not be and was.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ async fn ask(requester: Caller, tenants: usize) -> usize {
     (0..tenants).map(gpus).sum()
 }
 
-/// Both voters agree to everything that is asked, for ever.
+/// Both voters approve every approval, without end.
 pub(crate) async fn vote(voters: &[Caller]) {
     loop {
         for voter in voters {
@@ -163,7 +163,7 @@ pub(crate) async fn come_to_rest(admin: &Caller, size: Size, began: Instant) -> 
     false
 }
 
-/// What the world has seen going wrong up to this moment.
+/// Collects the violations that the world has seen until now.
 pub(crate) async fn watch(world: &World, outcome: &mut Outcome) {
     for violation in world.look("violations").await.as_array().into_iter().flatten() {
         let violation = violation.to_string();

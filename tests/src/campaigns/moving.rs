@@ -1,5 +1,5 @@
-//! Executions in every condition, moved from the embedded store into a database while they are under way, and from there
-//! back: the campaign behind `tests/it/postgres/under_way.rs` and the `moving` bench. What stayed is the measure of what moved.
+//! Moves open executions in every condition from the embedded store into a database, and back: the campaign behind
+//! `tests/it/postgres/under_way.rs` and the `moving` bench. Unmoved executions are the reference.
 
 use crate::campaigns::errands::{Errand, Kind, Yard};
 use engine::{Attribution, Clock as _, Engine, HOUR, ManualClock, Person, Request, SECOND, Verdict};
@@ -24,7 +24,7 @@ const WORKERS: usize = 16;
 const AT_ONCE: usize = 64;
 const BEGUN: Timestamp = Timestamp(1_795_000_000_000);
 
-/// What it took.
+/// The costs of a move.
 #[derive(Debug, Default)]
 pub struct Moved {
     /// Executions by condition when they were exported.
@@ -33,11 +33,11 @@ pub struct Moved {
     pub in_flight: usize,
     /// Executions, children among them.
     pub executions: usize,
-    /// Of the export.
+    /// The size of the export.
     pub bytes: u64,
-    /// To write the export.
+    /// The time to write the export.
     pub export: Duration,
-    /// To read it into the database.
+    /// The time to read it into the database.
     pub import: Duration,
     /// From the last commit before to the first one after.
     pub down: Duration,
@@ -47,7 +47,7 @@ pub struct Moved {
     pub ends: BTreeMap<String, usize>,
     /// Effects outside, each by a key of its own.
     pub effects: usize,
-    /// What differs from what stayed, or was done twice.
+    /// Differences from the reference, and repeated effects.
     pub wrong: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl Twin {
         assert!(!leases.is_empty(), "nothing was in flight");
     }
 
-    /// What people and the world say, to whoever waits for it.
+    /// Sends votes and signals to each execution that waits for one.
     async fn answer(&self) {
         self.yard.open();
         let bosses = [Person::new("ada", ["boss"]), Person::new("bob", ["boss"])];
@@ -176,7 +176,7 @@ impl Twin {
         self.work().await;
     }
 
-    /// How each ended, by what states it came there, and what was done outside: by names, for ids may differ.
+    /// Returns the end, the states and the external effects of each execution, by name, as ids may differ.
     async fn account(&self) -> Account {
         let mut account = Account::default();
         let mut names: BTreeMap<ExecutionId, String> = BTreeMap::new();
@@ -197,7 +197,7 @@ impl Twin {
     }
 }
 
-/// What can be compared of two twins.
+/// The comparable part of a twin.
 #[derive(Debug, Default, PartialEq)]
 struct Account {
     ends: BTreeMap<String, (String, String, String)>,

@@ -1,4 +1,4 @@
-//! What people ask for in the console: it shows what it would come to, and asks for just that.
+//! Requests in the console: it shows a preview, and sends exactly that request.
 
 use super::{PATIENCE, browser::Browser, pictures, until, waiting};
 use reqwest::Method;
@@ -20,7 +20,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     };
     let (server, admin) = with_acme(&dir, &browser).await;
 
-    // A tenant. What cannot be read is said, and nothing can be asked for before its plan was seen.
+    // A tenant. Unreadable input is reported, and the request cannot be sent before its preview.
     browser.go("tenants").await;
     browser.click("[data-order=onboard]").await;
     for (field, value) in [("name", "globex"), ("gpu_model", "H100"), ("gpus", "8")] {
@@ -71,7 +71,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     asked(&browser).await;
     begun(&admin, "workflow=offboarding").await;
 
-    // Somebody who may sign in, by a token that is shown once.
+    // A user, with a token that is shown once.
     browser.go("system/people").await;
     browser.click("[data-order=user]").await;
     browser.write("dialog input[name=name]", "ada").await;
@@ -82,7 +82,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert_eq!(me.send().await.unwrap().status(), 200, "the token that is shown opens");
     browser.click("dialog button.close").await;
 
-    // Whether they may, and by which policy.
+    // Shows if access is allowed, and by which policy.
     browser.go("system/access").await;
     browser.write("form input[name=user]", "ada").await;
     browser.write("form input[name=action]", "manage_users").await;
@@ -129,7 +129,7 @@ async fn with_acme(dir: &tempfile::TempDir, browser: &Browser) -> (Server, Calle
     (server, admin)
 }
 
-/// Chooses in a list, as somebody with a keyboard does.
+/// Chooses from a list by keyboard.
 async fn choose(browser: &Browser, name: &str, value: &str) {
     let script = format!(
         "const list = document.querySelector('dialog select[name={name}]'); list.value = {}; \
@@ -196,7 +196,7 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     drop(server);
 }
 
-/// Takes the file of what was used, with prices: what is saved is what the server answered.
+/// Downloads the usage statement with prices, and checks that the file equals the server's answer.
 async fn bill(browser: &Browser) {
     browser.go("tenants/acme").await;
     browser.run("window.saved = []; URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return 'data:,'; }").await;
@@ -210,7 +210,7 @@ async fn bill(browser: &Browser) {
     assert!(saved.as_str().is_some_and(|text| text.starts_with("BilledCost,")), "{saved}");
 }
 
-/// The token that is shown, once it stands where the command stood that does the same.
+/// Returns the shown token, once it has replaced the equivalent command.
 async fn token(browser: &Browser) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -223,7 +223,7 @@ async fn token(browser: &Browser) -> String {
     }
 }
 
-/// The one execution that is so, once it can be found.
+/// Returns the one matching execution, once it can be found.
 async fn begun(admin: &Caller, so: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -248,7 +248,7 @@ fn disabled() -> String {
     format!("return document.querySelector({ASK:?}).disabled")
 }
 
-/// Asks for what was seen, and is shown the execution that does it.
+/// Sends the previewed request and follows the link to its execution.
 async fn asked(browser: &Browser) {
     browser.text("dialog .plan").await;
     assert_eq!(browser.run(&disabled()).await, json!(false));

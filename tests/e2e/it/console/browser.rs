@@ -106,11 +106,11 @@ impl Browser {
             assert!(Instant::now() < deadline, "{page} shows nothing: {}", self.text("body").await);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        // What is asked for besides has come, or has failed, soon after.
+        // Requests of the page end, or fail, soon afterwards.
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 
-    /// Runs a script in the page; answers with what it returns.
+    /// Runs a script in the page and returns its result.
     pub async fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({ "script": script, "args": [] })).await
     }
@@ -137,7 +137,7 @@ impl Browser {
         }
     }
 
-    /// What is read of the first element, once it is there and says something.
+    /// Returns the text of the first element, once it exists and is not empty.
     pub async fn text(&self, css: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -151,12 +151,12 @@ impl Browser {
         }
     }
 
-    /// Clicks the first element, as somebody with a mouse does.
+    /// Clicks the first element with the mouse.
     pub async fn click(&self, css: &str) {
         self.clicked(css).await;
     }
 
-    /// The element that was clicked. One that the page has drawn anew since it was found was not: the click is for its successor.
+    /// Returns the clicked element. If the page has redrawn it since it was found, the click goes to its replacement.
     async fn clicked(&self, css: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -184,7 +184,7 @@ impl Browser {
         }
     }
 
-    /// Writes into the first element, in place of what is there.
+    /// Replaces the text of the first element.
     pub async fn write(&self, css: &str, text: &str) {
         let element = self.element(css).await;
         self.post(&format!("/element/{element}/clear"), json!({})).await;
@@ -209,7 +209,7 @@ impl Browser {
         self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await
     }
 
-    /// Is so wide from now on, and prefers this scheme of colours.
+    /// Sets the width and the preferred colour scheme.
     pub async fn wear(&self, width: u32, scheme: &str) {
         let screen = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.devtools("Emulation.setDeviceMetricsOverride", screen).await;
@@ -217,14 +217,14 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", media).await;
     }
 
-    /// Takes a picture of what is seen.
+    /// Saves a screenshot of the visible page.
     pub async fn picture(&self, file: &Path) {
         let shot = self.devtools("Page.captureScreenshot", json!({ "format": "png" })).await;
         let bytes = STANDARD.decode(shot["data"].as_str().unwrap_or_default()).unwrap();
         std::fs::write(file, bytes).unwrap();
     }
 
-    /// What the page complained of, but for what names one of `expected`.
+    /// Returns the page's console errors, except those that match one of `expected`.
     pub async fn complaints(&self, expected: &[&str]) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "browser" })).await;
         let entries = log.as_array().cloned().unwrap_or_else(|| panic!("{log}"));

@@ -1,4 +1,4 @@
-//! The console while something happens: it hears of it, and what somebody is at stays where it is.
+//! Live updates of the console: the page follows events, and does not move the element that a user works on.
 
 use super::{browser::Browser, until, waiting};
 use serde_json::json;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How soon a page shows what has happened; without a stream it would ask after 3 to 15 s.
 const SOON: Duration = Duration::from_secs(3);
 
-/// What the page shows, once it is so.
+/// Waits until the script returns true in the page.
 async fn shows(browser: &Browser, script: &str, within: Duration) {
     let deadline = Instant::now() + within;
     while browser.run(script).await != json!(true) {
@@ -61,7 +61,7 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
         .await;
 
     browser.go("fleet").await;
-    // Of nodes there is no stream, and the page says so.
+    // Nodes have no stream, and the page says that it polls.
     shows(&browser, "return document.querySelector('#live .live')?.innerText === 'asking'", SOON).await;
     until(&admin, &id, |item| item["state"] == "AwaitingApproval").await;
     assert_eq!(browser.complaints(&[]).await, Vec::<String>::new());

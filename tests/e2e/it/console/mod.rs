@@ -50,7 +50,7 @@ const PAGES: [&str; 22] = [
     "system/access",
 ];
 
-/// A server with nodes and an onboarding that waits for people; who asked, and the execution.
+/// A server with nodes and an onboarding that waits for approval; returns the requester and the execution.
 async fn waiting(dir: &tempfile::TempDir) -> (Server, Caller, String) {
     let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, Vec::new());
     let admin = server.caller(&server.admin());
@@ -75,7 +75,7 @@ async fn sent(server: &Server, path: &str, media: &str, body: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The execution once it is so.
+/// Returns the execution once it matches.
 async fn until(caller: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -88,7 +88,7 @@ async fn until(caller: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value 
     }
 }
 
-/// Where pictures of the pages are left for whoever looks.
+/// The folder for screenshots of the pages.
 fn pictures() -> PathBuf {
     let dir = PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/console"));
     std::fs::create_dir_all(&dir).unwrap();

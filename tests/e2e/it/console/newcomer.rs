@@ -8,10 +8,10 @@ use std::{
 };
 use tests::newcomer::{Newcomer, WITHIN, Walk};
 
-/// What the tutorial has whoever stays at the command line do.
+/// The commands that the tutorial gives to readers of the command line.
 const BY_COMMAND: &str =
     r#"tenure --token "$(cat olga.token)" approvals approve "$ASKED" --reason "capacity is there""#;
-/// What is done meanwhile by whoever has gone to the console.
+/// Waits while the reader works in the console.
 const WAITS: &str = r#"touch asked; while tenure approvals list | grep -q "$ASKED"; do sleep 0.2; done"#;
 /// A token copied, a page opened, a plan read, a reason typed, a button: six things to do, at ten seconds each.
 const BY_HAND: Duration = Duration::from_secs(60);

@@ -30,7 +30,7 @@ async fn me(server: &Server, token: &str) -> (u16, Value) {
     (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
-/// What somebody does at the provider's own pages.
+/// Signs in at the provider's own pages.
 async fn sign_in_as(browser: &Browser, name: &str) {
     browser.write("input[name=login]", name).await;
     browser.write("input[name=password]", "any").await;
@@ -93,7 +93,7 @@ async fn people_sign_in_through_a_certified_provider_in_the_console_and_for_the_
     let told = said.find(|line| line.contains("open http")).expect("where to go");
     let at = told.split(' ').find(|word| word.starts_with("http")).unwrap();
     browser.open(at).await;
-    // The code is compared, then what is asked for is agreed to; she is signed in at the provider already.
+    // The user compares the code and then approves the request; she is already signed in at the provider.
     browser.send("button[type=submit]").await;
     if browser.count("input[name=login]").await > 0 {
         sign_in_as(&browser, "alice").await;

@@ -1,5 +1,5 @@
-//! The kit of conformance over what is done to drives: erasures, that a stand-in of nvme-cli takes, and keys of LUKS volumes, by the
-//! real cryptsetup on files of this machine. Whatever stands before the programs has the trouble.
+//! The conformance kit for drives: erasures by a fake nvme-cli, and keys of LUKS volumes by the real cryptsetup on files of this
+//! machine. Wrappers of the programs inject the faults.
 
 use super::stand_in::Drive;
 use async_trait::async_trait;
@@ -92,14 +92,14 @@ fn found(uid: String) -> FoundObject {
     FoundObject { uid, tenant: TENANT.into(), step: String::new(), spec: Value::Null, terminating: false }
 }
 
-/// Whether the case is about taking something away again.
+/// Returns true if the case removes something.
 fn takes_away(case: &str) -> bool {
     case.split('.').any(|part| part.starts_with("remove") || part.starts_with("undo") || part == "undone")
         || case.ends_with("_undo")
         || case == "look.gone"
 }
 
-/// Erasures of drives, each drive in a machine of its own. The technique stands for the amount.
+/// Erasures of drives, each drive in its own machine. The technique represents the amount.
 struct Erasures {
     way: Way,
     drives: Mutex<BTreeMap<String, Drive>>,
@@ -146,11 +146,11 @@ impl Subject for Erasures {
     }
 
     async fn remove(&self, _: &str, _: &FoundObject, _: &CallMetadata) -> Result<(), ActionError> {
-        // What a case leaves behind stays with its drive.
+        // The result of a case stays with its drive.
         Ok(())
     }
 
-    /// What the drive was told, if it was told once.
+    /// Returns the command that the drive got, if it got exactly one.
     async fn really(&self, thing: &str) -> Option<u64> {
         let drives = self.drives.lock().unwrap();
         let told = drives.get(thing).map(Drive::words).unwrap_or_default();
@@ -192,7 +192,7 @@ struct Volumes {
     way: Way,
     folder: TempDir,
     machine: LocalMachine,
-    /// By thing: the UUID of the volume that has its name, and the amount that it stands for.
+    /// The UUID of each object's volume, and the amount that it represents.
     made: Mutex<BTreeMap<String, (String, u64)>>,
 }
 
@@ -287,7 +287,7 @@ impl Subject for Volumes {
         TenantResources::remove(&self.machine, &Self::key(&found.uid), &found.uid, stamp).await
     }
 
-    /// Whether the key that made it opens it.
+    /// Checks if the key that made it opens it.
     async fn really(&self, thing: &str) -> Option<u64> {
         let (file, key) = (self.file(thing), self.folder.path().join("key"));
         let (path, key) = (file.to_str().unwrap(), key.to_str().unwrap());

@@ -227,7 +227,7 @@ fn drive(of: &Verification) -> SanitisationRecord {
     entry.record.clone().unwrap()
 }
 
-/// Policy asks for a purge, as it does by default; the drive knows a format alone, which clears.
+/// Policy requires a purge by default; the drive only supports a format, which clears.
 #[tokio::test]
 async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_exception_on_the_certificate() {
     let Some(vm) = Vm::in_memory() else { return };
@@ -274,7 +274,7 @@ async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_th
     drop(turn);
 }
 
-/// What a controller says of itself is no evidence: the technique was there, and the command was not taken.
+/// A controller's claim is no evidence: it listed the technique and then refused the command.
 #[tokio::test]
 async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_said_that_it_can() {
     let drive = Drive::called("LEAVE001");

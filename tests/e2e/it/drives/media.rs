@@ -1,4 +1,4 @@
-//! What becomes of data on a drive, seen by reading the file in which qemu keeps its content.
+//! The data that remains on a drive, read from the image file of qemu.
 
 use super::{
     stamp,

@@ -1,5 +1,5 @@
-//! Sanitising, which qemu's drives cannot: `nvme` and `lsblk` are shell scripts here, which play one drive from files. They are no
-//! evidence of what real controllers do; what is examined is what the backend makes of the pages.
+//! Sanitising, which qemu's drives do not support: `nvme` and `lsblk` are shell scripts that simulate one drive in files. They
+//! prove nothing about real controllers; the tests check how the backend reads the log pages.
 
 use super::stamp;
 use backends::{
@@ -82,13 +82,13 @@ impl Drive {
         fs::write(self.file("refuses"), "").unwrap();
     }
 
-    /// Each command to sanitise that it was told.
+    /// Returns the sanitise commands that the drive received.
     pub fn words(&self) -> Vec<String> {
         let told = fs::read_to_string(self.file("told")).unwrap_or_default();
         told.lines().map(str::to_owned).collect()
     }
 
-    /// How often it was told to sanitise.
+    /// Returns the number of sanitise commands.
     fn told(&self) -> usize {
         self.words().len()
     }
@@ -209,7 +209,7 @@ async fn what_has_no_hook_is_refused_with_what_to_write() {
     assert_eq!(other.code, codes::REFUSED, "another machine was meant");
 }
 
-/// The rest of the machine is told by a hook; its drives are read from them, and other machines are simulated still.
+/// A hook handles the rest of the machine. Drives are read directly, and other machines are still simulated.
 #[tokio::test]
 async fn a_file_of_targets_names_a_machine_and_its_hook_is_not_believed_about_drives() {
     let drive = Drive::new();

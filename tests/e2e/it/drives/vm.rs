@@ -69,14 +69,14 @@ impl Vm {
         self.one_at_a_time.lock().await
     }
 
-    /// What a program in the machine says; it must succeed.
+    /// Runs a program in the machine, which must succeed, and returns its output.
     pub fn says(&self, words: &[&str]) -> String {
         let (code, said) = self.tries(words);
         assert_eq!(code, 0, "{words:?}: {said}");
         said
     }
 
-    /// How a program in the machine ends, and what it says.
+    /// Runs a program in the machine and returns its exit code and output.
     pub fn tries(&self, words: &[&str]) -> (i32, String) {
         let mut command = Command::new(exec());
         let output = command.arg(&self.port).args(words).stdin(Stdio::null()).output().unwrap();
@@ -136,7 +136,7 @@ impl Vm {
         })
     }
 
-    /// The backend, with what it keeps in a folder of its own.
+    /// Returns the backend, with its state in a folder of its own.
     pub fn machine(&self) -> (LocalMachine, TempDir) {
         let state = tempfile::tempdir().unwrap();
         (LocalMachine::connect(CLUSTER, NODE, self.target(state.path())).unwrap(), state)

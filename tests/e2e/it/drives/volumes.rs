@@ -15,7 +15,7 @@ use workflows::platform::{Observer, ShredKey, TenantResources, codes};
 
 const PLAIN: &str = "plaintext of acme, 7";
 
-/// Both keys fit before, none after; and what was written was never readable without one.
+/// Both keys open it before and none after; the data was never readable without a key.
 #[tokio::test]
 async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     let Some(vm) = Vm::from_drive() else { return };

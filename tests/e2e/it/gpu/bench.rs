@@ -70,7 +70,7 @@ impl Bench {
         seen
     }
 
-    /// What was changed at the GPUs since it was last asked.
+    /// Returns the changes of the GPUs since the last call.
     pub fn log(&self) -> Vec<String> {
         let mut lines = Vec::new();
         self.edit(|state| {
@@ -95,12 +95,12 @@ impl Bench {
         self.edit(|state| state["fail"] = json!({}));
     }
 
-    /// Mode, and instances with what is in them, without the numbers that they got, of every GPU.
+    /// Returns the mode and the nested instances of every GPU, without their ids.
     pub fn stands(&self) -> Value {
         let state = self.state();
         let gpus = state["gpus"].as_array().cloned().unwrap_or_default();
         let each = gpus.iter().map(|gpu| {
-            // What nobody has looked at yet is not written out in full.
+            // An unread state is abbreviated.
             let mut instances: Vec<Value> = gpu["instances"]
                 .as_array()
                 .into_iter()

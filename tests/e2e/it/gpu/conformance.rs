@@ -1,5 +1,5 @@
-//! The kit of conformance over layouts of GPUs: by NVML in this process, and by way of an agent. Each thing is a machine with one
-//! GPU, and the layout that it has stands for the amount.
+//! The conformance kit for GPU layouts: by NVML in this process, and through an agent. Each object is a machine with one GPU, and
+//! its layout represents the amount.
 
 use super::bench::{Bench, CLUSTER, NODE};
 use async_trait::async_trait;
@@ -29,7 +29,7 @@ const LAYOUTS: [(u64, &str, &[u64]); 6] = [
     (9, "all-3g.40gb", &[9, 9]),
     (12, "all-4g.40gb", &[5]),
 ];
-/// What NVML answers: `NVML_ERROR_NOT_SUPPORTED`, `.._NO_PERMISSION`, `.._DRIVER_NOT_LOADED`, `.._UNKNOWN`.
+/// Answers of NVML: `NVML_ERROR_NOT_SUPPORTED`, `.._NO_PERMISSION`, `.._DRIVER_NOT_LOADED`, `.._UNKNOWN`.
 const UNSUPPORTED: u32 = 3;
 const DENIED: u32 = 4;
 const NOT_LOADED: u32 = 9;
@@ -89,7 +89,7 @@ impl Machine {
         Some(known.map_or(u64::MAX, |(amount, _, _)| *amount))
     }
 
-    /// Somebody switches partitions off by hand.
+    /// Switches partitioning off by hand.
     fn switched_off(&self) {
         self.bench.edit(|state| {
             let gpu = &mut state["gpus"][0];
@@ -127,7 +127,7 @@ impl Layouts {
         }
     }
 
-    /// The machine of this name, made now if there is none.
+    /// Returns the machine of this name, and creates it if it is missing.
     async fn machine(&self, thing: &str) -> LocalNode {
         if let Some(machine) = self.machines.lock().unwrap().get(thing) {
             return machine.node.clone();
@@ -274,7 +274,7 @@ impl Subject for Layouts {
     }
 }
 
-/// The agent of a machine, as one process after the other: it dies when its trouble says so, and another comes.
+/// The agent of a machine, as successive processes: its fault kills it, and the next one starts.
 struct Agent {
     agents: Arc<Agents>,
     node: String,
@@ -311,7 +311,7 @@ impl Agent {
         }
     }
 
-    /// Whether the process dies of this order, before it or after.
+    /// Returns true if the process dies of this order, before it or after it.
     async fn dies_of(&self, order: &IssuedCommand) -> bool {
         let next = *self.trouble.lock().unwrap();
         if !matches!(next, Trouble::LoseRequest | Trouble::LoseAnswer) || !order.command.changes() {

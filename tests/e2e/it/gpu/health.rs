@@ -1,4 +1,4 @@
-//! What a node's GPUs are said to be.
+//! The reported health of a node's GPUs.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Changes that nobody waits for any more, and processes that are killed in the middle of one.
+//! Changes whose caller has gone, and processes that are killed during one.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::json;
@@ -7,7 +7,7 @@ use workflows::platform::{Gpus, LayoutState};
 
 const FOLDER: &str = "TENURE_E2E_GPUS";
 
-/// Makes the change in a process of its own: run by the tests below, and by nobody else.
+/// Makes the change in a separate process: run only by the tests below.
 #[tokio::test]
 #[ignore = "a part of other tests"]
 async fn as_another_process() {
@@ -110,7 +110,7 @@ async fn a_driver_that_does_not_answer_in_time_leaves_the_outcome_unknown() {
     assert_eq!(code(read), "platform.unavailable");
 }
 
-/// Waits until so many compute instances were made.
+/// Waits until `count` compute instances were made.
 async fn until(bench: &Bench, count: usize) {
     for _ in 0..2_000 {
         let state = bench.state();

@@ -86,7 +86,7 @@ async fn what_cannot_be_is_refused_before_anything_is_touched() {
         assert_eq!(error.code, wanted, "{layout}: {}", error.message);
         assert_eq!(bench.log(), [""; 0], "{layout}");
     }
-    // Where they may lie is told only once partitions are enabled.
+    // The driver reports placements only after partitioning is enabled.
     let unfit = node.set_layout(CLUSTER, NODE, "gpus:off|4g.40gb,4g.40gb", &stamps.next("unfit")).await;
     assert_eq!(code(unfit), "gpu.layout_failed");
     assert_eq!(bench.log(), ["mig 1 1", "mig 1 0"]);

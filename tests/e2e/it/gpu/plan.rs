@@ -1,4 +1,4 @@
-//! Plans of partitions, over every GPU that can stand.
+//! Plans of partitions, for every possible GPU state.
 
 use backends::nvml::layout::{
     ComputeInstance, Goal, GpuInstance, Placement, PlanError, Profile, Step, is_reached, plan, steps,
@@ -27,7 +27,7 @@ fn profiles() -> Vec<Profile> {
     ]
 }
 
-/// Whether instances can be at once, by the rules and not by the planner.
+/// Checks by the rules, without the planner, that instances can exist together.
 fn fits(profiles: &[Profile], all: &[(u32, Placement)]) -> bool {
     let of = |id: u32| profiles.iter().find(|profile| profile.id == id).unwrap();
     let apart = all.iter().enumerate().all(|(number, (_, one))| {
@@ -42,7 +42,7 @@ fn fits(profiles: &[Profile], all: &[(u32, Placement)]) -> bool {
     apart && few && slices <= 7 && all.iter().all(|(id, at)| of(*id).placements.contains(at))
 }
 
-/// A GPU as it may stand: instances put down one after the other where there is room, some without what should be in them.
+/// A random state of a GPU: instances placed one after the other where there is room, some with missing compute instances.
 fn standing() -> impl Strategy<Value = Vec<GpuInstance>> {
     vec((0..7_usize, 0..7_usize, 0..5_u8), 0..8).prop_map(|picks| {
         let profiles = profiles();
@@ -80,8 +80,8 @@ fn ids(names: &[String]) -> Vec<u32> {
     ids
 }
 
-/// Whether the rest, sorted, can be put down beside what is there, by trying all. Two of one profile are alike, so the second is
-/// only tried after the first: `last` is what was put down last.
+/// Tries if the sorted rest can be placed next to the existing instances. Two of one profile are interchangeable, so the second
+/// is only tried after the first: `last` is the latest placement.
 fn possible(
     profiles: &[Profile],
     there: &mut Vec<(u32, Placement)>,

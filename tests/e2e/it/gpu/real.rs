@@ -1,6 +1,6 @@
-//! A real driver, with a GPU that nobody uses. No script can install one, so these are run by hand where there is one:
-//! `cargo test -p e2e -- --ignored --nocapture gpu::real`, with python3 and nvidia-smi. Of the first GPU the memory is overwritten;
-//! nothing else is changed.
+//! A real driver, with an idle GPU. No script can install one, so run these by hand where there is one: `cargo test -p e2e --
+//! --ignored --nocapture gpu::real`, with python3 and nvidia-smi. They overwrite the memory of the first GPU and change nothing
+//! else.
 
 use super::bench::{CLUSTER, NODE, Stamps, code};
 use backends::nvml::{Client, LocalNode};
@@ -36,7 +36,7 @@ impl Here {
         Self { node: node(folder.path(), "node.json"), folder, _alone: alone }
     }
 
-    /// The same machine, seen by somebody else.
+    /// A second backend for the same machine.
     fn other(&self) -> LocalNode {
         node(self.folder.path(), "other.json")
     }
@@ -49,7 +49,7 @@ fn node(folder: &Path, file: &str) -> LocalNode {
     LocalNode::connect(serde_json::from_value(settings).unwrap()).unwrap()
 }
 
-/// What the driver's own program says of each GPU.
+/// Returns what nvidia-smi reports of each GPU.
 fn smi(fields: &str) -> Vec<Vec<String>> {
     let query = format!("--query-gpu={fields}");
     let said = Command::new("nvidia-smi").args([&query, "--format=csv,noheader,nounits"]).output().unwrap();
@@ -223,7 +223,7 @@ async fn whoever_clears_a_gpu_has_it_open_for_everybody_else() {
     assert!(scrubbed.coverage() > 98_000, "{}", scrubbed.coverage());
 }
 
-/// Clears the GPU in a process of its own: run by the test below, and by nobody else.
+/// Clears the GPU in a separate process: run only by the test below.
 #[tokio::test]
 #[ignore = "a part of other tests"]
 async fn as_another_process() {

@@ -10,7 +10,7 @@ const UUID: &str = "GPU-00000000-0000-4000-8000-000000000000";
 const MIB: u64 = 1 << 20;
 const SECRET: &[u8] = b"weights of a model that was ours";
 
-/// A GPU of 64 MiB, full of somebody's data.
+/// A GPU of 64 MiB, full of a tenant's data.
 fn used() -> Bench {
     let bench = Bench::one(json!({ "memory_mib": 64 }));
     fs::write(bench.folder.join("gpu-0.memory"), SECRET.repeat(2 * MIB as usize)).unwrap();

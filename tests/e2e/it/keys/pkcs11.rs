@@ -27,7 +27,7 @@ fn target() -> Pkcs11Target {
     }
 }
 
-/// S82. The key's file is gone from the token, and what it wrapped is unwrapped by no key that is left.
+/// S82. The key's file is deleted from the token, and no remaining key unwraps the data.
 #[test]
 fn a_destroyed_key_unwraps_nothing() {
     let Some(token) = Token::new() else { return };

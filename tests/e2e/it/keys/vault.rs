@@ -1,4 +1,4 @@
-//! Tenants' keys in Vault's transit engine. What answers is a stand-in: no Vault can be installed from a distribution.
+//! Tenants' keys in Vault's transit engine. A fake server answers: no distribution packages Vault.
 
 use super::{
     NAME, TENANT, stamp,
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-/// S82. Made so that it can never leave, and gone for good: what was encrypted before stays so for everybody.
+/// S82. The key is not exportable, and its destruction is final: old ciphertext cannot be decrypted any more.
 #[tokio::test]
 async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     let on = stage().await;
@@ -266,7 +266,7 @@ impl Behind for Arc<StandIn> {
     }
 }
 
-/// A making is of several calls. Lost is the one that makes the key, as that decides.
+/// Making a key takes several calls. The lost call is the one that creates the key, as it decides the outcome.
 fn changes(asked: &Asked) -> bool {
     let key = asked.target.contains("/transit/keys/") && !asked.target.ends_with("/config");
     key && asked.method != Method::GET
@@ -278,7 +278,7 @@ async fn keys_in_vault_hold_what_actuators_promise() {
     let client = Client::builder().no_proxy().build().unwrap();
     let proxy = Proxy::with(&server.url(), client, changes).await.unwrap();
     let vault = Vault::connect(&VaultTarget { endpoint: proxy.url(), ..target }).unwrap();
-    // Transit tells the second in which a key was made.
+    // Transit reports the creation time of a key in seconds.
     let apart = Duration::from_millis(1_010);
     let subject = KeysOf::new("vault (a stand-in)", vault, Arc::new(server), Some(proxy), apart);
 

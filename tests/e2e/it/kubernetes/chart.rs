@@ -1,4 +1,4 @@
-//! The chart that is shipped: what it makes is taken by a real API server, field by field.
+//! The shipped chart: a real API server accepts its objects, field by field.
 
 use super::server::{World, world};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn rendered(values: &Value) -> Option<Vec<Value>> {
     Some(documents.map(read).filter(|object: &Value| !object.is_null()).collect())
 }
 
-/// What the server says to an object as a dry run: which fields it has and which it does not know.
+/// Sends an object as a dry run; the server reports unknown fields.
 fn tried(world: &World, object: &Value) {
     let mut apply = Command::new("kubectl")
         .args([
@@ -60,7 +60,7 @@ fn find<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
 }
 
-/// Nobody is root, nothing is written but to the data, no capability is left.
+/// No container runs as root, only the data volume is writable, and all capabilities are dropped.
 fn contained(workload: &Value, scheme: &str) {
     let pod = &workload["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{pod:#}");

@@ -1,4 +1,4 @@
-//! Others who write to the same cluster.
+//! Other writers to the same cluster.
 
 use super::{
     server::{differences, world},
@@ -62,8 +62,8 @@ async fn another_field_manager_is_named_and_never_overruled() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// Another manager sets the field between our look and our write: the write is refused by the server (409), and what the other has set
-/// stands. Once it is looked at anew, the change is refused for what it is.
+/// Another manager sets the field between our read and our write. The server refuses the write (409), and the other value stays. After
+/// the next read the change is refused because of the other owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwritten() {
     let Some(world) = world().await else { return };
@@ -91,7 +91,7 @@ async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwrit
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// What others made under our name is neither taken over nor removed.
+/// An object of another manager under our name is neither adopted nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_of_somebody_else_is_left_as_it_is() {
     let Some(world) = world().await else { return };

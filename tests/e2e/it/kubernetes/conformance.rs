@@ -28,7 +28,7 @@ struct Quotas<'a> {
     left: bool,
 }
 
-/// What can change the amount. That a created object becomes ours by apply is a call before the change, and changes nothing of it.
+/// Returns true if the call can change the amount. Adopting a created object by apply precedes the change.
 fn changes(asked: &Asked) -> bool {
     by_method(asked) && !String::from_utf8_lossy(&asked.body).contains("/metadata/managedFields")
 }
@@ -166,7 +166,7 @@ async fn the_backend_keeps_the_contract_of_actuators() {
     world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
 }
 
-/// What a tenant left is looked at and removed by the same promises, whatever trouble the server makes on the way.
+/// The survey and removal of leftovers keep the same promises, whatever faults the server has.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_is_looked_at_and_removed_by_the_contract_of_actuators() {
     let Some(world) = world().await else { return };

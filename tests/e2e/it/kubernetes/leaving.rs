@@ -62,7 +62,7 @@ async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
     assert_eq!(found(&stage, "going", Observer::Verifier).await.unwrap(), [""; 0]);
 }
 
-/// What was made again under a name since it was listed is another, and stays.
+/// An object that was created again under the same name since the survey is another one, and stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Limit ranges and priority classes, as an API server's admission goes by them.
+//! Limit ranges and priority classes, as an API server's admission applies them.
 
 use super::{
     objects::free_epoch,
@@ -14,7 +14,7 @@ fn limited(tenant: &str) -> Vec<Pair> {
     onboarding(tenant, 1).into_iter().filter(wanted).collect()
 }
 
-/// What admission makes of a pod, which is not made in earnest.
+/// Returns the result of admission for a dry-run pod.
 async fn admitted(world: &World, tenant: &str, resources: Value, class: Option<&str>) -> (u16, Value) {
     let space = namespace(tenant);
     // A new namespace has neither its account nor the status of its quota yet.
@@ -39,7 +39,7 @@ fn range(tenant: &str) -> String {
     format!("/api/v1/namespaces/{}/limitranges/tenure", namespace(tenant))
 }
 
-/// S-122. Whoever asks for nothing is counted for something and held to it; nobody is larger than the workspace.
+/// S-122. A container without requests gets defaults and is held to them, and none is larger than the workspace.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     let Some(world) = world().await else { return };
@@ -92,7 +92,7 @@ async fn the_largest_container_follows_the_quota() {
     let again = largest().await;
     assert_eq!((&again["max"]["cpu"], &again["default"]["cpu"]), (&json!("2k"), &json!("1")), "{again}");
 
-    // What somebody else has set is told.
+    // A setting of another manager is reported.
     let theirs = json!({
         "type": "Container", "max": { "cpu": "9k" }, "default": { "cpu": "1" },
         "defaultRequest": { "cpu": "1", "memory": "4Gi" },
@@ -114,8 +114,8 @@ fn keep(of: &LimitNames, cores: u64) -> KeepLimits {
     KeepLimits { of: of.clone(), limits: LayerLimits { hard: Some(cores), ..LayerLimits::default() } }
 }
 
-/// S-54. The class of a service level is made once for all tenants, ranks their pods, and stays when they go. One of its name that
-/// says something else is told of and left.
+/// S-54. The class of a service level is made once for all tenants, ranks their pods, and stays after them. A different class of
+/// the same name is reported and left unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Lists of more objects than come in one page, on a server whose memory of the list is gone before the second page is asked for.
+//! Lists of several pages, on a server that loses its snapshot before the second page is requested.
 
 use super::{
     server::world,
@@ -22,8 +22,8 @@ fn map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "labels": labels } })
 }
 
-/// Between two pages one object goes and another comes, and etcd forgets how it was: the list is begun anew. Neither what went nor
-/// half of the list is taken for the whole.
+/// Between two pages one object is deleted and another is created, and etcd compacts the revision: the list starts again. Neither
+/// the deleted object nor half a list is taken for the whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_survey_whose_list_has_expired_is_begun_anew() {
     let Some(world) = world().await else { return };

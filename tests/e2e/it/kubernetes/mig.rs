@@ -24,14 +24,14 @@ const WHOLE: &str = "all-disabled";
 const GPUS: u32 = 2;
 const SLICES: u32 = 7 * GPUS;
 
-/// What the stand-in does when it is asked for a layout.
+/// How the fake reacts to a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     /// All that it should.
     Its,
     /// It says `success`, and the kubelet gives out what it gave out before.
     Forgets,
-    /// The kubelet gives out what was asked for, and the hardware is as it was.
+    /// The kubelet offers the requested devices, and the hardware is unchanged.
     Pretends,
     /// It gives up.
     Fails,
@@ -96,7 +96,7 @@ impl Manager {
     }
 }
 
-/// What the stand-ins write with.
+/// The client with which the fakes write.
 struct Hand {
     client: Client,
     url: String,
@@ -216,8 +216,8 @@ async fn judged(stage: &Stage, deed: &SetGpuLayout, step: &str) -> Result<(), Ac
     panic!("{deed:?} is pending for ever");
 }
 
-/// A node is cut up and made whole again, by the label alone; it is done once manager, kubelet and hardware say so, and nothing else of the
-/// node is touched.
+/// A node is partitioned and restored only by its label. It is done once manager, kubelet and hardware agree, and nothing else of the node
+/// changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
     let Some(server) = world().await else { return };
@@ -249,8 +249,8 @@ async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
     assert_eq!(label(&live, "nvidia.com/mig.config"), Some(WHOLE));
 }
 
-/// Pending for ever is seen: with no manager at work it is wedged, and a person is asked. Failed is failed, and success that the kubelet
-/// does not share is none.
+/// A permanent pending state is detected: without a manager it is wedged, and an operator is needed. A failure is a failure, and success
+/// without the kubelet's confirmation is no success.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_that_dies_fails_or_forgets_is_no_success() {
     let Some(server) = world().await else { return };
@@ -268,8 +268,8 @@ async fn a_manager_that_dies_fails_or_forgets_is_no_success() {
     }
 }
 
-/// What cannot be is refused before a label is written: a layout without a meaning, GPUs that cannot be cut, partitions that are no resource,
-/// GPUs that somebody has, and calls that come late.
+/// An impossible change is refused before a label is written: an unknown layout, GPUs without partitioning, partitions without a resource,
+/// GPUs in use, and late calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_layout_that_cannot_be_is_refused_before_anything_is_written() {
     let Some(server) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Whose a node is, and who keeps work from it.
+//! The ownership of a node, and its cordons.
 
 use super::{
     server::{World, world},
@@ -67,7 +67,8 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     world.delete(&path).await;
 }
 
-/// Several may keep work from a node. Ours are told apart by step, and what people or other controllers did is not touched.
+/// Several owners may cordon a node. Ours are distinguished by step, and cordons of operators or other controllers are not
+/// touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cordon_of_somebody_else_is_never_lifted() {
     let Some(world) = world().await else { return };
@@ -102,7 +103,7 @@ async fn a_cordon_of_somebody_else_is_never_lifted() {
     world.delete(&path).await;
 }
 
-/// A node that is not in the cluster cannot be taken, and has nothing to give back.
+/// A node that is not in the cluster can be neither taken nor returned.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_not_there_is_said_to_be_missing() {
     let Some(world) = world().await else { return };

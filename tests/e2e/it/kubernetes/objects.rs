@@ -1,4 +1,4 @@
-//! What an onboarding makes, and that its rollback leaves nothing.
+//! The objects of an onboarding, and that its rollback leaves nothing.
 
 use super::{
     queues::Controller,
@@ -10,7 +10,7 @@ use workflows::platform::*;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/kubernetes-onboarding.json");
 
-/// What was made or changed, without what differs from one making to the next.
+/// Returns the created or changed objects, without fields that differ from run to run.
 fn made(before: &Snapshot, after: &Snapshot, tenant: &str) -> Value {
     let mut made = serde_json::Map::new();
     for (key, object) in after.iter().filter(|(key, object)| before.get(*key) != Some(object)) {
@@ -152,8 +152,8 @@ async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
     assert_eq!(differences(&before, &world.snapshot().await).len(), 1);
 }
 
-/// S57. A finalizer that nobody takes off holds a namespace: the wait says which, takes nothing off by itself, and ends once a
-/// person has taken it off.
+/// S57. A finalizer that no controller removes holds a namespace. The wait names it, removes nothing by itself, and ends once
+/// an operator has removed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_will_not_die_says_what_holds_it() {
     let Some(world) = world().await else { return };

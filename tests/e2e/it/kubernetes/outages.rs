@@ -50,7 +50,7 @@ async fn the_api_server_may_die_in_the_middle_of_every_step() {
     let gone = format!("/api/v1/namespaces/{}", namespace("outage"));
     assert!(world.get(&gone).await.is_none());
     let mut left = differences(&before, &world.snapshot().await);
-    // An API server registers the groups that it serves anew as it starts.
+    // An API server registers its groups again when it starts.
     left.retain(|line| !line.contains("/apiservices "));
     assert!(left.len() == 1 && left[0].contains("spent-epoch"), "{left:#?}");
 }

@@ -1,4 +1,4 @@
-//! A stand-in for Kueue's controller, whose own cannot be had here.
+//! Simulates Kueue's controller, which cannot be installed here.
 //!
 //! It plays what Tenure has to live with: a finalizer on every queue that is taken off once the queue is asked to go and nothing is
 //! admitted there any more, and a status on every entrance. It admits no work.
@@ -49,7 +49,7 @@ impl Controller {
         Self { work, busy }
     }
 
-    /// Whether work holds quota in every queue, so that none may go.
+    /// If `busy`, work holds quota in every queue, so that no queue may be deleted.
     pub fn hold(&self, busy: bool) {
         self.busy.store(busy, Ordering::SeqCst);
     }

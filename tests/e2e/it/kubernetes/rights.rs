@@ -112,7 +112,7 @@ async fn a_verb_taken_away_is_denied_by_name() {
     assert!(left.iter().all(|line| line.contains("spent-epoch")), "{left:#?}");
 }
 
-/// Credentials that are none are denied too, and no secret is in any message.
+/// Invalid credentials are denied too, and no message contains a secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_denied_and_never_shown() {
     let Some(world) = world().await else { return };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use workflows::platform::{IsolationKind::*, *};
 
 const NODE: &str = "probed-node";
-/// A node of nobody's, for pods of the platform.
+/// A node without a tenant, for pods of the platform.
 const COMMON: &str = "common-node";
 const PROBES: &str = "tenure-probes";
 const IMAGE: &str =
@@ -71,7 +71,7 @@ async fn pods(world: &World) -> Vec<Value> {
     world.get("/api/v1/pods").await.unwrap()["items"].as_array().unwrap().clone()
 }
 
-/// A network that keeps apart passes, one that does not fails, and each finding leaves nothing.
+/// An isolating network passes, an open one fails, and neither probe leaves objects behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() {
     let Some(world) = world().await else { return };
@@ -81,7 +81,7 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
 
     let held = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
     assert!(held.held && held.transcript.contains("0 of 3 attempts got through"), "{held:?}");
-    // Whichever side lets through, it is no wall.
+    // A leak in either direction means that there is no isolation.
     for from in [PROBES.to_owned(), namespace("walled")] {
         scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other || one == from));
         let open = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
@@ -92,7 +92,8 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
     scene.end(&world).await;
 }
 
-/// Where what must be let through is not, a refusal proves nothing; nor does a probe whose pods do not run, or a dry run.
+/// If the probe's permitted control connection fails, a refusal proves nothing. A probe whose pods do not run, or a dry
+/// run, also proves nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     let Some(world) = world().await else { return };
@@ -119,7 +120,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     scene.end(&world).await;
 }
 
-/// A stranger's pod stays off the tenant's nodes since the scheduler says that their taint keeps it off; nothing else will do.
+/// A foreign pod stays off the tenant's nodes if the scheduler reports their taint as the reason; no other reason counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strangers_pod_on_a_tenants_node_is_found() {
     let Some(world) = world().await else { return };
@@ -143,7 +144,8 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     scene.end(&world).await;
 }
 
-/// What a call that was given up left behind is removed by the next of its step, is not read as its finding, and goes with the tenant.
+/// The leftovers of an interrupted call are removed by the next call of its step, are not read as its result, and are deleted with the
+/// tenant.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     let Some(world) = world().await else { return };
@@ -177,7 +179,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     assert!(!found.held, "an old pod was believed: {found:?}");
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 
-    // Nobody comes back: what is left in the platform's namespace goes with the tenant's.
+    // The step is never repeated: its leftovers in the platform's namespace are deleted with the tenant's.
     let uid = |space: &str| format!("/api/v1/namespaces/{space}");
     let home = world.get(&uid(&namespace("broken-off"))).await.unwrap()["metadata"]["uid"].clone();
     let mine = left.iter().find(|pod| pod["metadata"]["namespace"] == PROBES).unwrap();
@@ -185,7 +187,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     scene.end(&world).await;
 }
 
-/// A pod of the probe's name that another made is left, and the probe says so.
+/// A pod of another owner with the probe's name stays, and the probe reports it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_of_somebody_elses_is_never_removed_by_a_probe() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! The API servers that tests take turns at, and what is seen of them by other means than the backend.
+//! API servers that tests use in turn, and their contents, read without the backend.
 
 use backends::kubernetes::KubernetesTarget;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// Where priority classes are.
 pub const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
-/// So many servers run at most: most of a test's time is spent in waiting for what the cluster's own controllers do.
+/// At most this number of servers run: a test mostly waits for the cluster's own controllers.
 const SERVERS: usize = 2;
 static TURNS: Semaphore = Semaphore::const_new(SERVERS);
 /// Servers that no test has at the moment.
@@ -48,7 +48,7 @@ impl Drop for World {
     }
 }
 
-/// What every object of the cluster says, by `plural.group namespace/name`.
+/// The content of every object of the cluster, by `plural.group namespace/name`.
 pub type Snapshot = BTreeMap<String, Value>;
 
 /// Has a server to oneself; `None`, said aloud, where it cannot be had.
@@ -81,7 +81,7 @@ fn start() -> Option<Server> {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&up.stderr).into_owned();
-    // What cannot be installed is a reason to skip; what does not start is a failure.
+    // A failed installation is a reason to skip; a server that does not start is a failure.
     if up.status.code() == Some(3) {
         println!("{said}");
         return None;
@@ -144,12 +144,12 @@ impl World {
             assert!(answer.status().is_success(), "{what}: {}", answer.status());
             answer.json().await.unwrap()
         };
-        // Of one key that is not there: what is wanted is at which revision the answer was.
+        // Reads a missing key, only for the revision of the answer.
         let seen = ask("range", json!({ "key": "AA==" })).await;
         ask("compaction", json!({ "revision": seen["header"]["revision"], "physical": true })).await;
     }
 
-    /// What a watch of a list from that version on says in its first second.
+    /// Returns the events of the first second of a watch from this version on.
     pub async fn watched(&self, path: &str, version: &str) -> String {
         let asked = format!("{}{path}?watch=true&timeoutSeconds=1&resourceVersion={version}", self.url);
         self.client.get(asked).bearer_auth(&self.token).send().await.unwrap().text().await.unwrap()
@@ -182,19 +182,19 @@ impl World {
         Some((status, serde_json::from_str(&body).unwrap_or(Value::String(body))))
     }
 
-    /// What is at a path.
+    /// Returns the object at a path.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let (status, body) = self.send(self.client.get(format!("{}{path}", self.url))).await?;
         (status == 200).then_some(body)
     }
 
-    /// What the server says to the making of an object.
+    /// Tries to create an object, and returns the server's answer.
     pub async fn try_post(&self, path: &str, body: Value) -> (u16, Value) {
         self.send(self.client.post(format!("{}{path}", self.url)).json(&body)).await.unwrap()
     }
 
-    /// Makes an object as somebody else would, who asks again where the server says that it will take it in a moment: a pod in a
-    /// namespace whose account has no token yet.
+    /// Creates an object as another client, which retries an answer that asks for it: a pod in a namespace whose service account
+    /// has no token yet.
     pub async fn post(&self, path: &str, body: Value) -> Value {
         post(self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token), body).await
     }
@@ -234,18 +234,18 @@ impl World {
         body
     }
 
-    /// Deletes an object as somebody else would.
+    /// Deletes an object as another client.
     pub async fn remove(&self, path: &str) {
         self.send(self.client.delete(format!("{}{path}", self.url))).await;
     }
 
-    /// Deletes an object, whoever's it is, and waits until it is gone.
+    /// Deletes an object of any owner, and waits until it is gone.
     pub async fn delete(&self, path: &str) {
         self.send(self.client.delete(format!("{}{path}", self.url))).await;
         self.until(|| async { self.get(path).await.is_none() }).await;
     }
 
-    /// Waits until something is so.
+    /// Waits until the condition is true.
     pub async fn until<F: Future<Output = bool>>(&self, mut so: impl FnMut() -> F) {
         for _ in 0..PATIENCE.as_millis() / BETWEEN.as_millis() {
             if so().await {
@@ -261,12 +261,13 @@ impl World {
         if self.get(&format!("/api/v1/nodes/{name}")).await.is_none() {
             let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
             self.post("/api/v1/nodes", node).await;
-            // Admission taints a new node until its kubelet is ready; there is none.
+            // Admission taints a new node until its kubelet is ready; here there is no kubelet.
             self.merge(&format!("/api/v1/nodes/{name}"), json!({ "spec": { "taints": null } })).await;
         }
     }
 
-    /// A priority class as in a snapshot, which leaves those of ours out: whoever comes first makes one, and it stays.
+    /// Returns a priority class as a snapshot would have it. Snapshots leave ours out: the first tenant makes one, and
+    /// it stays.
     pub async fn class(&self, name: &str) -> Option<(String, Value)> {
         let class = self.get(&format!("{CLASSES}/{name}")).await?;
         Some(plain(CLASSES, &class))
@@ -276,7 +277,7 @@ impl World {
     pub async fn snapshot(&self) -> Snapshot {
         let until = Instant::now() + PATIENCE;
         loop {
-            // A server that was started anew lists groups before it serves them.
+            // A restarted server lists groups before it serves them.
             if let Some(snapshot) = self.look().await {
                 return snapshot;
             }
@@ -285,8 +286,8 @@ impl World {
         }
     }
 
-    /// Waits until nothing goes any more that a test before this one has left to the cluster's own controllers, which make up for what
-    /// they missed while the server was down.
+    /// Waits until the cluster's controllers have deleted the objects of earlier tests. They catch up on the time in which the server
+    /// was down.
     async fn settle(&self) {
         let until = Instant::now() + PATIENCE / 3;
         let mut before = self.snapshot().await;
@@ -366,7 +367,7 @@ fn plain(kind: &str, item: &Value) -> (String, Value) {
     (key, item)
 }
 
-/// What differs between two snapshots, one line each.
+/// Returns the differences between two snapshots, one line each.
 pub fn differences(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();
     for (key, is) in after {

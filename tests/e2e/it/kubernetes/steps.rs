@@ -1,4 +1,4 @@
-//! What an onboarding does to a cluster, as pairs of actions and undos, played without an engine.
+//! The actions of an onboarding on a cluster, as pairs of actions and undos, run without an engine.
 
 use super::server::{PATIENCE, World};
 use backends::{
@@ -156,7 +156,7 @@ impl Stage {
         deed.run(&self.on, &self.calls.at(step, undo, self.epoch)).await.map(drop)
     }
 
-    /// Attempts as an engine makes them: again what may pass, and what has no known outcome, until it is done.
+    /// Retries as an engine does, after transient failures and unknown outcomes, until the action is done.
     pub async fn done(&self, deed: &dyn Deed, step: &str, undo: bool) {
         let mut last = None;
         let ended = tokio::time::timeout(PATIENCE, async {

@@ -1,4 +1,4 @@
-//! A house's own admission webhook, as it stands on clusters without admission policies: real TLS, called by the API server.
+//! An operator's admission webhook, as on clusters without admission policies: real TLS, called by the API server.
 
 use super::server::World;
 use base64::{Engine as _, prelude::BASE64_STANDARD};

@@ -1,5 +1,5 @@
-//! Workloads told, evicted and forced on a real API server. Kueue's controller, kubelets and the one for disruption budgets are not
-//! here: what they would write, the tests write.
+//! Workloads are notified, evicted and forced on a real API server. Kueue's controller, kubelets and the disruption controller are
+//! missing; the tests write their changes.
 
 mod scene;
 
@@ -16,7 +16,8 @@ fn labelled(name: &str) -> Value {
     json!({ "labels": { "tenure.dev/workload": name } })
 }
 
-/// A workload is evicted as the one that was seen, once; a namesake made since, a late call and a rehearsal do nothing.
+/// An eviction affects only the observed workload, once; a namesake created since, a late call and a dry run do
+/// nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     let Some(world) = world().await else { return };
@@ -52,7 +53,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
         evicted["metadata"]["resourceVersion"]
     );
 
-    // As Kueue lets go of the quota once the pods are gone.
+    // Kueue releases the quota once the pods are gone.
     let seen = scene.seen("train").await.unwrap();
     assert!(!seen.active && seen.pods, "{seen:?}");
     scene.gone("train-0").await;
@@ -121,7 +122,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     );
     assert!(scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_string());
 
-    // A pod that has come meanwhile is not one that was seen.
+    // A new pod is not one of the observed ones.
     scene.gone("serve-0").await;
     scene.pod("serve-0", "gpu-1", labelled("serve")).await;
     allow(2).await;
@@ -138,7 +139,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     scene.end().await;
 }
 
-/// The notice, the question and the drained route go back to what they were; an answer to an earlier question is none to a later one.
+/// The notice, the request and the drained route are restored; an answer to an earlier request is not one to a later request.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_borrower_was_told_is_taken_back() {
     let Some(world) = world().await else { return };
@@ -217,7 +218,8 @@ async fn what_a_borrower_was_told_is_taken_back() {
     scene.end().await;
 }
 
-/// While a node may still run a pod its record stays; fenced off and silent, what is left goes, and only this workload's.
+/// While a node may still run a pod its record stays. Once the node is fenced and silent, only this workload's pods are
+/// deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     let Some(world) = world().await else { return };
@@ -326,7 +328,7 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
             let verbs = rule["verbs"].as_array().unwrap().clone();
             verbs.into_iter().map(move |verb| (resource.clone(), verb.as_str().unwrap().to_owned()))
         })
-        // Without it there is a look more in place of a wait.
+        // Without a watch there is one more read instead of a wait.
         .filter(|(_, verb)| verb != "watch")
         .collect();
     assert_eq!(rights.len(), 9);

@@ -32,7 +32,7 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
         tokio::task::block_in_place(|| gateway.kill());
     };
     let (struck, ()) = tokio::join!(on.s3.empty(&thing, &seen.uid, &step), killing);
-    // It may have been done before the blow fell; if not, nobody is told that it was.
+    // The call may have taken effect before the kill; if not, it must not report success.
     if let Err(error) = &struck {
         assert!(matches!(error.class, Class::Unknown | Class::Transient), "{error:?}");
     }
@@ -45,6 +45,7 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
 
     assert_eq!(on.s3.read_resource(&thing, Observer::Verifier, &step).await.unwrap(), None);
     assert_eq!(gateway.raw("VERIFIER").listings(&wanted.name).await, None);
-    // Seen once to fail, by one version's data: Ceph's own, of which docs/backends/objects.md tells. It stays forbidden.
+    // It failed once, with one version's data: a fault of Ceph, described in docs/backends/objects.md. It remains
+    // forbidden.
     assert_eq!(gateway.holding("the secret of the struck"), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What nobody can remove yet is told, with its day; the rest goes.
+//! Objects that cannot be removed yet are reported with their date; the rest is removed.
 
 use super::{bucket, stage, staged, stamp};
 use chrono::{Duration, SecondsFormat, Utc};

@@ -58,7 +58,7 @@ fn staged(gateway: &Gateway, change: impl FnOnce(&mut S3Target)) -> Stage {
     Stage { s3: S3::connect(&target).unwrap(), target, _secrets: vec![one, two] }
 }
 
-/// What a step says with a call: at this epoch.
+/// The metadata of a step's call at this epoch.
 fn stamp(step: &str, epoch: u64) -> CallMetadata {
     CallMetadata {
         action: "test",

@@ -90,8 +90,8 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
     assert!(seen >= 25, "{seen}");
 }
 
-/// A server on a world that takes no tenant of this name back out, and holds: a tenant that lends, one that is parked, one that
-/// waits for nodes, and one that waits for people.
+/// A server on a world that refuses to remove tenants of this name. It has a tenant that lends, a parked one, one that waits
+/// for nodes, and one that waits for approval.
 async fn in_trouble(dir: &Path) -> (Server, Caller) {
     let world = Arc::new(LocalWorld::default());
     let refuses = |action| Fault::on(action, FaultKind::RefuseBefore).named("*broken*").times(0);
@@ -116,7 +116,7 @@ async fn in_trouble(dir: &Path) -> (Server, Caller) {
     (server, staff)
 }
 
-/// What the server tells is as Prometheus wants it: counters end in `_total`, nothing else does, and each has a line of help.
+/// The metrics follow Prometheus' rules: exactly the counters end in `_total`, and each metric has a help line.
 async fn sound(programs: &Path, url: &str) {
     let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
     // `promtool` reads the older text, in which a counter has its whole name and nothing marks the end or is an example.
@@ -176,7 +176,7 @@ async fn borrow(staff: &Caller) {
     }
 }
 
-/// The execution once it is so.
+/// Returns the execution once it matches.
 async fn until(staff: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -210,7 +210,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
         fired["annotations"]["description"],
         "1 executions are parked for compensation_blocked, holding what they have made."
     );
-    // What was looked at before the first scrape is taken back by the next look.
+    // Alerts from before the first scrape resolve at the next evaluation.
     let healthy = ["TenureDown", "TenureStoreRefusesCommits", "TenureStoreHeld", "TenureReclaimMissed"];
     let well = |alert: &Value| healthy.iter().all(|name| alert["labels"]["alertname"] != **name);
     seen.until("alerts", |all| all["alerts"].as_array().unwrap().iter().all(well)).await;

@@ -29,7 +29,7 @@ pub fn promtool(programs: &Path, dir: &Path, arguments: &[&str]) -> Output {
     Command::new(programs.join("promtool")).args(arguments).current_dir(dir).output().unwrap()
 }
 
-/// What promtool finds fault with in metrics as text.
+/// Returns promtool's findings in a metrics text.
 pub fn checked(programs: &Path, metrics: &str) -> String {
     let mut child = Command::new(programs.join("promtool"))
         .args(["check", "metrics"])
@@ -83,7 +83,7 @@ impl Prometheus {
         me
     }
 
-    /// What a path of its API answers.
+    /// Returns the answer of the API at `path`.
     pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Value {
         let url = Url::parse_with_params(&format!("{}/api/v1/{path}", self.url), query).unwrap();
         let request = self.client.get(url);
@@ -92,7 +92,7 @@ impl Prometheus {
         answer["data"].clone()
     }
 
-    /// What `path` answers once `so` is true of it.
+    /// Returns the answer at `path` once the condition is true.
     pub async fn until(&self, path: &str, so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -138,8 +138,8 @@ const OUTSIDE: &str = "select count(*) from gpu_assoc_table child left join gpu_
     where child.deleted = 0 and child.parent_acct != '' \
     and (parent.lft is null or child.lft <= parent.lft or child.rgt >= parent.rgt)";
 
-/// Half of them by another path to the same settings, as an engine on another machine has it: the file that they share is all that keeps
-/// them apart. Without turns, some fail, and some stand where no removal of their parent finds them.
+/// Half of the tenants use another path to the same settings, as an engine on another machine would; only the shared lock file separates
+/// them. Without the lock some calls fail, and some accounts are created where the removal of their parent misses them.
 #[tokio::test]
 async fn tenants_who_come_at_once_leave_the_tree_of_accounts_whole() {
     let Some(cluster) = Cluster::start(1) else { return };

@@ -22,7 +22,7 @@ use workflows::platform::{Associations, CallMetadata, WorkloadRef};
 /// The GPUs of a node, and what Slurm calls one of them.
 pub(crate) const GPU: &str = "gres/gpu:h200";
 
-/// What the script says of the cluster that it started.
+/// What the script reports of the started cluster.
 #[derive(Debug, Deserialize)]
 struct Started {
     url: String,
@@ -55,7 +55,7 @@ impl Cluster {
         Some(running)
     }
 
-    /// A cluster of one's own, with so many nodes of 8 GPUs.
+    /// Starts a separate cluster with `nodes` nodes of 8 GPUs.
     pub(crate) fn start(nodes: u32) -> Option<Self> {
         let dir = tempfile::Builder::new().prefix("tenure-slurm-").tempdir().unwrap();
         let script = e2e::scripts().join("slurm-up.sh");
@@ -72,7 +72,7 @@ impl Cluster {
         }
     }
 
-    /// The settings of a backend that trusts the controller's answers: here it is killed only where a test says so.
+    /// The settings of a backend that trusts the controller's answers: here only tests kill it.
     pub(crate) fn settings(&self) -> Value {
         let Started { url, cluster, user, token_file, conf, .. } = &self.started;
         json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf, "saves_within": "0s", "accounting_lock": self.lock() })
@@ -117,7 +117,7 @@ impl Cluster {
         fs::read_to_string(&self.started.token_file).unwrap().trim().to_owned()
     }
 
-    /// A script in the cluster's folder, to stand for a tool.
+    /// Writes a script into the cluster's folder, as a replacement of a tool.
     pub(crate) fn tool(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
@@ -125,12 +125,12 @@ impl Cluster {
         path
     }
 
-    /// The file by which those who write the accounting take turns.
+    /// The lock file of all writers to the accounting.
     fn lock(&self) -> PathBuf {
         self.dir.path().join("accounting.lock")
     }
 
-    /// What a tool of Slurm prints, past the backend; in turn, where it writes the accounting.
+    /// Returns the output of a Slurm tool, without the backend; under the lock if it writes to the accounting.
     pub(crate) fn says(&self, words: &[&str]) -> String {
         let lock = self.lock();
         let turn: &[&OsStr] = match words {
@@ -148,7 +148,7 @@ impl Cluster {
         String::from_utf8_lossy(&said).trim().to_owned()
     }
 
-    /// What `slurmrestd` answers, past the backend: its status and its body.
+    /// Returns the status and body of a `slurmrestd` answer, without the backend.
     pub(crate) async fn rest(
         &self,
         method: &str,
@@ -181,7 +181,7 @@ impl Cluster {
         assert!(killed.success(), "{daemon} was not running");
     }
 
-    /// Whether the daemons that answer are there. Some have been seen to end by themselves; who comes next has a cluster of its own then.
+    /// Returns true if the daemons answer. Some end by themselves; the next test then gets a new cluster.
     fn is_whole(&self) -> bool {
         ["slurmrestd", "slurmdbd", "slurmctld"].iter().all(|daemon| {
             let noted = fs::read_to_string(self.started.run.join(daemon)).unwrap_or_default();
@@ -219,7 +219,7 @@ impl Cluster {
         self.says(&["squeue", "-h", "-j", &job.to_string(), "-o", "%T"])
     }
 
-    /// Waits until a job runs; if it does not, tells all that Slurm knows of it.
+    /// Waits until a job runs; if it does not, prints all that Slurm knows of it.
     pub(crate) async fn runs(&self, job: u64, within: Duration) {
         let known = || self.says(&["scontrol", "show", "job", &job.to_string()]);
         until_told(|| format!("it runs\n{}", known()), within, || async { self.job_state(job) == "RUNNING" })
@@ -249,7 +249,7 @@ pub(crate) fn stamp(step: &str) -> CallMetadata {
     }
 }
 
-/// What workspaces may use of GPUs.
+/// Returns the GPU limits of workspaces.
 pub(crate) fn gpus(of: &[(&str, u64)]) -> Associations {
     of.iter()
         .map(|(workspace, n)| ((*workspace).to_owned(), BTreeMap::from([(GPU.to_owned(), *n)])))
@@ -275,12 +275,12 @@ pub(crate) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
     }
 }
 
-/// Looks until it is so, for at most so long; on a busy machine, four times that.
+/// Polls until the condition is true, for at most `within`; on a busy machine, four times that.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, within: Duration, mut so: impl FnMut() -> F) {
     until_told(|| what.to_owned(), within, &mut so).await;
 }
 
-/// The same; what is said of how it stands instead is asked for at the end.
+/// The same; if it fails, the closure describes the actual state.
 pub(crate) async fn until_told<F: Future<Output = bool>>(
     what: impl Fn() -> String,
     within: Duration,

@@ -141,10 +141,10 @@ impl Subject for Limits {
     }
 }
 
-/// How many clusters share the cases. What is waited for is mostly the daemons' own pace: each message of theirs takes 40 ms.
+/// The number of clusters that share the cases. Most time is spent at the daemons' pace: each of their messages takes 40 ms.
 const LANES: usize = 3;
 
-/// Every `LANES`th case, on a cluster of its own: while others write to the accounting, what was just written may read back late.
+/// Runs every `LANES`th case on its own cluster: under concurrent writes to the accounting, a new row may be visible late.
 async fn lane(nth: usize) -> Option<Table> {
     let subject = Limits::new(Arc::new(Cluster::start(1)?)).await;
     let mut table = Table::default();

@@ -40,7 +40,7 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
         let first = slurm.create_account("gpu", &name, &tenant, &wanted, &hurried).await;
 
         match &first {
-            // Accounts are kept by slurmdbd alone: the controller need not be there.
+            // slurmdbd stores accounts by itself: the controller is not needed.
             Ok(_) => assert_eq!(daemon, "slurmctld"),
             Err(error) => passing(error),
         }
@@ -94,7 +94,7 @@ async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
         cluster.let_in("root", &format!("{name}--prod"));
         let job = slurm.submit(&sleeper(&of, 8), &stamp(&format!("0A/{daemon}/1"))).await.unwrap();
         until("it runs", Duration::from_secs(30), || async { cluster.job_state(job) == "RUNNING" }).await;
-        // A controller that is killed forgets what it was told in the last seconds, although it had answered.
+        // A killed controller loses changes of the last seconds, although it has acknowledged them.
         tokio::time::sleep(Duration::from_secs(7)).await;
         let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
 

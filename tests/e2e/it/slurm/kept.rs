@@ -1,4 +1,4 @@
-//! What `slurmctld` answers it has not yet written down: killed in that moment, it forgets it.
+//! `slurmctld` acknowledges changes that it has not yet written: if it is killed then, it loses them.
 
 use super::cluster::{Cluster, gpus, repeated, sleeper, stamp, until, workload};
 use backends::slurm::NewJob;
@@ -7,8 +7,8 @@ use serde_json::json;
 use std::time::Duration;
 use workflows::platform::{GpuSet, Kubernetes, Ownership, Slurm as _, Workloads};
 
-/// The controller is killed right after its answer, and forgets what it has answered in the last seconds: it is told again before Tenure
-/// has an answer. A node that is taken is taken, one that is returned is returned, and a job that is released starts.
+/// The controller is killed right after its answer and loses changes of the last seconds. They are repeated before Tenure returns: a
+/// taken node is taken, a returned node is returned, and a released job starts.
 #[tokio::test]
 async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind_it() {
     let Some(cluster) = Cluster::start(1) else { return };

@@ -32,7 +32,7 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     let account = TenantResource::new("slurm", "gpu", "Account", "t-leaves");
     let look = || async { slurm.read_resource(&account, Observer::Platform, &stamp("look")).await.unwrap() };
 
-    // Frozen: what runs goes on, nothing new is let in; and the other way round.
+    // Frozen: running jobs continue, and new jobs are refused; then the reverse.
     slurm.set_admission(&account, "leaves", AccessMode::ReadOnly, &stamp("0B/Freeze/1")).await.unwrap();
     let frozen = look().await.unwrap();
     assert_eq!((frozen.text("admits"), frozen.number("jobs")), (Some("read_only"), 1));
@@ -57,7 +57,7 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
         repeated(call).await;
     }
 
-    // Its nodes are nobody's until they were cleaned and are returned.
+    // Its nodes have no owner until they were cleaned and returned.
     let reserved = || cluster.says(&["scontrol", "-o", "show", "reservations"]);
     assert!(reserved().contains("Nodes=gpu0") && reserved().contains("Users=root"), "{}", reserved());
     slurm.return_node("gpu", "gpu0", &owner, &stamp("0A/Taking/1")).await.unwrap();

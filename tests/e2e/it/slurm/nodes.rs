@@ -66,7 +66,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
     assert_eq!(late.code, codes::EPOCH_OLD);
 }
 
-/// A drain that somebody else has set, or made their own, is never lifted.
+/// A drain that another owner has set or taken over is never lifted.
 #[tokio::test]
 async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
     let Some(cluster) = Cluster::shared() else { return };

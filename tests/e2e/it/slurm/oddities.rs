@@ -1,4 +1,4 @@
-//! What Slurm 22.05 was seen doing in ways that nobody would guess, each seen again, and how the backend lives with it.
+//! Unexpected behaviour of Slurm 22.05: each case is reproduced, with the way in which the backend handles it.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use backends::slurm::NewJob;
@@ -17,7 +17,7 @@ async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
     assert_eq!(cluster.backend().data_parser().await.unwrap(), "v0.0.38");
 }
 
-/// The controller hears of an association that was made over REST under user 4294967294, and refuses to reserve for it.
+/// The controller receives an association made over REST with user 4294967294, and refuses to reserve for it.
 #[tokio::test]
 async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_one_of_ours() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -51,7 +51,7 @@ async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_on
     assert!(ours.contains("Reservation created"), "{ours}");
 }
 
-/// All three are HTTP 500; only the numbers in the list of errors tell them apart.
+/// All three are HTTP 500; only the error numbers distinguish them.
 #[tokio::test]
 async fn a_wrong_token_an_unknown_account_and_an_unknown_job_are_told_apart() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -88,7 +88,7 @@ async fn the_tools_can_use_the_token_instead_of_munge() {
     let by_token = cluster.with(&json!({ "tools_by": "token" }));
     by_token.create_account("gpu", "t-token", "token", &gpus(&[]), &stamp("make")).await.unwrap();
 
-    // The reads go with a token that is right, the tools with one that is not.
+    // The reads use a valid token, the tools an invalid one.
     let wrong = cluster.path().join("tools.token");
     fs::write(&wrong, "none").unwrap();
     let text = format!("export SLURM_JWT=$(cat {})\nexec /usr/bin/sacctmgr \"$@\"", wrong.display());
@@ -127,7 +127,7 @@ async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
     assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED), "{refused}");
 }
 
-/// With files that stand for GPUs Slurm sets no `CUDA_VISIBLE_DEVICES`; how many there are it says.
+/// Slurm sets no `CUDA_VISIBLE_DEVICES` for files that simulate GPUs; it reports their number.
 #[tokio::test]
 async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -186,7 +186,8 @@ fn children_with(conf: &str) -> usize {
     .count()
 }
 
-/// `sacctmgr` waits for munge for ever. The call ends at its deadline, unknown, and no child is left.
+/// `sacctmgr` waits for munge without limit. The call ends at its deadline with an unknown outcome, and leaves no child
+/// process.
 #[tokio::test]
 async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -196,7 +197,7 @@ async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     let began = Instant::now();
 
     let hurried = CallMetadata { deadline: Duration::from_secs(3), ..stamp("make") };
-    // `slurmrestd` goes by tokens and needs no munge, so that the account is looked for and then made.
+    // `slurmrestd` uses tokens and needs no munge, so the account is looked up and then created.
     let unknown =
         slurm.create_account("gpu", "t-hang", "hang", &gpus(&[("prod", 1)]), &hurried).await.unwrap_err();
 
@@ -242,7 +243,7 @@ async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
     let (slurm, of) = (cluster.backend(), workload("lingers", "train"));
     slurm.create_account("gpu", "t-lingers", "lingers", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
     cluster.let_in("root", "t-lingers--prod");
-    // It does not heed the first signal, so that it takes Slurm a while to end it.
+    // The job ignores the first signal, so Slurm needs a while to end it.
     let script = "#!/bin/bash\ntrap '' TERM CONT\nfor i in $(seq 6000); do sleep 0.1; done\n".to_owned();
     let job = slurm.submit(&NewJob { script, ..sleeper(&of, 2) }, &stamp("0A/Lingers/1")).await.unwrap();
     running(&slurm, &of).await;

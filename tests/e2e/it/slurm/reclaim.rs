@@ -1,4 +1,4 @@
-//! Lent GPUs that are called back: a real job is told, saves, leaves, and another starts in its place.
+//! Reclaimed GPUs: a real job is notified, saves and leaves, and another starts on its GPUs.
 
 use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use backends::slurm::NewJob;
@@ -62,7 +62,7 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer told to end");
 }
 
-/// A job that may not be queued again is cancelled; one that was submitted anew is not taken for it.
+/// A job that may not be requeued is cancelled; a job that was submitted again is not confused with it.
 #[tokio::test]
 async fn a_job_that_may_not_be_requeued_ends_for_good() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -74,7 +74,7 @@ async fn a_job_that_may_not_be_requeued_ends_for_good() {
     cluster.let_in("root", "t-once-only--prod");
     let job = NewJob { requeue: false, ..sleeper(&of, 1) };
     let first = slurm.submit(&job, &stamp("0A/Once/1")).await.unwrap();
-    // v0.0.38 does not heed `"requeue": false`.
+    // v0.0.38 ignores `"requeue": false`.
     cluster.says(&["scontrol", "update", &format!("jobid={first}"), "requeue=0"]);
     cluster.runs(first, Duration::from_secs(30)).await;
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A tenant comes and leaves where its people, images and names are in real systems of the house, and everything else is simulated.
+//! A tenant is onboarded and offboarded with users, images and names in real external systems; everything else is simulated.
 
 use super::{
     exec,

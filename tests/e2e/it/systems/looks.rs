@@ -1,4 +1,4 @@
-//! What each recipe shows and removes, on its real server.
+//! The observations and removals of each recipe, on its real server.
 
 use super::{
     servers::{Dns, Registry, Scim},
@@ -31,7 +31,7 @@ fn dns(server: &Dns) -> System {
     system("network", "dns", &hook.each_ref().map(String::as_str), &verifier.each_ref().map(String::as_str))
 }
 
-/// The names of what the verifier sees of a tenant.
+/// Returns the names that the verifier sees of a tenant.
 async fn seen(system: &System, tenant: &str) -> Vec<String> {
     let all = system.survey(system.name(), tenant, Observer::Verifier, &stamp("look")).await.unwrap();
     let mut names: Vec<_> =
@@ -93,7 +93,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
     assert_eq!(left, ["globex-admins"], "what is another's stays");
 }
 
-/// Whoever takes a name first has it: groups of somebody else are neither taken over nor removed.
+/// The first owner of a name keeps it: groups of another owner are neither adopted nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_of_somebody_else_are_left_alone() {
     let Some(server) = Scim::start() else { return };
@@ -151,7 +151,7 @@ async fn of_a_removed_name_the_name_server_knows_nothing() {
     late.unwrap();
 }
 
-/// Of what cannot be looked at nothing is said: not by whom nobody lets in, and not by a server that is away.
+/// A failed observation says nothing about absence: neither with refused credentials nor with a server that is away.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_to_look_is_never_an_absence() {
     let (Some(scim), Some(registry)) = (Scim::start(), Registry::start()) else { return };

@@ -1,5 +1,5 @@
-//! Systems of the house behind the hooks that are handed out as recipes, each against a real server: groups of people in a SCIM
-//! service, repositories in a container registry, records in a name server.
+//! External systems behind the shipped hook recipes, each with a real server: groups of users in a SCIM service, repositories
+//! in a container registry, records in a name server.
 
 mod conformance;
 mod life;

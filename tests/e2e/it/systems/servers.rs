@@ -38,7 +38,7 @@ impl Scim {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// Somebody whom the service knows, and who administers the tenant.
+    /// Adds a user of the service who administers the tenant.
     pub async fn owner(&self, tenant: &str, name: &str) {
         let user = json!({ "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": name });
         self.call(Method::POST, "Users", Some(user)).await;
@@ -181,7 +181,7 @@ impl Dns {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// What the name server answers to a question for a name.
+    /// Returns the name server's answer for a name.
     pub fn answer(&self, name: &str, kind: &str) -> String {
         let mut dig = Command::new("dig");
         dig.args(["+short", "@127.0.0.1", "-p", &self.port, kind, name]);

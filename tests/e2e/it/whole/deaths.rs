@@ -1,7 +1,7 @@
 //! Deaths of Slurm's daemons in the middle of calls: each is killed as Tenure calls a tool, and comes back some seconds later.
 //!
-//! Stand-ins for `sacctmgr` and `scontrol` do it before the real one runs. Nobody but Tenure calls them, so that whoever dies there
-//! dies while an execution is at work. Who dies next is written as `TOOL DAEMON`: at the next call of that tool.
+//! Wrappers of `sacctmgr` and `scontrol` do it before the real tool runs. Only Tenure calls them, so a daemon always dies while an
+//! execution is active. The next death is written as `TOOL DAEMON`: at the next call of that tool.
 
 use crate::slurm::cluster::{Cluster, until};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::{fs, path::PathBuf, time::Duration};
 /// For how long a daemon stays away, in seconds.
 const AWAY: u32 = 3;
 
-/// Before it runs the tool, kills whose turn it is, unless somebody is away.
+/// Before it runs the tool, kills the daemon whose turn it is, unless one is away.
 const STAND_IN: &str = r#"
 exec 9>>"DIR/lock"
 flock 9
@@ -64,7 +64,7 @@ impl Deaths {
         let left = fs::read_to_string(self.dir.join("next")).unwrap();
         let died = fs::read_to_string(self.dir.join("died")).unwrap_or_default();
         assert_eq!(left, "", "they did not die over it; who did:\n{died}");
-        // What comes next begins with everybody there.
+        // The next phase begins with all daemons up.
         until("all are back", Duration::from_secs(5), || async { !self.dir.join("away").exists() }).await;
         done
     }

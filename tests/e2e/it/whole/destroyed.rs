@@ -1,5 +1,6 @@
-//! A tenant leaves, asked for over HTTP, and what it had is destroyed in four places at once: a bucket of Ceph, a key of SoftHSM, a
-//! LUKS volume and a namespace of a machine of qemu. Then another has the same node, and policy wants more than its drives can.
+//! A tenant is offboarded over HTTP, and its data is destroyed in four places at once: a bucket of Ceph, a key of SoftHSM, a LUKS
+//! volume and a namespace of a qemu machine. Then another tenant has the same node, and policy requires more than its drives
+//! support.
 
 use super::{
     house::{House, TENURE},
@@ -31,7 +32,7 @@ fn wish(name: &str) -> Value {
     })
 }
 
-/// What drives must be cleaned by at least.
+/// Returns a policy with the minimum sanitisation method of drives.
 fn drives_by(method: &str) -> Value {
     let minimum = json!({ "nvme": method, "ssd": "purge", "hdd": "purge", "gpu_memory": "clear", "memory": "clear", "firmware": "clear" });
     json!({ "sanitisation": { "minimum": minimum } })

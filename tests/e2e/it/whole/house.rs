@@ -1,4 +1,4 @@
-//! A server with real clusters, people who agree to everything, and what they ask for.
+//! A server with real clusters, users who approve everything, and their requests.
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ impl House {
         tokio::task::block_in_place(|| server.restart());
     }
 
-    /// Puts a policy in force: the house's, with `more` over it.
+    /// Puts a policy in force: the default of these tests, with `more` over it.
     pub async fn rule(&self, version: u64, more: &Value) {
         let policy = policy(version, more);
         let (status, said) = self.staff.call(Method::POST, "/v1/policies", None, Some(policy)).await;
@@ -107,7 +107,7 @@ impl House {
         answer.bytes().await.unwrap().to_vec()
     }
 
-    /// Ends the server; answers with the public key of what it signed.
+    /// Stops the server and returns the public key of its signatures.
     pub fn close(mut self) -> String {
         self.server.get_mut().kill();
         let data = self.dir.path().join("data");
@@ -150,7 +150,7 @@ impl House {
         item
     }
 
-    /// The execution once it is so.
+    /// Returns the execution once it matches.
     pub async fn until(&self, id: &str, so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -164,7 +164,7 @@ impl House {
         }
     }
 
-    /// The one execution of a workflow that somebody else began.
+    /// Returns the one execution of a workflow that the server started itself.
     pub async fn begun(&self, workflow: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -188,7 +188,7 @@ impl House {
         self.ended(&id).await;
     }
 
-    /// What every execution did last, for whoever reads why a test has failed.
+    /// Returns the last events of every execution, to explain a failed test.
     async fn story(&self) -> String {
         let mut story = String::new();
         for item in self.staff.all("/v1/executions").await {
@@ -206,7 +206,7 @@ impl House {
         story
     }
 
-    /// That these nodes were seen, and nobody on their GPUs.
+    /// Reports that these nodes were observed without workloads on their GPUs.
     pub async fn idle(&self, cluster: &str, model: &str, tenant: &str) {
         let seen = json!({ model: { "usable": 8, "busy": 0 } });
         let nodes = self.staff.all(&format!("/v1/nodes?owner={tenant}")).await;
@@ -217,7 +217,7 @@ impl House {
         assert!(status.is_success(), "{said}");
     }
 
-    /// Asks for GPUs for a workload; answers with what was decided.
+    /// Submits a workload and returns the decision.
     pub async fn submit(&self, body: Value) -> Value {
         let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(body)).await;
         assert!(status.is_success(), "{said}");

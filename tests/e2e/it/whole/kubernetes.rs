@@ -1,5 +1,5 @@
-//! Tenants' lives on a real API server: each isolation's objects are exactly the golden ones, and nothing of them is left at the end,
-//! whoever is killed meanwhile.
+//! Tenants' lives on a real API server: each isolation level makes exactly its golden objects, and none of them is left at the end,
+//! whichever process is killed meanwhile.
 
 use super::{house::House, unrest::Unrest};
 use crate::kubernetes::{
@@ -145,9 +145,8 @@ async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_ser
     webhook.end().await;
 }
 
-/// Of all that there was only the epoch stays, so that a late claim to the node is refused. An API server registers the groups that it
-/// serves anew as it starts. Pods of a probe that nobody could end go after the namespace that they belong to, when the cluster collects
-/// what belongs to nobody.
+/// Only the epoch stays, so that a late claim to the node is refused. An API server registers its groups again when it starts. Pods of
+/// an interrupted probe are deleted after their namespace, when the cluster collects objects without an owner.
 async fn nothing_is_left(before: &Snapshot, world: &World) {
     let began = Instant::now();
     loop {
@@ -162,14 +161,14 @@ async fn nothing_is_left(before: &Snapshot, world: &World) {
     }
 }
 
-/// What there is, with the priority class of the tenant's service level.
+/// Returns a snapshot with the priority class of the tenant's service level.
 async fn with_class(world: &World) -> Snapshot {
     let mut all = world.snapshot().await;
     all.extend(world.class("tenure-research-100").await);
     all
 }
 
-/// What the cluster makes by itself, in every namespace or as the API server starts.
+/// Objects that the cluster itself makes, in every namespace or at the start of the API server.
 const OWN: [&str; 4] = [
     "/api/v1/secrets ",
     "/api/v1/serviceaccounts ",
@@ -177,7 +176,7 @@ const OWN: [&str; 4] = [
     "/apis/apiregistration.k8s.io/v1/apiservices ",
 ];
 
-/// That these objects were made and changed, and no others. Run with `BLESS=1` to write the file anew.
+/// Checks that exactly these objects were made and changed. Run with `BLESS=1` to write the file again.
 fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
     let path = format!("{GOLDEN}/{name}");
     let mut made: Value = after

@@ -1,4 +1,4 @@
-//! What a tenant has in four places at once, a secret planted in each, and scans that share nothing with what destroys them.
+//! A tenant's data in four places at once, a secret planted in each, and scans that share nothing with the destroying code.
 
 use crate::{
     drives::vm::{NODE, Vm},
@@ -26,7 +26,7 @@ const IN_VOLUME: &str = "the weights of acme, in the clear";
 /// The tenant's own key of the volume.
 const PASSPHRASE: &str = "known to acme";
 
-/// The rest of the machine, as a program of the house plays it: where it is booted and connected is in files.
+/// The rest of the machine, simulated by an operator's program: files hold its boot state and its network.
 const HOOK: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 asked=$(cat)
@@ -50,10 +50,10 @@ pub struct Places {
     files: TempDir,
 }
 
-/// What was planted for a tenant.
+/// The planted data of a tenant.
 pub struct Planted {
     tenant: &'static str,
-    /// Of the volume.
+    /// The volume's UUID.
     pub uuid: String,
     /// The bucket's open upload.
     upload: String,
@@ -148,7 +148,7 @@ impl Places {
         uuid
     }
 
-    /// Takes out of the token what the tenant's key has wrapped, by OpenSC's tool: from here on it is in other hands.
+    /// Exports the wrapped data from the token by OpenSC's tool: from now on it may be anywhere.
     fn takes_out(&self, tenant: &str) {
         let (wrapped, key) = (self.at("wrapped"), format!("t-{tenant}"));
         let _of_another = fs::remove_file(&wrapped);
@@ -161,7 +161,7 @@ impl Places {
         );
     }
 
-    /// What comes of unwrapping that with the key that is in the token: so many bytes in the clear.
+    /// Unwraps the data with the key that is in the token, and returns the length of the clear text.
     fn unwrapped(&self) -> Option<usize> {
         let (wrapped, back) = (self.at("wrapped"), self.at("back"));
         let _none_before = fs::remove_file(&back);
@@ -197,14 +197,14 @@ impl Places {
         self.vm.scan(VOLUME, &of.uuid).min(1)
     }
 
-    /// Whether the key that is known opens the volume.
+    /// Returns true if the known key opens the volume.
     pub fn opens(&self) -> bool {
         let device = self.vm.device(VOLUME);
         let words = ["cryptsetup", "open", "--test-passphrase", "--key-file", "/tmp/key", &device];
         self.vm.tries(&words).0 == 0
     }
 
-    /// What of the planted secrets an independent look still finds, but for the drives.
+    /// Returns the planted secrets that an independent scan still finds, except those on drives.
     pub async fn found(&self, of: &Planted) -> Vec<&'static str> {
         let verifier = self.gateway.raw("VERIFIER");
         let bucket = bucket(of.tenant);

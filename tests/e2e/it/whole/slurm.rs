@@ -26,8 +26,8 @@ async fn a_tenant_comes_grows_lends_and_leaves() {
     life(&Scene { cluster, deaths: None }, &settings).await;
 }
 
-/// Each of `slurmctld`, `slurmdbd` and `slurmrestd` is killed in the middle of calls of each execution, and away for some seconds. What
-/// is there after each is what is there when nobody dies.
+/// Each of `slurmctld`, `slurmdbd` and `slurmrestd` is killed during calls of each execution, and away for some seconds. The results
+/// equal those of an undisturbed run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_grows_lends_and_leaves_while_each_daemon_is_killed() {
     let Some(cluster) = Cluster::start(3) else { return };
@@ -43,7 +43,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Does this, over which these die if anybody does.
+    /// Runs `work` while the daemons in `dying` may be killed.
     async fn over<T>(&self, dying: &[&str], work: impl Future<Output = T>) -> T {
         match &self.deaths {
             Some(deaths) => deaths.over(dying, work).await,
@@ -51,7 +51,7 @@ impl Scene {
         }
     }
 
-    /// What users do themselves is kept: a controller that is killed forgets what it was told in the last seconds.
+    /// Waits until the users' own changes are on disk: a killed controller loses changes of the last seconds.
     async fn kept(&self) {
         if self.deaths.is_some() {
             tokio::time::sleep(Duration::from_secs(7)).await;
@@ -84,7 +84,7 @@ async fn life(scene: &Scene, settings: &Value) {
     }
 }
 
-/// Accounts, users, QOS, reservations and what is said of nodes.
+/// Returns accounts, users, QOS, reservations and the states of nodes.
 fn standing(cluster: &Cluster) -> [String; 5] {
     let accounts = cluster.says(&[
         "sacctmgr",
@@ -94,7 +94,7 @@ fn standing(cluster: &Cluster) -> [String; 5] {
         "format=account,user,grptres,grpjobs,grpsubmitjobs",
     ]);
     let reservations = cluster.says(&["scontrol", "-o", "show", "reservations"]);
-    // A star says that slurmctld has not heard of the node's daemon lately: a matter of the machine's load and of no tenant.
+    // A star marks a node whose daemon has not reported lately: a matter of the machine's load and of no tenant.
     let nodes = cluster.says(&["sinfo", "-hN", "-o", "%N %t %E"]).replace("* ", " ");
     let users = cluster.says(&["sacctmgr", "-nP", "show", "user", "format=user,adminlevel"]);
     let qos = cluster.says(&["sacctmgr", "-nP", "show", "qos", "format=name"]);
@@ -118,7 +118,7 @@ async fn comes(house: &House, scene: &Scene) {
         )
         .await;
 
-    // What is its own, and what it may borrow.
+    // Its own quota and its borrowing limit.
     assert_eq!(cluster.limits("t-acme--serving"), format!("t-acme--serving|{GPU}=8"));
     let reserved = cluster.says(&["scontrol", "-o", "show", "reservations"]);
     assert!(

@@ -12,10 +12,10 @@ use std::{
 /// and that is another test's.
 const UP: Duration = Duration::from_secs(6);
 
-/// By so much longer is each pause between two deaths of Tenure's server than the one before.
+/// Each pause between two kills of Tenure's server is longer than the one before by this amount.
 const LULL: Duration = Duration::from_millis(400);
 
-/// Who is killed, and when.
+/// The schedule of kills.
 pub struct Unrest<'a> {
     house: &'a House,
     world: &'a World,
@@ -23,7 +23,7 @@ pub struct Unrest<'a> {
 }
 
 impl<'a> Unrest<'a> {
-    /// As this seed has it.
+    /// The schedule of this seed.
     pub fn new(house: &'a House, world: &'a World, seed: u64) -> Self {
         Self { house, world, dice: Dice::new(seed, "unrest") }
     }
@@ -37,7 +37,8 @@ impl<'a> Unrest<'a> {
             done
         };
         let killing = async {
-            // Both first, and at once: what is under way cannot end without a server, so that neither is left out.
+            // Both are killed first, and at once: no execution can end without a server, so each process dies at least
+            // once.
             tokio::time::sleep(self.dice.span(100, 600)).await;
             self.world.kill().await;
             self.house.dies(self.dice.span(0, 500)).await;

@@ -1,4 +1,4 @@
-//! Judges what is left when all has come to rest: by the record of the world, by the ledger, and by the journal.
+//! Checks the final state: by the records of the world, by the ledger, and by the journal.
 
 use super::{
     Outcome, SLACK,
@@ -39,7 +39,7 @@ pub(super) async fn judge(
     take_overs(eyes, struck, away, lease, outcome).await;
     late_results(eyes, struck, outcome).await;
     for refused in world.look("refused").await.as_array().into_iter().flatten() {
-        // The world refused that a node gets a second owner, or one that has had its time.
+        // The world refused a second owner of a node, or an owner whose epoch is over.
         if ["node.owned", "node.epoch_old"].contains(&refused["code"].as_str().unwrap_or_default()) {
             outcome.wrong.push(format!("asked of the world: {refused}"));
         }
@@ -47,7 +47,7 @@ pub(super) async fn judge(
     }
 }
 
-/// Everybody who was told that something had begun finds it, once, and ended as it should.
+/// Checks that every acknowledged start has one execution, with the right end.
 fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
     let mut by_subject: BTreeMap<&str, usize> = BTreeMap::new();
     for execution in executions {
@@ -86,7 +86,7 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
         if *count != json!(1) {
             outcome.wrong.push(format!("{key} took effect {count} times"));
         }
-        // What all tenants share is made by the first who comes, and no other owes it.
+        // The first tenant makes the shared objects, and no other tenant owes them.
         if key.ends_with(SHARED) {
             shared += 1;
             continue;
@@ -121,7 +121,7 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     }
 }
 
-/// Of what does the same the shape is the same.
+/// Executions with the same work have the same shape.
 fn shape(execution: &Ended) -> &'static str {
     let Some(tenant) = execution.subject.strip_prefix("tenant/") else { return "" };
     if tenant.starts_with("lender-") {
@@ -131,7 +131,7 @@ fn shape(execution: &Ended) -> &'static str {
     if number.is_some_and(|number| number % 4 == 3) { "two nodes" } else { "one node" }
 }
 
-/// What was taken back has left nothing.
+/// Checks that undone executions have left nothing.
 fn left_behind(executions: &[Ended], snapshot: &Value, outcome: &mut Outcome) {
     let back = executions.iter().filter(|execution| execution.reason == "cancelled");
     let back: BTreeSet<&str> =
@@ -156,7 +156,7 @@ async fn nodes(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     outcome.owned = theirs.len();
 }
 
-/// Who owns which node, as the nodes themselves have it, by the node's id.
+/// Returns the owner of each node, as the nodes report it, by the node's id.
 async fn owners(world: &World) -> BTreeMap<String, String> {
     let owners = world.look("owners").await;
     let owner = |(address, owner): (&String, &Value)| {
@@ -175,7 +175,7 @@ pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
         ours.get(node).is_some_and(|ours| ours != theirs)
     };
     if theirs.iter().any(|pair| differs(&before, pair)) {
-        // It may have changed hands between the two looks.
+        // Its owner may have changed between the two reads.
         let after = eyes.owners().await;
         let two =
             theirs.iter().filter(|pair| differs(&before, *pair) && before.get(pair.0) == after.get(pair.0));
@@ -187,8 +187,8 @@ pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     outcome.wrong.extend(found);
 }
 
-/// How long each task that a server held when trouble came was without anybody who could do it. A lease lapses by itself; once it has,
-/// the time in which the database is away does not count.
+/// Measures for how long each task of an affected server had no possible worker. A lease expires by itself; after that, the time in
+/// which the database is away does not count.
 async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration, outcome: &mut Outcome) {
     let (handed_over, leased, renewed) =
         (eyes.handed_over().await, eyes.leased().await, eyes.renewed().await);
@@ -201,7 +201,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
         for lease in held {
             match handed_over.get(lease) {
                 Some(then) => {
-                    // Whoever came back and renewed what nobody had taken yet holds it from then on.
+                    // A server that returned and renewed a lease that was still free holds it from then on.
                     let at = renewed.get(lease).copied().filter(|again| *again > at + ms * 2).unwrap_or(*at);
                     let lapsed = at.saturating_add(ms);
                     let gone =
@@ -219,7 +219,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
                         lease.task
                     ));
                 }
-                // What was on its way to the database has arrived, or the server was back in time.
+                // Writes on their way to the database have arrived, or the server was back in time.
                 None => taken.settled += 1,
             }
         }
@@ -244,7 +244,7 @@ fn late(lease: &Held, kind: &str, after: Duration, (at, then): (u64, u64), away:
     )
 }
 
-/// What came too late was refused, and its execution's history says so.
+/// Late results were refused, and the journals of their executions say so.
 async fn late_results(eyes: &Eyes, struck: &[Struck], outcome: &mut Outcome) {
     let handed_over = eyes.handed_over().await;
     let refused = eyes.refused().await;

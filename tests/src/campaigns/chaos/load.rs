@@ -1,4 +1,4 @@
-//! What is asked for meanwhile: a steady mix of tenants who come, and of owners who call lent GPUs back.
+//! The load of the campaign: a steady mix of onboardings and of owners who reclaim lent GPUs.
 
 use super::{troubles::Dice, watch::Eyes};
 use crate::processes::{Caller, World};
@@ -15,7 +15,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 const NODE: u64 = 8;
 /// How long anything may take before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Borrowers are called back at once and again and again; and what was seen of a cluster stays true.
+/// Reclaims start at once and repeatedly, and observations of a cluster stay valid.
 fn policy() -> Value {
     json!({
         "policy": "platform", "version": 3,
@@ -30,7 +30,7 @@ fn policy() -> Value {
     })
 }
 
-/// How much is asked for.
+/// The amount of load.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Tenants that come.
@@ -52,10 +52,10 @@ impl Wanted {
     }
 }
 
-/// What became of it.
+/// The results as callers saw them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
-    /// Subjects of what was begun and how it ended, as those who asked saw it.
+    /// The subjects of started executions and their ends, as their callers saw them.
     pub(super) ends: BTreeMap<String, String>,
     /// Tenants whose onboarding was cancelled half way.
     pub(super) cancelled: BTreeSet<String>,
@@ -259,7 +259,7 @@ impl Load {
         self.in_its_cluster("delete", tenant, name, Value::Null).await;
     }
 
-    /// What a cluster does by itself with a workload.
+    /// Simulates a cluster's own action on a workload.
     async fn in_its_cluster(&self, verb: &str, tenant: &str, name: &str, spec: Value) {
         let step = format!("cluster: {verb} {tenant}/{name}");
         let request = json!({

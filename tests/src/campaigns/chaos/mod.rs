@@ -1,5 +1,5 @@
-//! Several servers on one database, while servers are killed, stand still and are cut off, and the database dies again and
-//! again: the campaign behind `tests/it/postgres/chaos.rs` and the `chaos` bench.
+//! Several servers on one database, while servers are killed, paused and cut off, and the database is killed repeatedly:
+//! the campaign behind `tests/it/postgres/chaos.rs` and the `chaos` bench.
 
 mod judge;
 mod load;
@@ -30,9 +30,9 @@ use tokio::task::JoinSet;
 use troubles::Dice;
 use watch::Eyes;
 
-/// How long a lease lasts, so that a server that stands still for longer loses what it holds.
+/// The term of a lease: a server that is paused for longer loses its tasks.
 const LEASE: Duration = Duration::from_secs(2);
-/// How much longer than a lease it may take until somebody else has what a server held.
+/// The time beyond a lease within which another server must have the task.
 const SLACK: Duration = Duration::from_secs(5);
 /// Between two looks at what must not be at any moment.
 const LOOK: Duration = Duration::from_millis(400);
@@ -40,10 +40,10 @@ const LOOK: Duration = Duration::from_millis(400);
 /// How much of it.
 #[derive(Clone, Debug)]
 pub struct Size {
-    /// What is asked for.
+    /// The load.
     pub wanted: Wanted,
-    /// Over how long it is asked for. The trouble lasts that long, and until all has been asked and has ended; what has not been
-    /// asked after three times as long is not asked.
+    /// The time over which the load is sent. Faults last for that time, and until all requests were sent and have ended.
+    /// Requests that are still unsent after three times as long are dropped.
     pub trouble: Duration,
     /// Between the end of one server's trouble and the next.
     pub every: Range<Duration>,
@@ -51,7 +51,7 @@ pub struct Size {
     pub database: Range<Duration>,
 }
 
-/// What became of what a server held when trouble came.
+/// The fate of the tasks that a server held when a fault began.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// How often there was this trouble.
@@ -61,11 +61,11 @@ pub struct Taken {
     /// How long after it each was taken over, but for the time in which the database was away once the lease had lapsed; the
     /// shortest first.
     pub after: Vec<Duration>,
-    /// Those that nobody had to take over.
+    /// Tasks that no other server had to lease.
     pub settled: usize,
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Executions by their workflow and the state in which they ended: how long each took, the shortest first.
@@ -76,13 +76,13 @@ pub struct Outcome {
     pub database: (usize, Duration),
     /// Idempotency keys that took effect in the world.
     pub keys: usize,
-    /// Effects that were owed by what is done, and were there.
+    /// Effects that completed actions owe and that exist.
     pub owed: usize,
     /// Looks at what must not be at any moment.
     pub looks: usize,
     /// Nodes that have an owner.
     pub owned: usize,
-    /// Tasks lost by servers that stood still; those of them whose late result the journal says was refused.
+    /// Tasks lost by paused servers, and those of them whose late result was refused according to the journal.
     pub late: (usize, usize),
     /// Refusals of late results in the journal.
     pub refused: usize,
@@ -90,7 +90,7 @@ pub struct Outcome {
     pub refused_outside: usize,
     /// How long it took until all was at rest.
     pub took: Duration,
-    /// What must not be and was.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
@@ -182,7 +182,7 @@ pub async fn run(
     let (_cluster, away) = dying.await.expect("the database was killed and started");
     asking.await.expect("everything could be asked for");
     watching.abort();
-    // Whoever was late has time to say so.
+    // Late servers have time to report.
     tokio::time::sleep(LEASE).await;
     stage.beside.abort_all();
 
@@ -196,7 +196,7 @@ pub async fn run(
     outcome
 }
 
-/// All that runs, and those who ask.
+/// All processes of the campaign, and its callers.
 struct Stage {
     world: Arc<World>,
     /// Each with its name and its wire to the database.

@@ -1,4 +1,4 @@
-//! Eyes on the database: who had which task when, what was refused, and whose each node is. Nothing here asks a server.
+//! Observes the database: holders of tasks over time, refusals, and the owner of each node. It asks no server.
 
 use crate::servers::postgres::Client;
 use std::{
@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Notes each hand-over of a task in the transaction that makes it, and each result that was taken from somebody who did not
-/// hold the task: every server tells the database its name, and a lease bears the name of its holder.
+/// Triggers record each change of a task's holder, and each result accepted from a server without the lease. Every server
+/// sends its name to the database, and a lease contains the name of its holder.
 const WATCH: &str = "\
 CREATE SCHEMA watched;
 CREATE TABLE watched.handed_over (at bigint, execution uuid, visit bigint, slot bigint, old bigint, new bigint);
@@ -111,7 +111,7 @@ impl Eyes {
         }
     }
 
-    /// What the server of this name holds.
+    /// Returns the tasks that the server of this name holds.
     pub(super) async fn held(&self, server: &str) -> BTreeSet<Held> {
         let sql = format!(
             "SELECT execution, visit, slot, epoch FROM tenure.tasks WHERE holder LIKE '{server}/%' AND epoch IS NOT NULL"
@@ -119,7 +119,7 @@ impl Eyes {
         self.ask(&sql).await.iter().filter_map(|row| held(row)).collect()
     }
 
-    /// Every hand-over of a task: when, in milliseconds since 1970, by who had it before.
+    /// Returns every change of holder: the time in milliseconds since 1970, by the former holder.
     pub(super) async fn handed_over(&self) -> BTreeMap<Held, u64> {
         let sql = "SELECT execution, visit, slot, old, min(at) FROM watched.handed_over GROUP BY 1, 2, 3, 4";
         let rows = self.ask(sql).await;
@@ -133,13 +133,13 @@ impl Eyes {
         rows.iter().filter_map(|row| Some((held(row)?, row.get(4)?.parse().ok()?))).collect()
     }
 
-    /// Every lease that stands or has lapsed without anybody taking the task.
+    /// Returns every lease that is valid, or has expired without a new holder.
     pub(super) async fn leased(&self) -> BTreeSet<Held> {
         let sql = "SELECT execution, visit, slot, epoch FROM tenure.tasks WHERE epoch IS NOT NULL";
         self.ask(sql).await.iter().filter_map(|row| held(row)).collect()
     }
 
-    /// Results that were taken from somebody who did not hold the task.
+    /// Returns results that were accepted from a server without the lease.
     pub(super) async fn stolen(&self) -> Vec<String> {
         let sql = "SELECT s.execution, s.visit, s.slot, s.holder, s.taker, e.workflow, e.state FROM watched.stolen s \
             LEFT JOIN tenure.executions e ON e.id = s.execution";
@@ -160,7 +160,7 @@ impl Eyes {
             .collect()
     }
 
-    /// Whose each node is, as the ledger has it, by the node's id.
+    /// Returns the owner of each node in the ledger, by the node's id.
     pub(super) async fn owners(&self) -> BTreeMap<String, String> {
         let sql = "SELECT id, convert_from(body, 'UTF8')::jsonb->>'owner' FROM tenure.documents \
             WHERE collection = 'nodes' AND convert_from(body, 'UTF8')::jsonb->>'owner' IS NOT NULL";
@@ -186,7 +186,7 @@ impl Eyes {
         tokio::time::timeout(within, told).await.ok()?.ok()
     }
 
-    /// Tells those who wait for an end, for ever.
+    /// Reports ends to their waiters, without end.
     pub(super) async fn look_out(&self) {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
