@@ -23,7 +23,7 @@ use workflows::{
     tenancy::{Admission, AdmissionVerdict, WorkspaceClass},
 };
 
-/// What must hold.
+/// The limit.
 const EACH: Duration = Duration::from_millis(5);
 const PAIRS: u32 = 2_000;
 /// Submits at the same moment, and how long the last of them may wait.

@@ -7,7 +7,7 @@ use tests::{
     servers::postgres::{Cluster, Disk, installed},
 };
 
-/// For all 5,000; fewer are asked for in less.
+/// For all 5,000; smaller runs take less.
 const SECONDS: usize = 600;
 
 #[tokio::main]

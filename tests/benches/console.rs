@@ -20,12 +20,12 @@ const AT_ONCE: usize = 64;
 const TIMES: usize = 60;
 /// Each page is opened so often before it counts.
 const WARM: usize = 5;
-/// How long the server is left alone once all wait, so that what it writes behind them is written.
+/// The pause after all executions wait, so that background writes are complete.
 const REST: Duration = Duration::from_secs(20);
-/// What must hold for 95 of 100.
+/// The limit for the 95th percentile.
 const WITHIN: Duration = Duration::from_millis(200);
 
-/// What each page asks for, by what is to be filled in: an execution, a tenant, a node.
+/// The requests of each page, with placeholders: an execution, a tenant, a node.
 const PAGES: &[(&str, &[&str])] = &[
     (
         "overview",
@@ -132,7 +132,7 @@ async fn main() -> ExitCode {
         CLUSTERS * NODES,
         began.elapsed()
     );
-    // What was asked for last is searched for last.
+    // The latest execution is indexed last.
     let last = format!("/v1/executions?tenant=tenant-{:06}&state=AwaitingApproval", executions - 1);
     while caller.all(&last).await.is_empty() {
         tokio::time::sleep(Duration::from_secs(1)).await;

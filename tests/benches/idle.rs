@@ -1,7 +1,7 @@
-//! `cargo bench -p tests --bench idle`: what the program costs while nobody asks it for anything. Starts it on empty folders and measures
-//! until it answers ready; then leaves one alone for `SECONDS` (180) and prints the processor time, the memory and the bytes it wrote.
+//! `cargo bench -p tests --bench idle`: the cost of an idle program. Starts it on empty folders and measures until it answers ready; then
+//! leaves one idle for `SECONDS` (180) and prints the processor time, the memory and the bytes written.
 //!
-//! `TENURE` names the program: `target/release/tenure` unless told otherwise, which `cargo build --release` makes.
+//! `TENURE` names the program; the default is `target/release/tenure`, which `cargo build --release` makes.
 
 use std::{
     env,
@@ -14,14 +14,14 @@ use std::{
 };
 use tests::processes::free_port;
 
-/// What is to be reached.
+/// The limit.
 const READY_WITHIN: Duration = Duration::from_millis(150);
 const CORE_PERCENT: f64 = 0.2;
 const RSS: u64 = 40 << 20;
 const BINARY: u64 = 40 << 20;
 /// Starts, each on an empty folder.
 const STARTS: usize = 11;
-/// What a start leaves to be done is not idleness.
+/// Work left over from the start does not count as idle.
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// A server that is killed when it goes out of scope.

@@ -11,9 +11,9 @@ use std::{
 use tests::processes::{Caller, Server};
 
 const PARKED: usize = 10_000;
-/// What it is compared with.
+/// The number for comparison.
 const FEW: usize = 500;
-/// What must hold: until ready, and bytes of memory for each.
+/// The limits: the time until ready, and bytes of memory for each.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 const BYTES_EACH: u64 = 3 * 1024;
 

@@ -1,6 +1,6 @@
 //! `cargo bench -p tests --bench postgres`: commits a second of a transition's size, by one, two and three processes' stores on one
-//! database, beside what the same server gives pgbench for commits of a single row, in turns. Prints medians and ratios, and how much
-//! of the database's log each costs.
+//! database, alternating with pgbench's single-row commits on the same server. Prints medians and ratios, and the database log of
+//! each.
 
 use std::{
     process::Command,
@@ -67,7 +67,7 @@ fn transition(node: u64, n: u64, revision: u64) -> Commit {
     }
 }
 
-/// Commits a second, with so many processes' stores.
+/// Returns the commits a second with these processes' stores.
 async fn transitions(stores: &[Arc<Postgres>], from: &mut u64) -> f64 {
     let done = Arc::new(AtomicU64::new(0));
     let began = Instant::now();

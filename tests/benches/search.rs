@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench search`: 1,000,000 executions in an embedded store; prints how long the first page takes of a
-//! search by each field, how fast they were written, what they take on disk, and how long the store takes to open.
+//! `cargo bench -p tests --bench search`: 1,000,000 executions in an embedded store. Prints the time of the first page of a
+//! search by each field, the write rate, the disk space, and the time to open the store.
 //!
 //! `SEARCH_RECORDS=n` takes another number.
 
@@ -23,7 +23,7 @@ const WRITERS: u64 = 256;
 /// Each search is asked so often, each time for another value where there are several.
 const TIMES: u64 = 200;
 const PAGE: usize = 100;
-/// What must hold for the slowest of a hundred.
+/// The limit for the 99th percentile.
 const WITHIN: Duration = Duration::from_millis(20);
 
 const START: u64 = 1_780_000_000_000;
@@ -53,7 +53,7 @@ fn id(n: u64) -> ExecutionId {
     ExecutionId::new(Timestamp(START + n * EVERY_MS), random)
 }
 
-/// The `n`th execution: nineteen of twenty have finished; of the open ones some wait for people, and few are parked.
+/// The `n`th execution: nineteen of twenty have finished; some of the open ones wait for approval, and few are parked.
 fn record(n: u64) -> Record {
     let draw = mixed(n);
     let (open, parked, asking) =
@@ -137,10 +137,10 @@ async fn fill(store: &Arc<Embedded>, records: u64) {
     }
 }
 
-/// What is asked for the `n`th time.
+/// Returns the `n`th query.
 type Asked = Box<dyn Fn(u64) -> Query>;
 
-/// What is asked for, by the field; another value each time.
+/// The queries by each field, with another value each time.
 fn searches(records: u64) -> Vec<(&'static str, Asked)> {
     let span = records * EVERY_MS;
     let hour = 3_600_000;

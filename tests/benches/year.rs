@@ -4,7 +4,7 @@
 use simulator::{Baseline, Scenario, Settings, Source, any_model, read, replay_all};
 use std::{env, fs, process::ExitCode, time::Instant};
 
-/// As in the program itself.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

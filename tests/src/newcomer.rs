@@ -10,19 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How fast people read what they have not read before, in words a minute, prose and the output of programs alike.
+/// The reading speed for new text, both prose and program output, in words a minute.
 const READ: u32 = 200;
 /// How long it takes to copy one block of commands and to see that it has run.
 const COPY: Duration = Duration::from_secs(8);
 /// Within which a newcomer is through, without the build.
 pub const WITHIN: Duration = Duration::from_secs(600);
 
-/// A page as somebody goes through it.
+/// A page as a reader follows it.
 #[derive(Debug)]
 pub struct Walk {
     /// Its commands as one script, which says when it begins with which block.
     pub script: String,
-    /// Under which heading each block stands, and how many words there are to be read up to it.
+    /// The heading of each block, and the number of words before it.
     blocks: Vec<(String, u32)>,
     /// Words behind the last block.
     rest: u32,
@@ -64,7 +64,8 @@ impl Walk {
         self.blocks.len()
     }
 
-    /// Prints what each heading takes of whom, by what the script has said and with `clicked` beside it; answers with the whole.
+    /// Prints the time that each heading takes a reader, from the output of the script and the actions in `clicked`; returns the
+    /// total.
     ///
     /// # Panics
     /// When a moment in it is no number.
@@ -101,7 +102,7 @@ impl Walk {
     }
 }
 
-/// A script under way in a folder of its own, with what it has started: all of it ends with this.
+/// A running script in a folder of its own, with its child processes: dropping this ends all of them.
 #[derive(Debug)]
 pub struct Newcomer {
     child: Child,
@@ -160,7 +161,7 @@ impl Newcomer {
         self.dir.path()
     }
 
-    /// What was said once all of it has ended well.
+    /// Returns the output after a successful end.
     ///
     /// # Panics
     /// When it ends otherwise, or not within four minutes.

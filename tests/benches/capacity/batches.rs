@@ -1,4 +1,4 @@
-//! What a batch of commits costs, by how many are in it: round trips, processor time at both ends, log, time.
+//! The costs of a batch of commits, by its size: round trips, processor time at both ends, log, time.
 
 use crate::{cpu, say};
 use std::{
@@ -17,7 +17,7 @@ use store::{
 use tests::{proxies::counting::Wire, servers::postgres::Cluster};
 
 const ROUND: Duration = Duration::from_secs(3);
-/// Of so many rounds the quickest counts: what else the machine does only makes them slower.
+/// The fastest of this number of rounds counts: other work on the machine only makes rounds slower.
 const ROUNDS: usize = 3;
 /// Executions that go on side by side: about as many commits are in a batch.
 const WRITERS: [u64; 4] = [1, 8, 64, 512];
@@ -65,7 +65,7 @@ pub(crate) fn transition(n: u64, revision: u64) -> Commit {
     }
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     commits: f64,
     batches: f64,
@@ -90,7 +90,7 @@ pub(crate) async fn open(name: &str, url: String) -> Arc<Postgres> {
     Arc::new(Postgres::open(options).await.expect("a store"))
 }
 
-/// Lets so many executions go on, on every store, for a while.
+/// Runs `writers` executions on every store for a while.
 async fn round(cluster: &Cluster, stores: &[Arc<Postgres>], writers: u64, from: &mut u64) -> Round {
     let counted = async || {
         let mut counts = (0, 0);
@@ -100,7 +100,7 @@ async fn round(cluster: &Cluster, stores: &[Arc<Postgres>], writers: u64, from: 
         }
         counts
     };
-    // What comes before are the first commits, which are more work than those that follow.
+    // The first commits are more work than later ones, and are not counted.
     for (count, store) in stores.iter().enumerate() {
         let firsts = (0..writers).map(|n| (store.clone(), *from + count as u64 * writers + n));
         let firsts =
@@ -209,7 +209,7 @@ pub(crate) async fn measure(cluster: &Cluster) {
     away(cluster, &mut from).await;
 }
 
-/// What a sync costs: a page written and synced, again and again, where the server's files are.
+/// Measures a sync: writes and syncs a page repeatedly, in the folder of the server's files.
 fn sync() -> f64 {
     let mut file = tempfile::tempfile().expect("a file");
     let page = vec![1; 8_192];
@@ -245,7 +245,7 @@ async fn beside(cluster: &Cluster, near: &Arc<Postgres>, from: &mut u64) {
     }
 }
 
-/// What it costs the server to tell each that listens: what their connections use while another commits.
+/// Measures the server's cost of notifying each listener: the use of their connections while another one commits.
 async fn told(cluster: &Cluster, stores: &[Arc<Postgres>], from: &mut u64) {
     const LISTENERS: usize = 16;
     let url = format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", cluster.port());

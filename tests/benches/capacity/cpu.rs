@@ -27,7 +27,7 @@ pub(crate) fn of(pids: &str) -> f64 {
     pids.lines().filter_map(|pid| fields(pid.trim())).map(|fields| sum(&fields, &[11, 12])).sum()
 }
 
-/// Used by the server so far: by its first process, those that it has ended, and those that it has.
+/// Returns the time used by the server so far: its first process, ended processes, and current ones.
 pub(crate) fn server(cluster: &Cluster) -> f64 {
     let said = cluster.sql("SELECT pg_read_file('postmaster.pid')").expect("the server answers");
     let first = said.lines().next().unwrap_or_default().trim().to_owned();

@@ -1,5 +1,5 @@
-//! What is measured: five steps one after the other, each with 200 bytes of JSON as its result; a step, an approval, a step; and a wait
-//! for a moment.
+//! The measured workflows: five steps one after the other, each with 200 bytes of JSON as its result; a step, an approval, a step; and
+//! a short timer.
 
 use engine::{
     Action, ActionError, Call, DAY, Outcome, Plan, Seat, Step, Subject, Workflow, act, approval, end, wait,
@@ -18,7 +18,7 @@ use store::ExecutionId;
 use strum::{IntoStaticStr, VariantArray};
 use tokio::sync::oneshot;
 
-/// Who waits for what, and since when a step may begin.
+/// The waiters for each execution, and the earliest time of each step.
 #[derive(Debug, Default)]
 pub struct Desk {
     ends: Mutex<HashMap<ExecutionId, End>>,
@@ -126,7 +126,7 @@ pub struct W5 {
     results: Vec<String>,
 }
 
-/// Where it stands.
+/// The state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Walk {
     /// Its steps.
@@ -184,10 +184,10 @@ pub struct A1 {
     results: Vec<String>,
 }
 
-/// Where it stands.
+/// The state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Asked {
-    /// Before it is asked for.
+    /// Before the approval.
     Before,
     /// It waits for a person.
     Waiting,
@@ -249,7 +249,7 @@ pub struct Alarm {
     pub after_ms: u64,
 }
 
-/// Where it stands.
+/// The state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Rings {
     /// Not yet.

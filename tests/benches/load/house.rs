@@ -1,4 +1,4 @@
-//! An engine on a store, clients that ask it for work, and what is counted meanwhile.
+//! An engine on a store, clients that send it work, and the counters.
 
 use crate::{
     flow::{A1, Alarm, Desk, W5},
@@ -37,7 +37,7 @@ pub struct Working {
 }
 
 impl House {
-    /// On the embedded store in `dir`, which works on so many tasks at once.
+    /// On the embedded store in `dir`, with up to `concurrency` tasks at once.
     pub fn at(dir: &Path, desk: Desk, concurrency: usize) -> Arc<Self> {
         let embedded = Arc::new(Embedded::open(dir, store::Options::default()).expect("a store").store);
         Arc::new(Self { embedded: Some(embedded.clone()), ..Self::on(embedded, desk, concurrency) })
@@ -49,7 +49,7 @@ impl House {
         Arc::new(Self::on(Arc::new(store), Desk::default(), concurrency))
     }
 
-    /// In memory alone.
+    /// Only in memory.
     pub fn in_memory(concurrency: usize) -> Arc<Self> {
         Arc::new(Self::on(Arc::new(Memory::new()), Desk::default(), concurrency))
     }
@@ -84,7 +84,7 @@ impl House {
         }
     }
 
-    /// Lets the index take over what is behind, so that its bytes are counted where they belong.
+    /// Waits until the index has applied its backlog, so that its bytes are counted in the right row.
     pub async fn rest(&self) -> Health {
         loop {
             let health = self.store.health().await;
@@ -118,7 +118,7 @@ impl House {
         self.desk.end(started.id).await - began
     }
 
-    /// So many at a time, each followed by the next.
+    /// A closed loop with `at_once` walks in flight.
     pub async fn closed(self: &Arc<Self>, at_once: usize, span: Duration) -> Row {
         let work = async {
             let until = Instant::now() + span;
@@ -138,7 +138,7 @@ impl House {
         self.counted(work).await
     }
 
-    /// So many a second, whether or not those before have ended.
+    /// An open loop with `rate` walks a second, independent of their ends.
     pub async fn open(self: &Arc<Self>, rate: f64, span: Duration) -> Row {
         let work = async {
             let mut beat = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
@@ -175,7 +175,7 @@ impl House {
         clients.join_all().await.concat()
     }
 
-    /// Begins so many that wait for a person, and answers with their names once they do.
+    /// Starts `count` executions that wait for approval, and returns their ids once they wait.
     pub async fn park(self: &Arc<Self>, count: usize) -> Vec<ExecutionId> {
         let begun = self.begin(count, |_| A1::default()).await;
         for (_, id) in &begun {

@@ -1,4 +1,4 @@
-//! What the machine itself does, in the same run: without it a time says nothing.
+//! The speed of the machine itself, in the same run: without it a time has no meaning.
 
 use std::{
     fs::File,
@@ -53,7 +53,7 @@ pub fn load() -> String {
     std::fs::read_to_string("/proc/loadavg").expect("Linux").split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The time that so many of a thousand are within.
+/// Returns the quantile of `thousandths`.
 pub fn within(times: &mut [Duration], thousandths: usize) -> Duration {
     times.sort_unstable();
     times

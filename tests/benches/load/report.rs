@@ -1,10 +1,10 @@
-//! Rows as they are printed, and as JSON for whoever draws them.
+//! Rows as text, and as JSON for charts.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::{env, fs::OpenOptions, io::Write as _, time::Duration};
 
-/// What was counted over some time.
+/// The counters of a span of time.
 pub struct Row {
     pub ended: usize,
     pub took: Duration,
@@ -25,7 +25,7 @@ pub fn histogram(times: &[Duration]) -> Histogram<u64> {
     all
 }
 
-/// What so many of a hundred are within.
+/// Returns the percentile of the times.
 pub fn within(times: &Histogram<u64>, percent: f64) -> Duration {
     Duration::from_micros(times.value_at_percentile(percent))
 }

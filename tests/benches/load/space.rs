@@ -1,4 +1,4 @@
-//! What many overwrites leave on disk, and whether anybody waits for checkpoints.
+//! The disk space after many overwrites, and the waits for checkpoints.
 
 use crate::{number, report};
 use serde_json::json;
@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 const OVERWRITES: usize = 10;
 const WRITERS: usize = 64;
-/// The journal and the snapshot, and the index made anew, in lengths of the live data; and how long a commit may take.
+/// The limits of journal plus snapshot and of the rebuilt index, as multiples of the live data; and of the duration of
+/// a commit.
 const JOURNAL: f64 = 2.5;
 const INDEX: f64 = 6.0;
 const STALL: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! What crosses the C interface: codes, handles, structs, and pointers that are written through.
+//! The types at the C interface: codes, handles, structs, and output pointers.
 //!
 //! Invariant: no other module dereferences a pointer.
 
@@ -59,7 +59,7 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(INVALID_ARGUMENT);
         }
-        // SAFETY: not null, and what is in and out is initialised by the caller.
+        // SAFETY: not null, and the caller has initialised the struct.
         Ok(unsafe { self.0.read() })
     }
 
@@ -81,7 +81,7 @@ impl Out<c_char> {
         Ok(())
     }
 
-    /// What a caller passes as a string.
+    /// Reads a string of the caller.
     pub(crate) fn read(self) -> Result<String, Return> {
         if self.0.is_null() {
             return Err(INVALID_ARGUMENT);
@@ -98,7 +98,8 @@ impl Out<u8> {
         if self.0.is_null() {
             return Err(INVALID_ARGUMENT);
         }
-        // SAFETY: not null, and the caller passes a buffer of at least `length` bytes that nobody else uses meanwhile.
+        // SAFETY: not null, and the caller passes a buffer of at least `length` bytes that no other code uses
+        // meanwhile.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.0, length) })
     }
 }
@@ -220,7 +221,7 @@ static WITHIN: u8 = 0;
 pub(crate) fn own_path() -> Option<String> {
     let nothing = std::ptr::null();
     let mut symbol = Symbol { file: nothing, base: nothing.cast(), name: nothing, address: nothing.cast() };
-    // SAFETY: the address lies in this library, and the struct is the `Dl_info` of dlfcn.h.
+    // SAFETY: the address is in this library, and the struct is the `Dl_info` of dlfcn.h.
     let found = unsafe { dladdr((&raw const WITHIN).cast(), &raw mut symbol) };
     if found == 0 || symbol.file.is_null() {
         return None;

@@ -18,11 +18,11 @@ const OUT_OF_MEMORY: Return = 2;
 const NO_DEVICE: Return = 100;
 const INVALID_DEVICE: Return = 101;
 const INVALID_CONTEXT: Return = 201;
-/// What the driver keeps for itself.
+/// Memory that the driver reserves for itself.
 const RESERVED: u64 = 1 << 20;
 const CONTEXTS: usize = 0x5000;
 
-/// What this process has of the GPUs: the GPU on which it works, and its allocations by address.
+/// This process's GPU resources: its current GPU, and its allocations by address.
 #[derive(Default)]
 struct Own {
     current: Option<usize>,
@@ -66,7 +66,7 @@ fn current(host: &Host) -> Result<(usize, u64), Return> {
     Ok((gpu, total))
 }
 
-/// Bytes that nobody has, and where they begin: others' are taken to lie first.
+/// Returns the number of free bytes and their start: allocations of other processes are assumed to be first.
 fn free(host: &Host, gpu: usize, total: u64) -> (u64, u64) {
     let others = host
         .gpus
@@ -193,7 +193,7 @@ pub extern "C" fn cuMemAlloc_v2(to: Out<u64>, size: usize) -> Return {
     })
 }
 
-/// As in cuda.h. Nothing is cleared: whoever has it next finds what was in it.
+/// As in cuda.h. Memory is not cleared: the next owner finds the old content.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
     answer("cuMemFree_v2", |_| own().allocations.remove(&address).map(drop).ok_or(INVALID_VALUE))
@@ -229,7 +229,7 @@ pub extern "C" fn cuMemcpyDtoH_v2(to: Out<u8>, address: u64, length: usize) -> R
     })
 }
 
-/// As in cuda.h. What is in it is nobody's: it is full of ones.
+/// As in cuda.h. The initial content is undefined, and here all ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemAllocHost_v2(to: Out<*mut u8>, size: usize) -> Return {
     answer("cuMemAllocHost_v2", |host| {

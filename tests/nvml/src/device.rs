@@ -12,7 +12,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-/// What a handle of a device says: a GPU, or a MIG device by its GPU, GPU instance and compute instance.
+/// The target of a device handle: a GPU, or a MIG device by its GPU, GPU instance and compute instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     Gpu(usize),

@@ -4,7 +4,7 @@ use crate::abi::Placement;
 
 /// One profile of GPU instances.
 pub(crate) struct Profile {
-    /// Its number in the enumeration of the header, by which it is asked for.
+    /// Its number in the header's enumeration, by which callers request it.
     pub(crate) index: u32,
     /// The number that this GPU gives it.
     pub(crate) id: u32,

@@ -25,7 +25,7 @@ impl NodeClock {
         Self { began, off: AtomicI64::new(0), made: AtomicU64::new(0), node }
     }
 
-    /// Sets it off by so many milliseconds.
+    /// Sets the offset of the clock in milliseconds.
     pub fn set_off(&self, by: i64) {
         self.off.store(by, Ordering::SeqCst);
     }

@@ -42,11 +42,11 @@ use world::World;
 pub struct Case {
     /// Where all chance comes from.
     pub seed: u64,
-    /// What does not happen.
+    /// Faults that do not happen.
     pub without: BTreeSet<Trouble>,
     /// How many troubles are let happen.
     pub upto: u64,
-    /// How many executions are asked for, at most.
+    /// The maximum number of requested executions.
     pub executions: usize,
 }
 
@@ -58,14 +58,14 @@ impl Case {
     }
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Which one.
     pub case: Case,
     /// The laws that were broken; empty when all held.
     pub broken: Vec<String>,
-    /// What happened, a line an event.
+    /// The events, one per line.
     pub history: Vec<String>,
     /// Events, troubles, and executions.
     pub events: u64,
@@ -86,7 +86,7 @@ pub fn play(case: &Case) -> Verdict {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let verdict = runtime.block_on(tokio::task::LocalSet::new().run_until(scene(case)));
-    // What dead nodes have left behind waits for ever.
+    // Tasks of dead nodes wait without end.
     runtime.shutdown_background();
     verdict
 }
@@ -138,7 +138,7 @@ fn beginning() -> Commit {
     Commit { documents: vec![Put { key, body: serde_json::to_vec(&pool).ok() }], ..Commit::default() }
 }
 
-/// Once it is calm there is enough for everybody: who is past a point of no return must get to its end.
+/// In the calm phase there is enough for all executions: one past its pivot must reach its end.
 async fn enlarge(truth: &Memory) {
     let key = Key::new(Pool::COLLECTION, Pool::ID);
     let found = truth.document(&key).await.unwrap().unwrap();
@@ -149,7 +149,7 @@ async fn enlarge(truth: &Memory) {
     truth.commit(Commit { documents, ..Commit::default() }).await.unwrap();
 }
 
-/// What is asked for, with when.
+/// A request, with its time.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// An errand.
@@ -165,7 +165,7 @@ fn requests(dice: &Dice, most: usize) -> Vec<(Duration, Asked)> {
             let at = dice.span(0, u64::try_from((4 * HOUR).as_millis()).unwrap());
             let name = format!("e{number}");
             let asked = if dice.below(4) == 0 {
-                // Two of them share a house now and then: one has to wait.
+                // Two of them sometimes share a house: one has to wait.
                 let name = format!("house-{}", dice.below(3));
                 let hidden = u32::try_from(dice.below(2)).unwrap();
                 let number = u32::try_from(number).unwrap();
@@ -182,10 +182,10 @@ fn requests(dice: &Dice, most: usize) -> Vec<(Duration, Asked)> {
 fn errand(dice: &Dice, name: &str) -> Errand {
     let count = 1 + dice.below(5);
     let mut steps: Vec<Spec> = (0..count).map(|place| spec(dice, &format!("{name}-{place}"))).collect();
-    // One pool entry an execution: what it holds in all is what its one step took.
+    // One pool entry for each execution: its total is the amount of its one step.
     let mut reserved = false;
     steps.retain(|step| !matches!(step, Spec::Reserve(_)) || !std::mem::replace(&mut reserved, true));
-    // Past what is paid nobody is asked: there would be nowhere to turn.
+    // After a payment there is no approval: a rejection would have no way back.
     let paid = steps.iter().position(|step| matches!(step, Spec::Pay(_))).unwrap_or(steps.len());
     let mut place = 0..;
     steps.retain(|step| place.next() < Some(paid) || !matches!(step, Spec::Ask | Spec::Listen));
@@ -213,7 +213,7 @@ async fn everything(truth: &Memory) -> Vec<Record> {
     truth.list(&Filter::default(), None, 10_000).await.unwrap().items
 }
 
-/// What holds at the end: everything is over, and has left what it should.
+/// Checks the end: every execution is over, and has left the right objects.
 async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked: usize) {
     let pool = truth.document(&Key::new(Pool::COLLECTION, Pool::ID)).await.unwrap().unwrap();
     let pool: Pool = serde_json::from_slice(&pool.body).unwrap();
@@ -240,7 +240,7 @@ async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked
         for record in all {
             let left = truth.tasks(record.id).await.unwrap();
             if !left.is_empty() {
-                // Tasks of what is over are stale, and dropped when they fall due.
+                // Tasks of ended executions are stale, and dropped when they are due.
                 laws.note(format_args!("{}: {} tasks left", laws::short(record.id), left.len()));
             }
         }

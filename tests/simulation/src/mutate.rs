@@ -15,7 +15,7 @@ pub struct Mutation {
     pub name: String,
     /// The program that has to notice.
     pub with: String,
-    /// File, what is replaced, and by what.
+    /// File, replaced text, and its replacement.
     pub hunks: Vec<(String, String, String)>,
 }
 
@@ -76,12 +76,12 @@ impl Mutation {
     }
 }
 
-/// What a mutation came to.
+/// The result of a mutation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its name.
     pub name: String,
-    /// The first seed that noticed, and what it said; `None` if none did.
+    /// The first seed that detected it, and its message; `None` if none did.
     pub caught: Option<(u64, String)>,
     /// How long the seeds took.
     pub took: Duration,

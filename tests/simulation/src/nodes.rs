@@ -50,7 +50,7 @@ impl Node {
         node
     }
 
-    /// Its engine, while it lives.
+    /// Returns its engine, while it is alive.
     #[must_use]
     pub fn engine(&self) -> Option<Engine<Arc<World>>> {
         self.engine.lock().unwrap().clone()

@@ -1,4 +1,4 @@
-//! Those who ask, decide, meddle and mend: through whichever node answers, again when it does not.
+//! The users who request, vote, interfere and repair: through any node that answers, with retries.
 
 use crate::{
     Asked, ROUNDS,
@@ -15,11 +15,11 @@ use engine::{
 use std::{future::Future, sync::Arc, time::Duration};
 use store::{Record, Store};
 
-/// What people act on.
+/// The context of the users.
 pub struct Play {
     /// The nodes.
     pub nodes: Vec<Arc<Node>>,
-    /// What they share.
+    /// The parts that all nodes share.
     pub shared: Arc<Shared>,
     /// Where chance comes from.
     pub seed: u64,
@@ -89,12 +89,12 @@ impl Play {
     }
 }
 
-/// Everything is asked for by Ada, who holds the role that decides.
+/// Ada, who holds the approving role, requests everything.
 fn requester() -> Person {
     Person::new("ada", ["boss"])
 }
 
-/// Asks for all of them, each at its time, until it is told that it was begun.
+/// Sends each request at its time, and retries until it is acknowledged.
 pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duration) {
     for (number, (at, asked)) in requests.into_iter().enumerate() {
         let play = play.clone();
@@ -136,7 +136,7 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
     }
 }
 
-/// While there is trouble, people do what they should, and what they should not.
+/// In the troubled phase, users do both what they should and what they should not.
 pub async fn meddle(play: &Arc<Play>, troubled: Duration) {
     let dice = Dice::new(play.seed, "people");
     while play.shared.began.elapsed() < troubled {
@@ -147,14 +147,14 @@ pub async fn meddle(play: &Arc<Play>, troubled: Duration) {
         }
         let record = dice.pick(&open).clone();
         bother(play, &dice, &record).await;
-        // People are not always there: questions lapse, and what is parked waits.
+        // Users are sometimes absent: approvals expire, and parked executions wait.
         if dice.below(3) > 0 {
             attend(play, &dice, &record).await;
         }
     }
 }
 
-/// What people should not do, or not often.
+/// Wrong or unusual commands of a user.
 async fn bother(play: &Arc<Play>, dice: &Dice, record: &Record) {
     let shared = &play.shared;
     if shared.strikes(Trouble::StraySignal, 150) {
@@ -185,7 +185,7 @@ async fn bother(play: &Arc<Play>, dice: &Dice, record: &Record) {
     }
 }
 
-/// What people should do.
+/// The expected commands of a user.
 async fn attend(play: &Arc<Play>, dice: &Dice, record: &Record) {
     if record.phase == "parked" {
         return play.tell(dice, record, Event::RetryRequested(order())).await;
@@ -213,7 +213,7 @@ pub async fn mend(play: &Arc<Play>, calm: Duration) {
     while play.shared.began.elapsed() < end {
         let open = play.open().await;
         if open.is_empty() {
-            // A request that waits for a house asks again within ten minutes.
+            // A request that waits for a house retries within ten minutes.
             tokio::time::sleep(11 * MINUTE).await;
             if play.open().await.is_empty() {
                 return;

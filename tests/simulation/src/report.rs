@@ -1,4 +1,4 @@
-//! Many seeds: played side by side, summed up, and the first that fails made small and told how to be had again.
+//! Runs many seeds in parallel, adds up their results, and minimises the first failure and prints how to repeat it.
 
 use crate::{Case, Verdict, disk, play, shrink, trouble::Trouble};
 use std::{
@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-/// What many seeds came to.
+/// The sum of many seeds.
 #[derive(Debug, Default)]
 pub struct Sum {
     /// Seeds played.
@@ -43,11 +43,11 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// Power is cut under one seed in so many: opening a store takes longer than a day of simulation.
+/// One seed in this number includes a power cut: opening a store takes longer than a simulated day.
 const CUT_EVERY: u64 = 10;
 
-/// Plays `count` seeds from `first` on, on every processor, until one fails; `also` looks at what else a seed stands for, and
-/// says what is wrong there.
+/// Runs `count` seeds from `first` on, on every processor, until one fails; `also` runs further checks of a seed and returns
+/// their failures.
 ///
 /// # Panics
 /// When a simulation itself does.
@@ -107,7 +107,7 @@ pub fn tell(verdict: Verdict) -> String {
         small.history.len(),
         small.broken.join("; ")
     );
-    // What led to it; all of it is had by the command.
+    // Prints the events before the failure; the command prints all.
     let at = small.history.iter().position(|line| line.contains("BROKEN")).unwrap_or(small.history.len());
     for line in small.history.iter().skip(at.saturating_sub(60)).take(62) {
         let _ = writeln!(text, "  {line}");
@@ -133,19 +133,19 @@ pub fn command(case: &Case) -> String {
     command
 }
 
-/// What the command line asks for.
+/// The arguments of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// This case, with its whole history.
     One(Case),
-    /// So many seeds from the first on.
+    /// This number of seeds from the first on.
     Many(u64, u64),
 }
 
 /// Reads a command line.
 ///
 /// # Errors
-/// A sentence that names the argument and what is known.
+/// A sentence that names the argument and the valid ones.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Wanted, String> {
     let mut arguments = arguments.into_iter();
     let (mut one, mut first, mut count) = (None::<Case>, 1, 1_000);

@@ -14,7 +14,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 pub enum Trouble {
     /// A node dies before a commit reaches the store.
     CrashBefore,
-    /// A node dies after its commit, before it hears of it.
+    /// A node dies after its commit, before the answer.
     CrashAfter,
     /// The store does as it is asked, and the answer is lost.
     AnswerLost,
@@ -30,7 +30,7 @@ pub enum Trouble {
     Permanent,
     /// An action never reaches the world.
     RequestLost,
-    /// An action takes effect, and nobody hears of it.
+    /// An action takes effect, and its answer is lost.
     EffectLost,
     /// An action reaches the world long after its caller has given up.
     Late,
@@ -44,11 +44,11 @@ pub enum Trouble {
     Pause,
     /// A person closes by force.
     Terminate,
-    /// A signal comes early, twice, or to somebody who does not wait for it.
+    /// A signal comes early, twice, or to an execution that does not wait for it.
     StraySignal,
 }
 
-/// What is let happen.
+/// The permitted faults.
 #[derive(Debug)]
 pub struct Troubles {
     dice: Dice,
@@ -64,7 +64,7 @@ impl Troubles {
         Self { dice: Dice::new(seed, "troubles"), without, upto, met: AtomicU64::new(0) }
     }
 
-    /// Whether `kind` happens here, as it does in `of` of a thousand such places.
+    /// Returns true if `kind` happens here, with a probability of `of` in a thousand.
     pub fn strikes(&self, kind: Trouble, of: u64) -> bool {
         // Drawn whether or not it counts, so that leaving one kind out leaves the others where they were.
         let drawn = self.dice.one_in_thousand(of);

@@ -25,13 +25,13 @@ use tokio::{sync::Notify, time::Instant};
 /// How long a node waits for the store before it takes it for gone.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What all nodes share.
+/// The parts that all nodes share.
 pub struct Shared {
     /// The one store.
     pub truth: Arc<Memory>,
-    /// What must hold of it.
+    /// The laws.
     pub laws: Arc<Laws>,
-    /// What may go wrong.
+    /// The faults.
     pub troubles: Arc<Troubles>,
     /// Chance, for how long things take.
     pub dice: Dice,
@@ -48,7 +48,7 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_millis()).unwrap()
     }
 
-    /// Whether `kind` strikes here.
+    /// Returns true if `kind` happens here.
     pub fn strikes(&self, kind: Trouble, of: u64) -> bool {
         !self.calm.load(Ordering::SeqCst) && self.troubles.strikes(kind, of)
     }

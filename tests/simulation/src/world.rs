@@ -1,7 +1,8 @@
-//! The world outside: things that are made and taken away by calls that may get lost, arrive late, or be answered by nobody.
+//! The external world: calls make and remove objects, and may get lost, arrive late, or stay unanswered.
 //!
-//! It is a target of the kind that Tenure asks for: it knows a call by its key, and of two calls for one piece of work it
-//! refuses the one with the older epoch. What must not be repeated it does as often as it is told, and complains.
+//! It is a target as Tenure requires it: it recognises a call by its key, and of two calls for one piece of work it
+//! refuses the one with the older epoch. It performs a call that must not be repeated as often as it arrives, and reports
+//! the violation.
 
 use crate::{
     dice::Dice,
@@ -15,7 +16,7 @@ use std::{
 };
 use store::{ExecutionId, Memory};
 
-/// What is done to a thing.
+/// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// It is made; made twice under one key it is there once.
@@ -24,13 +25,13 @@ pub enum Deed {
     Unmake,
     /// It is destroyed for good.
     Wreck,
-    /// It is paid for: each time it is told.
+    /// Pays for it: every call pays again.
     Pay,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is there, and for whom.
+    /// The existing objects, and their executions.
     things: BTreeMap<String, ExecutionId>,
     /// The keys that have taken effect, with how often.
     effects: BTreeMap<String, u32>,
@@ -65,7 +66,7 @@ impl World {
         self.state.lock().unwrap()
     }
 
-    /// What is there of `execution`.
+    /// Returns the objects of `execution`.
     #[must_use]
     pub fn things_of(&self, execution: ExecutionId) -> Vec<String> {
         let state = self.state();
@@ -86,7 +87,7 @@ impl World {
         if self.strikes(Trouble::Transient, 60) {
             return Err(ActionError::transient("world.busy", "it is busy"));
         }
-        // What has passed its point of no return has nowhere to turn; that it fails for good is an operator's work.
+        // After its pivot an execution has no way back; a permanent failure there needs an operator.
         if self.strikes(Trouble::Permanent, 25) {
             return Err(ActionError::permanent("world.broken", "it is broken"));
         }
@@ -98,7 +99,7 @@ impl World {
             let after = self.dice.span(1_000, 900_000);
             tokio::spawn(async move {
                 tokio::time::sleep(after).await;
-                // Nobody hears the answer.
+                // The answer is lost.
                 let _ = world.take_effect(deed, &name, &call);
             });
             std::future::pending::<()>().await;
@@ -132,8 +133,8 @@ impl World {
             Deed::Make if *times > 1 => {}
             Deed::Make => {
                 let other = state.things.get(name).copied().filter(|other| *other != call.execution);
-                // What was closed by force leaves its things, and its last call may still be under way; whoever is asked to
-                // make them again makes them its own.
+                // An execution closed by force leaves its objects, and its last call may still be under way; an execution
+                // that must make them again adopts them.
                 let late = other.is_some() && self.laws.was_forced(call.execution);
                 if !late {
                     state.things.insert(name.to_owned(), call.execution);
@@ -164,7 +165,7 @@ impl World {
         let mut state = self.state();
         let key = call.key();
         let work = key.trim_end_matches("/undo").to_owned();
-        // A question carries the newer epoch too: what is still under way is refused from here on.
+        // A probe also carries the newer epoch: calls that are still under way are refused from here on.
         let newest = state.epochs.entry(work).or_default();
         *newest = call.epoch.0.max(*newest);
         Ok(if state.effects.contains_key(&key) { Probe::Done(output) } else { Probe::NotDone })

@@ -206,7 +206,7 @@ struct Account {
 }
 
 impl Account {
-    /// What is not as with the one that stayed, the first of it.
+    /// Returns the differences from the unmoved twin, for the first execution that differs.
     fn differences(&self, stayed: &Self, name: &str) -> Vec<String> {
         let ends = differing(&self.ends, &stayed.ends);
         let histories = differing(&self.histories, &stayed.histories);
@@ -230,7 +230,7 @@ fn differing<T: fmt::Debug + PartialEq>(
     differ.map(|key| format!("{key}: {:?}, stayed: {:?}", here.get(key), there.get(key))).collect()
 }
 
-/// Executions by condition, as their records and what was done outside show it.
+/// Groups the executions by condition, as their records and the yard show it.
 async fn conditions(twin: &Twin) -> BTreeMap<Kind, usize> {
     let mut found = BTreeMap::new();
     let effects = twin.yard.effects();
@@ -290,7 +290,7 @@ fn handed_out(file: &Path) -> usize {
     lines.filter(|line| line.starts_with("{\"task\"") && line.contains("\"deliveries\":1")).count()
 }
 
-/// What came of each, by the measure of the one that stayed.
+/// Compares each execution with the unmoved one.
 async fn compare(moved: &mut Moved, stayed: &Twin, others: [(&Twin, &str); 2]) {
     let measure = stayed.account().await;
     moved.wrong = measure.twice("stayed");
@@ -305,7 +305,7 @@ async fn compare(moved: &mut Moved, stayed: &Twin, others: [(&Twin, &str); 2]) {
     }
 }
 
-/// Begins `count` errands, and brings each into its condition.
+/// Starts `count` errands, and brings each into its condition.
 async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     let store = Arc::new(Embedded::open(dir, Options::default()).expect("a folder").store);
     let twin = Twin::on(store.clone(), BEGUN, Yard::default());
@@ -320,8 +320,8 @@ async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     (store, twin)
 }
 
-/// Begins `count` errands in `dir`, brings each into its condition, exports all of them and lets three go on to their ends:
-/// where they were, in the database, and in a folder into which they moved back from the database half way.
+/// Starts `count` errands in `dir`, brings each into its condition, exports all of them, and runs three copies to their
+/// ends: the original, one in the database, and one that moves back half way from the database into a folder.
 pub async fn run(dir: &Path, options: &PostgresOptions, count: usize) -> Moved {
     let mut moved = Moved::default();
     let (first, stayed) = under_way(&dir.join("a"), count).await;

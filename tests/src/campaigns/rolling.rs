@@ -25,14 +25,14 @@ const GRACE: &str = "3s";
 const FIRST_WITHIN: Duration = Duration::from_secs(30);
 /// The tenant whose approval is voted on only at a server of the earlier version.
 const ACROSS: &str = "across";
-/// The tenant that is asked for before the first replacement, and agreed to after the last.
+/// The tenant that is requested before the first replacement and approved after the last.
 const BETWEEN: &str = "between";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Rolled {
-    /// As of every campaign.
+    /// The outcome that every campaign has.
     pub outcome: Outcome,
     /// Calls that clients made.
     pub calls: usize,
@@ -132,7 +132,7 @@ fn items(page: &Value) -> Vec<Value> {
     page["items"].as_array().cloned().unwrap_or_default()
 }
 
-/// Asks for a tenant every so often, until told to stop; answers with the executions.
+/// Requests a tenant at intervals until it is stopped; returns the executions.
 async fn asking(asker: Asker, every: Duration) -> Vec<String> {
     let mut ids = Vec::new();
     while !asker.stopped() {
@@ -151,7 +151,7 @@ async fn voting(asker: Asker, (own, all): (usize, usize)) {
     loop {
         for case in items(&asker.get("/v1/approvals?limit=1000").await) {
             let id = case["id"].as_str().unwrap_or_default().to_owned();
-            // Each has their own, so that nobody comes after somebody else.
+            // Each voter has their own executions, so that no vote comes second.
             let mine = id.bytes().map(usize::from).sum::<usize>() % all == own;
             let ours = [ACROSS, BETWEEN].iter().all(|other| case["tenant"] != *other);
             if mine && ours && voted.insert(id.clone()) {
@@ -177,7 +177,7 @@ async fn looking(asker: Asker) {
     }
 }
 
-/// Comes anew each time, as many do who ask once: wherever a new connection leads, there is an answer.
+/// Opens a new connection each time, as one-off callers do: every connection gets an answer.
 async fn passing_by(asker: Asker) {
     loop {
         asker.get("/v1/tenants?limit=1").await;
@@ -198,7 +198,7 @@ fn start(tenure: &Path, dir: &Path, platform: &str, (name, cluster): (&str, &Clu
     Server::start_with(tenure, dir, Some(platform), settings.into())
 }
 
-/// Everybody who is there beside those who ask for something.
+/// Starts the users beyond the requesters.
 fn others(
     asker: &impl Fn(&Caller) -> Asker,
     admin: &Caller,

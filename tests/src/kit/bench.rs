@@ -1,4 +1,4 @@
-//! What a case works with: a subject, a thing of its own, and stamps.
+//! The context of a case: a subject, an object of its own, and call metadata.
 
 use super::{Subject, Trouble};
 use engine::{ActionError, Class};
@@ -17,7 +17,7 @@ use workflows::platform::{CallMetadata, FoundObject, codes};
 pub enum Stop {
     /// It cannot apply.
     Excused(&'static str),
-    /// What was promised is not so.
+    /// The subject breaks a promise.
     Broken(String),
 }
 
@@ -28,7 +28,7 @@ pub type Ended = Result<(), Stop>;
 pub(super) const NOW: u64 = 100;
 /// How often something that is on its way is looked at.
 const LOOKS: u32 = 400;
-/// How long it is left alone in between.
+/// The pause between two attempts.
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Counts the cases of this process, so that each has a thing of its own.
@@ -36,7 +36,7 @@ static NTH: AtomicU32 = AtomicU32::new(0);
 
 /// A subject with a thing of its own.
 pub struct Bench<'a> {
-    /// What is examined.
+    /// The tested subject.
     pub subject: &'a dyn Subject,
     /// The case's thing.
     pub thing: String,
@@ -164,7 +164,7 @@ impl<'a> Bench<'a> {
         Err(broken("it was removed and stays".into()))
     }
 
-    /// Its amount by other means is this.
+    /// Checks the amount by independent means.
     ///
     /// # Errors
     /// That it is not.
@@ -196,7 +196,7 @@ pub fn broken(what: String) -> Stop {
     Stop::Broken(what)
 }
 
-/// That something holds.
+/// Checks that a condition holds.
 ///
 /// # Errors
 /// What is wrong where it does not.
@@ -207,7 +207,7 @@ pub fn holds(is: bool, wrong: impl FnOnce() -> String) -> Ended {
 /// The failure that an answer must be, with a code that has a remedy.
 ///
 /// # Errors
-/// That it succeeded, or that nobody could look the code up.
+/// If the call succeeded, or the code is missing from the list of codes.
 pub fn failure<T>(answer: Result<T, ActionError>) -> Result<ActionError, Stop> {
     let Err(error) = answer else { return Err(broken("it succeeded and should not have".into())) };
     let known = codes::ALL.iter().any(|(code, _)| *code == error.code);

@@ -1,5 +1,5 @@
-//! A tool of the house as others write them: it keeps things in a folder, knows keys and epochs, and stands behind a hook, as a
-//! program (the binary `house`) or as a service. Not of Tenure's making as far as Tenure can tell.
+//! An operator's tool, as others write them: it stores objects in a folder, knows keys and epochs, and is called by a hook, as
+//! a program (the binary `house`) or as a service. Tenure cannot distinguish it from a third-party tool.
 
 use super::Trouble;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-/// What a call came to: an exit code and what is said.
+/// The result of a call: an exit code and the output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// As `sysexits.h` has it, and 80 for a late call.
     pub code: i32,
-    /// The answer, or what is said of the failure.
+    /// The answer, or the description of the failure.
     pub said: Value,
 }
 
@@ -27,7 +27,7 @@ fn refused(code: i32, named: &str, message: &str) -> Verdict {
     Verdict { code, said: json!({ "code": named, "message": message }) }
 }
 
-/// The folder of a house.
+/// The folder of the tool.
 #[derive(Clone, Debug)]
 pub struct House {
     folder: PathBuf,
@@ -54,7 +54,7 @@ impl House {
         self.folder.join(part).join(plain)
     }
 
-    /// The thing as it lies in the folder.
+    /// Returns the object in the folder.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Value> {
         serde_json::from_slice(&fs::read(self.thing(name)).ok()?).ok()
@@ -101,7 +101,8 @@ impl House {
         fs::write(self.folder.join("trouble"), told.to_string())
     }
 
-    /// Takes a request with the trouble that the folder tells of, as the program does; `None` where it dies instead of answering.
+    /// Handles a request with the fault that the folder configures, as the program does; `None` where it dies instead of
+    /// answering.
     ///
     /// # Errors
     /// What the file system says.
@@ -178,7 +179,7 @@ impl House {
         Ok(verdict)
     }
 
-    /// What became of a key, or how a thing stands where that is asked.
+    /// Returns the fate of a key, or the state of an object if the request asks for it.
     fn probed(&self, request: &Value, known: &Path) -> Verdict {
         let arguments = &request["arguments"];
         if arguments["op"] == "look" {
@@ -241,7 +242,7 @@ impl House {
         }
     }
 
-    /// Counts what was made, so that nothing is taken for what had its name before.
+    /// Counts the created objects, so that a new object differs from its predecessor of the same name.
     fn next(&self) -> io::Result<u64> {
         let file = self.folder.join("made");
         let next = fs::read_to_string(&file).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) + 1;

@@ -23,7 +23,7 @@ use workflows::platform::{CallMetadata, FoundObject};
 /// Trouble that a subject is asked to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The next call that can change something never arrives, and the caller hears nothing.
+    /// The next call that can change something never arrives, and the caller gets no answer.
     LoseRequest,
     /// The next call that can change something takes effect, and its answer is lost.
     LoseAnswer,
@@ -33,7 +33,7 @@ pub enum Trouble {
     Throttle(Duration),
     /// Every call is refused: not permitted.
     Deny,
-    /// Every call is answered by what is no answer. Nothing is done.
+    /// Every call gets an invalid answer. Nothing is done.
     Garbage,
     /// Nobody listens.
     Down,
@@ -69,7 +69,7 @@ pub trait Subject: Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// Removes it, or asks for it to be removed, if it still is the one that was found.
+    /// Removes it, or requests its removal, if it is still the found one.
     async fn remove(&self, thing: &str, found: &FoundObject, stamp: &CallMetadata)
     -> Result<(), ActionError>;
 
@@ -116,7 +116,7 @@ pub trait Subject: Send + Sync {
 /// How long a case may take. Real servers are slow, and none is this slow.
 const CASE_WITHIN: Duration = Duration::from_secs(120);
 
-/// Plays every case on the subject, one after the other, and tells what came of each.
+/// Runs every case on the subject, one after the other, and returns the results.
 pub async fn run(subject: &dyn Subject) -> Table {
     run_some(subject, |_| true).await
 }

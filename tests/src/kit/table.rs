@@ -1,4 +1,4 @@
-//! What came of every case on every subject.
+//! The results of every case on every subject.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
 /// The folder in which it is on record what every subject came to.
 const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/kit");
 
-/// What came of one case on one subject.
+/// The result of one case on one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// The promise was kept.
@@ -54,7 +54,7 @@ impl Table {
         self.cells.iter().find(|((s, c), _)| *s == subject && *c == case).map(|(_, cell)| cell)
     }
 
-    /// What was broken, one line each.
+    /// Returns the broken promises, one line each.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let broken = self.cells.iter().filter(|(_, cell)| matches!(cell, Cell::Broken(_)));
@@ -72,8 +72,8 @@ impl Table {
         .collect()
     }
 
-    /// Compares what each subject came to with what is on record of it, from which the documentation's table is made; an excuse that
-    /// creeps in is seen so. `BLESS=1` writes the record.
+    /// Compares each subject's results with the recorded ones, from which the documentation's table is made, so that a new excuse is
+    /// found. `BLESS=1` writes the record.
     ///
     /// # Errors
     /// The subjects that came to something else, and what.
@@ -111,7 +111,7 @@ fn record(subject: &str) -> PathBuf {
     PathBuf::from(RECORDS).join(format!("{}.txt", words.join("-")))
 }
 
-/// What is on record: by subject and case, the words of the cell.
+/// The record: by subject and case, the text of the cell.
 ///
 /// # Errors
 /// What cannot be read.

@@ -1,7 +1,7 @@
 //! A second planner, slow and without any index, to compare the real one with.
 //!
-//! It is written from the rules alone: every quantity is counted anew from the leaves, every list is built whole and
-//! sorted whole. It knows one tree of cohorts and no rule beyond Kueue's.
+//! Implements only the rules: every quantity is counted again from the leaves, every list is built and sorted
+//! completely. It supports one tree of cohorts and only Kueue's rules.
 
 mod oracle;
 mod tree;
@@ -18,13 +18,13 @@ use workflows::scheduling::planner::{
 pub struct Place {
     /// The cohort above, by its place in the list; always earlier.
     pub parent: Option<usize>,
-    /// Whether it is a cohort.
+    /// True for a cohort.
     pub cohort: bool,
-    /// Its weight, in billionths.
+    /// Its fair-sharing weight, in billionths.
     pub weight: u64,
-    /// What it owns of each kind; none: nothing was ever set.
+    /// Its quota of each kind; none: never set.
     pub quotas: Vec<Option<Quota>>,
-    /// Whom its demands may preempt.
+    /// Which workloads its demands may preempt.
     pub preemption: Preemption,
 }
 
@@ -33,9 +33,9 @@ pub struct Place {
 pub struct Running {
     /// Its id.
     pub id: String,
-    /// Its workspace, by its place in the list.
+    /// Its workspace, as an index of the list.
     pub at: usize,
-    /// What it holds of each kind; none: it does not use it.
+    /// Its use of each kind; none: not used.
     pub usage: Vec<Option<u64>>,
     /// Its priority.
     pub priority: i64,
@@ -43,7 +43,7 @@ pub struct Running {
     pub queued_at: i64,
     /// When it got its quota.
     pub reserved_at: i64,
-    /// Whether it is being evicted.
+    /// True if it is being evicted.
     pub evicted: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct State {
     pub running: Vec<Running>,
     /// Who asks.
     pub asks: usize,
-    /// What is asked for, of each kind.
+    /// The request, of each kind.
     pub requests: Vec<u64>,
     /// Its priority.
     pub priority: i64,
@@ -75,7 +75,7 @@ pub enum Mistake {
     NoBorrowingLimit,
     /// Borrowing is tried first where it should be last.
     SwappedAttempts,
-    /// Whoever runs is a candidate, whatever it uses.
+    /// Every running workload is a candidate, whatever it uses.
     AnyKind,
 }
 

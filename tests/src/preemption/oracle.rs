@@ -14,7 +14,7 @@ struct Oracle<'a> {
     mistake: Mistake,
 }
 
-/// Whom the rules choose, with the reason for each, sorted.
+/// Returns the victims that the rules choose, with the reason for each, sorted.
 #[must_use]
 pub fn choose(state: &State, settings: &Settings, mistake: Mistake) -> Vec<(String, &'static str)> {
     let tree = Tree::new(state, mistake);

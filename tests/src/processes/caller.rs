@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Calls a server as one person, again and again until it answers. Of several that share a store, each in turn.
+/// Calls a server as one user, and retries until it answers. If several servers share a store, each is called in turn.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(super) urls: Vec<String>,
@@ -27,7 +27,7 @@ impl Caller {
         Self { urls: vec![url.to_owned()], ..self.clone() }
     }
 
-    /// Who it speaks as.
+    /// Returns its token.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
@@ -67,7 +67,7 @@ impl Caller {
                 let away = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::BAD_GATEWAY].contains(&status);
                 if let (false, Ok(text)) = (away, answer.text().await) {
                     let said = serde_json::from_str(&text).unwrap_or(Value::String(text));
-                    // Whoever hung up is still being answered.
+                    // The disconnected request is still being answered.
                     if said["code"] != "idempotency.in_progress" {
                         return (status, said);
                     }
@@ -78,7 +78,7 @@ impl Caller {
         }
     }
 
-    /// What lies at `path`.
+    /// Returns the resource at `path`.
     pub async fn get(&self, path: &str) -> Value {
         self.call(Method::GET, path, None, None).await.1
     }

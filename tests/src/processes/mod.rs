@@ -15,8 +15,8 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
-/// A port that is free now, below the range from which the kernel hands out ports by itself. None is given out twice, so that whoever
-/// ends and comes back finds its own free.
+/// Returns a port that is free now, below the kernel's ephemeral range. No port is returned twice, so that a restarted process finds
+/// its own one free.
 #[must_use]
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
@@ -58,7 +58,7 @@ impl Process {
         let mut process = Self { child };
         let mut lines = BufReader::new(process.child.stdout.take().expect("its output is piped")).lines();
         let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains(ready))?;
-        // Nobody may wait for a reader.
+        // The process must never block on a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Some((process, line))
     }

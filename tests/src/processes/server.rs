@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a server says once it takes calls.
+/// The server's output once it accepts calls.
 const LISTENS: &str = "listens on";
 
 /// A Tenure server that can be killed and started again on the same folder and port.
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program` on `dir`, acting on the world at `platform` or on one of its own.
+    /// Starts `program` on `dir`, with the world at `platform` or one of its own.
     #[must_use]
     pub fn start(program: &Path, dir: &Path, platform: Option<&str>) -> Self {
         Self::start_with(program, dir, platform, Vec::new())
@@ -84,7 +84,7 @@ impl Server {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
-            // It speaks to the tests; of a server's own settings there is none of this name.
+            // It is for the tests; the server has no setting of this name.
             .env_remove("TENURE_SKIP_NONE")
             .env("XDG_CONFIG_HOME", self.dir.join("settings"))
             .arg("serve")
@@ -94,9 +94,9 @@ impl Server {
         if let Some(platform) = &self.platform {
             command.args(["--platform", platform]);
         }
-        // One administrator has added everybody who votes here.
+        // One administrator has added all voters here.
         command.env("TENURE_TRIAL", "true");
-        // One token asks for everybody.
+        // One token sends all requests.
         command.env("TENURE_HTTP_RATE", "0");
         command.env("TENURE_LOG", "error").envs(self.environment.iter().cloned());
         command
@@ -151,7 +151,7 @@ impl Server {
         std::fs::read_to_string(file).expect("the admin's token is kept").trim().to_owned()
     }
 
-    /// Its port, whether or not it runs.
+    /// Returns its port; the server need not run.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port

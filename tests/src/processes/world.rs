@@ -25,11 +25,10 @@ impl World {
         Self { _process: process, url: format!("http://{address}") }
     }
 
-    /// Asks the world for something as one of its own, with the fields of a request, again until it is answered; answers with
-    /// what it said.
+    /// Calls the world as its own client, with the fields of a request, retries until there is an answer, and returns it.
     ///
     /// # Panics
-    /// When the world is away, or does not do it.
+    /// If the world is away or refuses.
     pub async fn call(&self, request: &Value) -> Value {
         let mut said = Value::Null;
         for _ in 0..20 {
@@ -42,19 +41,19 @@ impl World {
         panic!("{request}: {said}");
     }
 
-    /// Plays this script of faults from here on, in place of any other.
+    /// Replaces the script of faults from now on.
     ///
     /// # Panics
-    /// When the world does not answer.
+    /// If the world does not answer.
     pub async fn script(&self, script: &Value) {
         let answer = Client::new().post(format!("{}/script", self.url)).json(script).send().await;
         assert!(answer.expect("the world answers").status().is_success(), "{script}");
     }
 
-    /// One of the world's own records: `violations`, `effects`, `owners`, `snapshot`.
+    /// Returns one of the world's own records: `violations`, `effects`, `owners`, `snapshot`.
     ///
     /// # Panics
-    /// When the world does not answer.
+    /// If the world does not answer.
     pub async fn look(&self, what: &str) -> Value {
         let answer = reqwest::get(format!("{}/{what}", self.url)).await.expect("the world answers");
         answer.json().await.expect("the world speaks JSON")

@@ -1,4 +1,4 @@
-//! A wire that can be cut: a TCP proxy between one process and what it speaks to.
+//! A TCP proxy that can be cut, between a process and its server.
 
 use std::{
     io::{self, Read, Write},
@@ -23,7 +23,7 @@ impl Proxy {
     /// A wire to `target`, on a port of its own.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub fn to(target: u16) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
@@ -54,7 +54,7 @@ impl Proxy {
         self.cut(false);
     }
 
-    /// Cuts the wire, or mends it: what goes through it breaks off, and nothing new comes through.
+    /// Cuts or restores the wire: open connections break, and new ones fail.
     pub fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Release);
         for end in self.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -68,7 +68,7 @@ fn carry(near: TcpStream, far: TcpStream, ends: &Mutex<Vec<TcpStream>>) -> io::R
         thread::spawn(move || pour(from, to));
     }
     let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
-    // What has broken off keeps a descriptor open until it is forgotten.
+    // A broken connection keeps a descriptor open until it is dropped.
     ends.retain(|end| end.peer_addr().is_ok());
     ends.extend([near, far]);
     Ok(())

@@ -1,4 +1,4 @@
-//! PostgreSQL servers of the tests' own: made from installed binaries, on a free port, gone with whoever started them.
+//! PostgreSQL servers for tests: made from installed binaries, on a free port, stopped with their owner.
 
 use std::{
     env, fs,
@@ -24,10 +24,10 @@ pub struct Cluster {
     keeper: Option<Child>,
 }
 
-/// Whether writes must survive a loss of power, or the tests are to be quick.
+/// Chooses between durable writes and fast tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// As in production.
+    /// Synced, as in production.
     Synced,
     /// Nothing is synced: for tests in which no server is killed.
     Quick,
@@ -67,7 +67,7 @@ fn tool(bin: &Path, name: &str) -> PathBuf {
     found.unwrap_or_else(|| name.into())
 }
 
-/// What a program said, if it ended well.
+/// Returns the output of a successful program.
 fn said(command: &mut Command) -> io::Result<String> {
     let output = command.output()?;
     if output.status.success() {
@@ -153,7 +153,7 @@ impl Cluster {
     /// # Errors
     /// When it does not within 20 s.
     pub fn up(&mut self) -> io::Result<()> {
-        // What an earlier start said is no answer.
+        // The output of an earlier start is no answer.
         _ = fs::remove_file(self.dir.path().join("log"));
         // When this process dies its end of the pipe closes; then the server goes too.
         let script =
@@ -270,7 +270,7 @@ impl Cluster {
     }
 }
 
-/// Asks a server in SQL as its owner, also while somebody else kills and starts it.
+/// Sends SQL to a server as its owner, also while the server is killed and restarted.
 #[derive(Clone, Debug)]
 pub struct Client {
     program: PathBuf,

@@ -1,4 +1,4 @@
-//! The simulated world as a process of its own, so that killing Tenure does not kill the world, nor the other way round.
+//! The simulated world as a separate process, so that a kill of Tenure or of the world does not affect the other.
 //!
 //! `POST /call` takes one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
 //! look at it; `POST /script` replaces its faults.
@@ -59,7 +59,7 @@ async fn call(
     if !served.slow.is_zero() {
         tokio::time::sleep(served.slow).await;
     }
-    // A caller that hangs up does not take back what it asked for.
+    // A disconnected caller does not cancel its call.
     let done = tokio::spawn(async move { served.world.call(request).await }).await;
     Json(done.unwrap_or_else(|e| Err(ActionError::unknown("platform.no_answer", e))))
 }

@@ -25,11 +25,11 @@ pub struct Asked {
     pub epoch: u64,
     /// How long there is for an answer, in milliseconds.
     pub deadline_ms: u64,
-    /// Whether nothing may change.
+    /// True if nothing may change.
     pub dry_run: bool,
 }
 
-/// What it came to.
+/// The result of a call.
 pub type Came = Result<Output, ActionError>;
 
 /// Opens the door on a free port, and writes its address to the file that `UNDER_TEST_DOOR` names.

@@ -9,19 +9,19 @@ use workflows::{
     platform::Platform,
 };
 
-/// What was all of it before, and a word that the earlier version knows nothing of.
+/// An onboarding of the earlier version, with a field that version does not have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Later {
-    /// As it was.
+    /// The earlier content.
     pub was: Onboarding,
     /// How the tenant is greeted.
     pub greeting: String,
 }
 
-/// Where it stands: where an onboarding did, or at the new state on the way to its end.
+/// The state: one of an onboarding, or the new state before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// As it was.
+    /// A state of the earlier version.
     Was(State),
     /// The new one, between `Activating` and `Active`.
     Greeting,

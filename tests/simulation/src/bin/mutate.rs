@@ -53,7 +53,7 @@ fn run() -> Result<bool, String> {
     Ok(all)
 }
 
-/// Makes `copy` what git knows of `root`, as it stands in the work tree.
+/// Copies the files that git knows in `root`, with their content in the work tree, to `copy`.
 fn refresh(root: &Path, copy: &PathBuf) -> Result<(), String> {
     std::fs::create_dir_all(copy).map_err(|error| error.to_string())?;
     let script = "git ls-files -z | tar --null -T - -cf - | tar -xf - -C \"$1\"";

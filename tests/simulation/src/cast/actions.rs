@@ -1,11 +1,11 @@
-//! Actions on the world: things are made, taken away, paid and destroyed.
+//! Actions on the world: objects are made, removed, paid and destroyed.
 
 use crate::world::{Deed, World};
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a call made, and for which visit.
+/// An object that a call made, and its visit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// What.
@@ -16,7 +16,7 @@ pub struct Made {
     pub entered: u32,
 }
 
-/// Makes a thing. Safe to run twice: the world knows the key.
+/// Makes an object. Safe to run twice: the world knows the key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Make {
     /// Its name.
@@ -76,7 +76,7 @@ impl Action for Pay {
     }
 }
 
-/// Destroys. Safe to run twice: what is gone is gone.
+/// Destroys. Safe to run twice: a destroyed object stays destroyed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wreck {
     /// What.

@@ -1,4 +1,4 @@
-//! Laws about the end of an execution: what is left of it fits its outcome.
+//! Laws about the end of an execution: its remaining objects match its outcome.
 
 use super::{Laws, body, list, short, text};
 use crate::cast::{Chore, Demolition, Errand, Spec};
@@ -42,7 +42,7 @@ impl Laws {
     }
 }
 
-/// What a completed execution leaves: its things, and its tokens.
+/// Returns the objects and the tokens that a completed execution leaves.
 fn wanted(record: &Record, body: &Value) -> (Vec<String>, u64) {
     match record.workflow.as_str() {
         Errand::NAME => {

@@ -56,7 +56,7 @@ impl Laws {
         }
     }
 
-    /// A result is taken by the visit that asked for it, and once.
+    /// A result is accepted by the visit that requested it, and once.
     pub(super) fn tickets(&self, turn: &Turn<'_>) {
         let kinds = ["settled", "probed", "held"];
         let Some(told) = kinds.iter().find_map(|kind| turn.told.get(*kind)) else { return };
@@ -116,7 +116,7 @@ impl Laws {
         });
     }
 
-    /// What people decide: each on the plan that stands, none on their own request, enough of them, each once.
+    /// Votes: each on the current plan, none on an own request, enough of them, each once.
     pub(super) fn votes(&self, turn: &Turn<'_>, commit: &Commit) {
         let vote = turn.told.get("voted");
         let closed = || commit.documents.iter().find(|put| put.key.collection == "approvals-closed");

@@ -1,4 +1,4 @@
-//! What happens when: events in the order of time, and among those of one moment in the order in which they were asked for.
+//! The event queue: events in the order of time, and events of one moment in the order of their scheduling.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -10,7 +10,7 @@ pub const SECOND: Moment = 1_000_000;
 /// One millisecond.
 pub const MILLI: Moment = 1_000;
 
-/// What is still to happen.
+/// The future events.
 #[derive(Debug)]
 pub struct Clockwork<E> {
     now: Moment,
@@ -31,13 +31,13 @@ impl<E: Ord> Clockwork<E> {
         self.now
     }
 
-    /// How many events have been asked for.
+    /// Returns the number of scheduled events.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Lets `event` happen in so many microseconds.
+    /// Schedules `event` in `wait` microseconds.
     pub fn after(&mut self, wait: Moment, event: E) {
         self.count += 1;
         self.waiting.push(Reverse((self.now + wait, self.count, event)));
@@ -87,7 +87,7 @@ impl Spans {
         self.most
     }
 
-    /// What so many in a thousand do not exceed, to one part in thirty-two.
+    /// Returns the quantile of `thousandths`, to one part in thirty-two.
     #[must_use]
     pub fn quantile(&self, thousandths: u64) -> u64 {
         let wanted = (self.total * thousandths).div_ceil(1_000);

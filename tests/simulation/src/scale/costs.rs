@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// What the database and a node cost. Processor times in microseconds, of one processor as fast as the one they were measured on.
+/// The costs of the database and of a node. Processor times are microseconds of one processor of the measured speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// `p`: processors of the database's machine.
     pub processors: u64,
     /// `d`: a round trip between a node and the database, in microseconds.
     pub round_trip: u64,
-    /// `y`: a sync of the database's log, in microseconds; whoever waits meanwhile shares the next.
+    /// `y`: a sync of the database's log, in microseconds; a transaction that comes meanwhile shares the next one.
     pub sync: u64,
     /// `y_commit`: how much longer that takes for each commit in it: its log has to be written as well.
     pub sync_commit: u64,
@@ -23,9 +23,9 @@ pub struct Costs {
     pub node_batch: u64,
     /// `c_commit`: of the process, each commit in it.
     pub node_commit: u64,
-    /// `f`: how much of what a process does for a batch it does while it has the lock, in hundredths.
+    /// `f`: the part of a process's work on a batch that it does with the lock, in hundredths.
     pub locked: u64,
-    /// `l_look`: of the server, a look for what is due, whoever has tasks.
+    /// `l_look`: the server's work for a query of due tasks, whatever their tenant.
     pub look: u64,
     /// `l_tenant`: the same, each tenant that has tasks.
     pub look_tenant: u64,
@@ -49,7 +49,7 @@ pub struct Costs {
     pub idle: u64,
     /// `l_idle`: of the server, each of those.
     pub idle_each: u64,
-    /// Whether nodes and database share the processors.
+    /// True if nodes and database share the processors.
     pub shared: bool,
 }
 
@@ -84,8 +84,8 @@ impl Costs {
         }
     }
 
-    /// A database of 32 such processors, half a millisecond away, that syncs in half a millisecond and writes 500 MB of log a
-    /// second. What is not of the machine is as it was measured.
+    /// A database with 32 such processors, half a millisecond away, that syncs in half a millisecond and writes 500 MB of log
+    /// a second. The other costs are the measured ones.
     #[must_use]
     pub fn large() -> Self {
         Self { processors: 32, round_trip: 500, sync: 500, sync_commit: 6, shared: false, ..Self::measured() }
@@ -98,7 +98,7 @@ pub const LEASE: Duration = Duration::from_secs(30);
 pub const PLACES: usize = 64;
 /// Commits of a batch at the most.
 pub const BATCH: usize = 512;
-/// How long the database lets a transaction stand still.
+/// How long the database allows an idle transaction.
 pub const STANDSTILL: Duration = Duration::from_secs(3);
 /// How often a node says that it lives.
 pub const BEAT: Duration = Duration::from_secs(5);

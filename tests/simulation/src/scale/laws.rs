@@ -1,4 +1,4 @@
-//! What must hold of leases, tasks and commits, kept apart from the model of the store that is judged by it.
+//! Invariants of leases, tasks and commits, separate from the model of the store that they check.
 
 use super::{
     clockwork::{MILLI, Moment, SECOND, Spans},
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// How much longer than a lease another may take to go on.
 const GRACE: Moment = 5 * SECOND;
-/// Laws that are told at the most.
+/// The maximum number of reported violations.
 const MOST: usize = 20;
 
 /// A lease, in microseconds.
@@ -18,10 +18,10 @@ pub fn lease() -> Moment {
     u64::try_from(LEASE.as_micros()).unwrap()
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug)]
 pub struct Laws {
-    /// The lease that stands on each task; 0 is none.
+    /// The valid lease of each task; 0 is none.
     epochs: Vec<u32>,
     /// Until when, in milliseconds.
     until: Vec<u32>,
@@ -30,7 +30,7 @@ pub struct Laws {
     orphans: HashMap<Id, Moment>,
     /// While the store did not answer.
     still: Vec<(Moment, Moment)>,
-    /// How long it took until others went on with what the dead had.
+    /// How long it took until other nodes continued the tasks of dead ones.
     pub takeovers: Spans,
     /// Results that came too late, and were refused.
     pub refused: u64,
@@ -41,7 +41,7 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// For so many executions.
+    /// Laws for `executions` executions.
     #[must_use]
     pub fn new(executions: u32) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Laws {
         }
     }
 
-    /// A lease was given. No epoch is given twice, and none while another lease stands.
+    /// A lease was given. No epoch is given twice, and none while another lease is valid.
     pub fn given(&mut self, id: Id, epoch: u32, now: Moment, until: Moment, to_the_dead: bool) {
         let last = self.last;
         self.hold(epoch > last, || format!("epoch {epoch} was given after {last}"));
@@ -106,7 +106,7 @@ impl Laws {
         self.until[id as usize] = self.until[id as usize].max(u32::try_from(until / MILLI).unwrap());
     }
 
-    /// A result was taken: it must be that of the lease that stands, and the only one of it.
+    /// A result was accepted: it must belong to the valid lease, and be its only one.
     pub fn settled(&mut self, id: Id, epoch: u32) {
         let stands = self.epochs[id as usize];
         self.hold(stands == epoch, || {
@@ -129,7 +129,7 @@ impl Laws {
         self.still.push((from, to));
     }
 
-    /// Executions that stand nowhere.
+    /// Reports executions without a place.
     pub fn lost(&mut self, lost: &[Id], now: Moment) {
         self.hold(lost.is_empty(), || {
             format!(

@@ -1,8 +1,8 @@
 //! A thousand nodes and ten million executions on one database, simulated: `cargo run --release -p simulation --bin scale`.
 //!
-//! Unlike the rest of this crate nothing here runs the engine or a store: both are modelled, with what they were measured to cost
-//! (`costs.rs`), so that sizes can be looked at that fit no machine at hand. What is kept is the protocol: who asks what of the
-//! database and when, what waits for what, and what is refused. The same seed gives the same run.
+//! Unlike the rest of this crate, this module runs neither the engine nor a store. It models both with measured costs
+//! (`costs.rs`), for sizes that need more machines. It keeps the protocol: the queries of each node and their times, the waits,
+//! and the refusals. The same seed gives the same run.
 
 pub mod batches;
 pub mod clockwork;
@@ -27,10 +27,10 @@ use tasks::Tasks;
 use told::Told;
 use work::{Work, WorkId};
 
-/// What is to happen.
+/// A future event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
-    /// What was asked reaches the server.
+    /// A request reaches the server.
     Asked(JobId),
     /// A statement may have been carried out, unless others came since.
     Carried(u32),
@@ -40,7 +40,7 @@ pub(crate) enum Event {
     Answered(JobId),
     /// A node's pause is over, unless it was ended before.
     Wake(u16, u32),
-    /// Every node is told of work.
+    /// Every node is notified of work.
     Ring,
     /// An action is over.
     Acted(WorkId, u32),
@@ -52,7 +52,7 @@ pub(crate) enum Event {
     Beat(u16),
     /// A node does what it does beside its work.
     Aside(u16),
-    /// A transaction stands still for too long.
+    /// A transaction is idle for too long.
     BreakOff(JobId, u32),
     /// Time goes on.
     Tick,
@@ -60,9 +60,9 @@ pub(crate) enum Event {
     Sweep,
     /// Nodes die.
     Die,
-    /// Nodes stand still for a while.
+    /// Nodes pause for a while.
     Freeze,
-    /// The database stands still, or goes on.
+    /// The database pauses, or continues.
     Still(bool),
 }
 
@@ -112,7 +112,7 @@ pub fn run(size: &Size) -> Told {
 
 /// When the timer of an execution is due, and what follows: most wait for long.
 fn timer(size: &Size, end: Moment, id: tasks::Id) -> (Moment, u8) {
-    // As the dice, for one throw: SplitMix64.
+    // The random generator, for one number: SplitMix64.
     let mut z = (u64::from(id) ^ size.seed.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

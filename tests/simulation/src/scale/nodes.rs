@@ -1,5 +1,5 @@
-//! A node as the database sees it: when it looks for work, and what it asks beside. As in `engine/src/runtime/worker/task.rs`, one lease after the
-//! other until there is nothing, then a pause until something is due, something is told, or a place is free again.
+//! A node as the database sees it: its queries for work, and its other requests. As in `engine/src/runtime/worker/task.rs`, it leases until there
+//! is no more work. Then it pauses until a task is due, a notification arrives, or a place is free.
 
 use super::{
     Broken, Event, Model,
@@ -15,12 +15,12 @@ use super::{
 /// The longest pause.
 const MINUTE: Moment = 60 * SECOND;
 
-/// What is asked of the server.
+/// A request to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// Nothing: free for another.
     Nothing,
-    /// What is due, so many at the most.
+    /// Queries due tasks, up to this number.
     Look(usize),
     /// These, as they were found.
     Take(Vec<(Id, u16)>),
@@ -30,9 +30,9 @@ pub(crate) enum Ask {
     Load(WorkId, u32),
     /// A lease for longer.
     Renew(WorkId, u32),
-    /// To be known to live.
+    /// A heartbeat.
     Beat,
-    /// What else there is.
+    /// Other requests.
     Aside,
     /// A statement of a batch, by its place.
     Batch(u64),
@@ -52,9 +52,9 @@ pub(crate) struct Job {
     pub(crate) work: u64,
     /// How many rows a look brings.
     pub(crate) rows: u64,
-    /// What a look found, that is wanted.
+    /// The found tasks that it wants.
     pub(crate) found: Vec<(Id, u16)>,
-    /// What a lease took.
+    /// The leased tasks.
     pub(crate) taken: Vec<Taken>,
     /// Which try of a transaction.
     pub(crate) tried: u32,
@@ -66,13 +66,13 @@ pub(crate) struct Node {
     pub(crate) alive: bool,
     /// Counts up when it dies, so that what was meant for it is not taken for another's.
     pub(crate) life: u16,
-    /// Until when it stands still.
+    /// The end of its pause.
     pub(crate) frozen: Moment,
     pub(crate) places: usize,
     looking: bool,
     rung: bool,
     pause: u32,
-    /// What the lease that is under way has got so far.
+    /// The tasks of the current lease so far.
     got: Vec<Taken>,
     wanted: usize,
     turn: u16,
@@ -81,7 +81,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// One with so many places.
+    /// A node with `places` places.
     pub(crate) fn new(places: usize) -> Self {
         Self {
             alive: true,
@@ -105,7 +105,7 @@ impl Model {
         &mut self.nodes[usize::from(node)]
     }
 
-    /// Whether `node` stands still; then the event comes again when it goes on.
+    /// Returns true if `node` is paused; the event is then repeated when it continues.
     pub(crate) fn frozen(&mut self, node: u16, event: Event) -> bool {
         let (now, until) = (self.clock.now(), self.node(node).frozen);
         if until > now {
@@ -145,7 +145,7 @@ impl Model {
         self.idle_jobs.push(job);
     }
 
-    /// Something for which a node looks for work: it was told, or a place is free.
+    /// A reason to look for work: a notification, or a free place.
     pub(crate) fn wake(&mut self, node: u16) {
         let it = self.node(node);
         if !it.alive || it.places == 0 {
@@ -222,7 +222,7 @@ impl Model {
         self.jobs[job as usize].rows = rows;
     }
 
-    /// A lease has come as far as it does: what it got is worked on.
+    /// A lease is complete: its tasks are started.
     fn leased(&mut self, node: u16) {
         let it = self.node(node);
         let got = std::mem::take(&mut it.got);
@@ -268,7 +268,7 @@ impl Model {
         }
     }
 
-    /// The server has carried out a statement of its own transaction: what it does there.
+    /// The server has executed a statement of a transaction: applies its effect.
     pub(crate) fn effect(&mut self, job: JobId) {
         let Job { node, life, at, ask, .. } = self.jobs[job as usize].clone();
         match ask {
@@ -374,7 +374,7 @@ impl Model {
     }
 }
 
-/// What kind of traffic it is.
+/// Returns the kind of the request.
 pub(crate) fn kind(ask: &Ask) -> Kind {
     match ask {
         Ask::Look(_) => Kind::Look,

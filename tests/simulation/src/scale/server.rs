@@ -23,7 +23,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// So many of them.
+    /// A server with `count` processors.
     #[must_use]
     pub fn new(count: u64) -> Self {
         Self { count, given: 0, at: 0, running: BinaryHeap::new(), order: 0, still: false, busy: 0 }
@@ -39,7 +39,7 @@ impl Processors {
         self.at = now;
     }
 
-    /// Begins a job of so many microseconds.
+    /// Begins a job of `work` microseconds.
     pub fn begin(&mut self, now: Moment, job: JobId, work: u64) {
         self.advance(now);
         self.order += 1;
@@ -62,7 +62,7 @@ impl Processors {
     pub fn done(&mut self, now: Moment) -> Option<JobId> {
         self.advance(now);
         let Reverse((until, _, job)) = *self.running.peek()?;
-        // What is left of it is less than what time is counted in.
+        // The rest is less than the unit of time.
         let rest = 1_000 * self.count.min(self.running.len() as u64) / self.running.len() as u64;
         if self.still || until > self.given + rest {
             return None;
@@ -71,7 +71,7 @@ impl Processors {
         Some(job)
     }
 
-    /// Stands still, or goes on.
+    /// Pauses, or continues.
     pub fn stand_still(&mut self, now: Moment, still: bool) {
         self.advance(now);
         self.still = still;
@@ -115,7 +115,7 @@ impl Log {
     }
 }
 
-/// The lock that whoever commits has; others wait in their order.
+/// The lock of the committing transaction; others wait in their order.
 #[derive(Debug, Default)]
 pub struct Lock {
     owner: Option<JobId>,
@@ -144,7 +144,7 @@ impl Lock {
         self.owner
     }
 
-    /// Who has it.
+    /// Returns its holder.
     #[must_use]
     pub fn owner(&self) -> Option<JobId> {
         self.owner

@@ -1,7 +1,6 @@
 //! The tasks of all executions, one each, as the database has them: when it is available, and whose its lease is.
 //!
-//! Those that are due stand by tenant in the order of their moments, as the index of the table has them; the others in slots of
-//! time, from where they come when they are due.
+//! Due tasks are ordered by tenant and time, as in the index of the table; the others are in time slots until they are due.
 
 use super::clockwork::{MILLI, Moment};
 use std::collections::BTreeSet;
@@ -19,16 +18,16 @@ struct Task {
     /// In milliseconds.
     due: u32,
     available: u32,
-    /// The lease that was given last; 0 is none.
+    /// The latest lease; 0 is none.
     epoch: u32,
     holder: u16,
     tenant: u16,
-    /// How often it was moved, so that what stands in a slot is known to be stale.
+    /// How often it was moved, so that an old entry of a slot is recognised as stale.
     moved: u16,
     leased: bool,
     /// A batch has named it, and is not over.
     locked: bool,
-    /// What [`Tasks::settle`] was told.
+    /// The steps given to [`Tasks::settle`].
     steps: u8,
 }
 
@@ -49,16 +48,16 @@ pub struct Tasks {
     pub forget_lapse: bool,
 }
 
-/// What was taken.
+/// A leased task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Of which execution.
+    /// Its execution.
     pub id: Id,
     /// The token of the lease.
     pub epoch: u32,
     /// When it was due, in milliseconds.
     pub due: u32,
-    /// Whose lease it was before, where that was not ended by a result.
+    /// The node of its earlier lease, if that one did not end with a result.
     pub before: Option<u16>,
     /// Since when it was to be had, in milliseconds.
     pub available: u32,
@@ -69,7 +68,8 @@ fn millis(at: Moment) -> u32 {
 }
 
 impl Tasks {
-    /// Room for `executions` of so many tenants, until `end`; each is due when and has as many steps as `of` says.
+    /// Room for `executions` of `tenants` tenants, until `end`; `of` returns the due time and the number of steps of
+    /// each.
     pub fn new(executions: u32, tenants: u16, end: Moment, of: impl Fn(Id) -> (Moment, u8)) -> Self {
         let slots = usize::try_from(end / SLOT).unwrap() + 2;
         let mut tasks = Self {
@@ -122,7 +122,7 @@ impl Tasks {
         }
     }
 
-    /// Takes a task from where it stands.
+    /// Removes a task from its place.
     fn displace(&mut self, id: Id) {
         let task = self.all[id as usize];
         let tenant = usize::from(task.tenant);
@@ -182,8 +182,8 @@ impl Tasks {
         self.wanting.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Up to `limit` of what was due at `now`, by the clock of whoever asks: one of each tenant in turn, from `turn` on, the
-    /// earliest first. Moves `turn` along.
+    /// Returns up to `limit` tasks that were due at `now`, by the caller's clock: one of each tenant in turn, from `turn`
+    /// on, the earliest first. Advances `turn`.
     #[must_use]
     pub fn look(&self, limit: usize, turn: &mut u16, now: Moment) -> Vec<(Id, u16)> {
         let mut found = Vec::with_capacity(limit.min(self.due_count));
@@ -230,7 +230,7 @@ impl Tasks {
         })
     }
 
-    /// Leases one that stands as it was found; refused when it has been moved since, unless `anyway`.
+    /// Leases a task that is as it was found; refuses if it has been moved since, unless `anyway`.
     pub fn take(
         &mut self,
         id: Id,
@@ -257,7 +257,7 @@ impl Tasks {
         Some(Taken { id, epoch: self.epochs, due: task.due, before, available })
     }
 
-    /// Whether the lease of that token still stands.
+    /// Returns true if the lease with that token is still valid.
     #[must_use]
     pub fn stands(&self, id: Id, epoch: u32) -> bool {
         let task = self.all[id as usize];
@@ -269,7 +269,7 @@ impl Tasks {
         self.all[id as usize].locked = locked;
     }
 
-    /// Prolongs a lease; says whether it stood.
+    /// Extends a lease; returns true if it was valid.
     pub fn renew(&mut self, id: Id, epoch: u32, until: Moment) -> bool {
         let stands = self.stands(id, epoch);
         if stands {
@@ -279,7 +279,7 @@ impl Tasks {
         stands
     }
 
-    /// The transition: the task is done, and the next is due at `due`; it has so many steps more.
+    /// The transition: the task is done, and the next is due at `due`; `steps` more steps follow.
     pub fn settle(&mut self, id: Id, due: Moment, steps: u8) {
         let due = millis(due);
         self.all[id as usize].due = due;
@@ -288,13 +288,13 @@ impl Tasks {
         (task.leased, task.holder, task.steps) = (false, NOBODY, steps);
     }
 
-    /// What the last transition has left to do, as it was told.
+    /// Returns the steps that follow the last transition.
     #[must_use]
     pub fn steps(&self, id: Id) -> u8 {
         self.all[id as usize].steps
     }
 
-    /// Executions that stand nowhere: neither due nor in time. None may.
+    /// Returns executions that are neither due nor in a slot. There must be none.
     #[must_use]
     pub fn lost(&self) -> Vec<Id> {
         let mut stands = vec![false; self.all.len()];

@@ -1,14 +1,14 @@
-//! What a run came to, and how it is told.
+//! The result of a run, and its report.
 
 use super::clockwork::{Moment, SECOND, Spans};
 use std::fmt;
 
-/// What the server works for.
+/// The kinds of the server's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Batches of commits.
     Batch,
-    /// Looking for what is due.
+    /// Queries of due tasks.
     Look,
     /// Taking it.
     Take,
@@ -16,13 +16,13 @@ pub enum Kind {
     Renew,
     /// Saying when something is due next.
     Next,
-    /// Telling those who listen.
+    /// Notifications of listeners.
     Told,
     /// Reading records.
     Load,
-    /// What nodes ask beside.
+    /// Other requests of nodes.
     Aside,
-    /// What nodes do themselves on a machine that they share with it.
+    /// The nodes' own work on a shared machine.
     Own,
 }
 
@@ -38,7 +38,7 @@ const KINDS: [(Kind, &str); 9] = [
     (Kind::Own, "the nodes' own"),
 ];
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// Simulated seconds.
@@ -61,15 +61,15 @@ pub struct Told {
     pub takeovers: Spans,
     /// Nodes that died.
     pub died: u64,
-    /// Nodes that stood still.
+    /// Nodes that paused.
     pub froze: u64,
-    /// Transactions that stood still with the lock in hand.
+    /// Transactions that were idle while they held the lock.
     pub broken_off: u64,
-    /// What was due and not leased at the most, and after how many seconds.
+    /// The maximum of due tasks without a lease, and its time in seconds.
     pub backlog: (usize, u64),
-    /// What was due and not leased at the end.
+    /// Due tasks without a lease at the end.
     pub left: usize,
-    /// Leases that were tried, those in vain, the tasks that were found for them, and those that were taken.
+    /// Attempted leases, empty ones, found tasks, and leased tasks.
     pub takes: (u64, u64, u64, u64),
     /// For how long the lock was held, in microseconds.
     pub locked: u64,
@@ -77,7 +77,7 @@ pub struct Told {
     pub busy: u128,
     /// How many processors the server's machine has.
     pub processors: u64,
-    /// What for, by kind.
+    /// The used time, by kind.
     pub used: [u64; 9],
     /// Statements, by kind.
     pub asked: [u64; 9],

@@ -18,17 +18,17 @@ pub(crate) const TIMER: u8 = 0x80;
 /// The work of commits that are made one after the other, without leases.
 const BARE: WorkId = WorkId::MAX;
 
-/// One task in the hands of a node.
+/// One task that a node works on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Tells it from others that had this place; 0 when it is over.
+    /// Distinguishes it from other users of this place; 0 when it is over.
     pub(crate) serial: u32,
     pub(crate) node: u16,
     pub(crate) life: u16,
     pub(crate) id: Id,
     pub(crate) epoch: u32,
     steps: u8,
-    /// When the lease was heard to be prolonged last, by when that was asked for.
+    /// The last confirmed renewal of the lease, by the time of its request.
     heard: Moment,
     acting: bool,
     /// When its action was over.
@@ -71,7 +71,8 @@ impl Model {
         self.ask(node, Ask::Load(place, work.serial), load);
     }
 
-    /// Lets every node commit all along, so many side by side, as `cargo bench -p tests --bench postgres` does.
+    /// Makes every node commit continuously, with `writers` writers in parallel, as `cargo bench -p tests --bench
+    /// postgres` does.
     pub(crate) fn only_commit(&mut self, writers: u16) {
         let bare =
             Commit { work: BARE, serial: 0, id: 0, epoch: 0, steps: 0, settles: false, accepted: false };
@@ -80,7 +81,7 @@ impl Model {
         }
     }
 
-    /// The work of that name, if it is still that and its node is the one that began it.
+    /// Returns the work of that id, if it is still the same and on the node that began it.
     fn current(&mut self, work: WorkId, serial: u32) -> Option<Work> {
         let found = self.works[work as usize];
         let life = self.node(found.node).life;
@@ -174,7 +175,7 @@ impl Model {
         self.commit(node, commit);
     }
 
-    /// A commit was answered: what was refused is noted, what was taken makes room.
+    /// A commit was answered: counts a refusal, and frees the place after success.
     pub(crate) fn committed(&mut self, node: u16, commit: Commit) {
         let place = commit.work;
         if place == BARE {

@@ -150,7 +150,7 @@ async fn remove_replaced(b: &Bench<'_>) -> Ended {
     b.removed(&first, &b.stamp("remove")).await?;
     let second = b.make(6, &b.stamp("make-again")).await;
     let second = second.map_err(|e| broken(format!("making it again failed: {e}")))?;
-    // Success or a refusal: either will do, as long as the second stands.
+    // Success and refusal are both allowed, as long as the second object stays.
     let late = b.subject.remove(&b.thing, &first, &b.stamp("remove-late")).await;
     if let Err(error) = late {
         coded(&error, &[codes::OBJECT_CHANGED])?;

@@ -1,4 +1,4 @@
-//! A call of somebody whose lease is over, or whose caller has gone.
+//! A call whose lease has expired, or whose caller has gone.
 
 use super::{Case, case};
 use crate::kit::{
@@ -142,6 +142,6 @@ async fn cancel_ends(b: &Bench<'_>) -> Ended {
     let _given_up = tokio::time::timeout(GIVEN_UP, b.make(5, &b.stamp("make"))).await;
     tokio::time::sleep(SLOW * 2).await;
     b.trouble(Trouble::Calm).await?;
-    // It was slow before it began: whoever gave up took it back, so that nothing begins afterwards.
+    // The call was slow before its effect: the caller that gave up cancelled it, so it has no effect later.
     b.really(None).await
 }

@@ -20,7 +20,7 @@ pub type Play = for<'b> fn(&'b Bench<'b>) -> Pin<Box<dyn Future<Output = Ended> 
 pub struct Case {
     /// By which tables and excuses know it.
     pub name: &'static str,
-    /// What is promised.
+    /// The tested promise.
     pub promise: &'static str,
     /// How it is seen to be kept.
     pub(super) play: Play,

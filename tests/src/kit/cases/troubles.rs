@@ -70,7 +70,7 @@ pub(super) const CASES: &[Case] = &[
 
 const DENIED: &[&str] = &[codes::DENIED, codes::REFUSED];
 
-/// How long a caller is told to stay away.
+/// How long a caller is told not to retry.
 const AWAY: Duration = Duration::from_secs(7);
 
 async fn slow(b: &Bench<'_>) -> Ended {
@@ -130,7 +130,7 @@ async fn slow_look(b: &Bench<'_>) -> Ended {
     transient(&error)
 }
 
-/// Not permanent, and not an absence: whoever looks comes back.
+/// Neither permanent nor an absence: the caller retries.
 async fn look(b: &Bench<'_>, what: Trouble, wanted: &[&str]) -> Ended {
     b.made(5).await?;
     b.trouble(what).await?;

@@ -1,4 +1,4 @@
-//! What becomes of one connection: a request, the fault that it meets, and the answer.
+//! The handling of one connection: a request, its fault, and the answer.
 
 use super::{Asked, Fault, Shared, lock, request::read};
 use crate::kit::Trouble;
@@ -41,7 +41,7 @@ async fn meet(
         Fault::Of(Trouble::LoseRequest | Trouble::Down | Trouble::HalfDone) => Ok(()),
         Fault::Of(Trouble::LoseAnswer) => {
             let answer = forward(shared, asked, headers).await?;
-            // To its end, so that it has taken effect.
+            // Reads the answer to its end, so that the request has taken effect.
             answer.bytes().await.map_err(io::Error::other).map(drop)
         }
         Fault::Of(Trouble::Slow(span)) => {
@@ -81,7 +81,7 @@ async fn forward(shared: &Shared, asked: Asked, headers: HeaderMap) -> io::Resul
     sent.map_err(io::Error::other)
 }
 
-/// Passes the request on and its answer back as it comes, up to so many bytes of it.
+/// Forwards the request, and streams up to `limit` bytes of its answer back.
 async fn pass(
     stream: &mut TcpStream,
     shared: &Shared,

@@ -30,7 +30,7 @@ use tokio::{
 pub struct Asked {
     /// Its method.
     pub method: Method,
-    /// Its path with its query.
+    /// The path with the query.
     pub target: String,
     /// Its body.
     pub body: Vec<u8>,
@@ -67,16 +67,16 @@ struct Holding {
     go: oneshot::Receiver<()>,
 }
 
-/// What becomes of requests.
+/// The fault for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// As [`Trouble`] says.
+    /// A fault as [`Trouble`] describes it.
     Of(Trouble),
-    /// The answer to the next request that can change something is cut off after so many bytes of its body.
+    /// The answer to the next request that can change something is cut off after this number of body bytes.
     CutAfter(usize),
 }
 
-/// The proxy. It ends with whoever started it.
+/// The proxy. It ends with its owner.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -100,7 +100,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What can change something by HTTP's own words: everything but `GET`, `HEAD` and `OPTIONS`.
+/// Returns true if HTTP allows the method to change something: all but `GET`, `HEAD` and `OPTIONS`.
 #[must_use]
 pub fn by_method(asked: &Asked) -> bool {
     !matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS)
@@ -122,17 +122,17 @@ impl Proxy {
     /// In front of the server at `upstream`, such as `http://127.0.0.1:8001`; it must need no certificate of ours to be trusted.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub async fn before(upstream: &str) -> io::Result<Self> {
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().map_err(io::Error::other)?;
         Self::with(upstream, client, by_method).await
     }
 
-    /// In front of a server that is spoken to by `client`, with an own view of what can change something.
+    /// A proxy in front of a server that `client` can reach, with its own test for changing requests.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub async fn with(upstream: &str, client: Client, changes: Changes) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -164,7 +164,7 @@ impl Proxy {
     /// Has this trouble from here on.
     ///
     /// # Errors
-    /// When the port, let go while nobody listened, cannot be had again.
+    /// If the port, which was closed meanwhile, is no longer available.
     pub async fn trouble(&self, next: Trouble) -> io::Result<()> {
         self.fault(Fault::Of(next)).await
     }
@@ -172,7 +172,7 @@ impl Proxy {
     /// Has this fault from here on. Connections that are open stay open.
     ///
     /// # Errors
-    /// When the port, let go while nobody listened, cannot be had again.
+    /// If the port, which was closed meanwhile, is no longer available.
     pub async fn fault(&self, next: Fault) -> io::Result<()> {
         *self.shared.fault() = next;
         if next == Fault::Of(Trouble::Down) {
@@ -189,7 +189,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Holds back the next request of which this is so, until it is let go.
+    /// Holds the next matching request until it is released.
     #[must_use]
     pub fn hold(&self, which: fn(&Asked) -> bool) -> Held {
         let ((came, has_come), (goes, go)) = (oneshot::channel(), oneshot::channel());
@@ -224,13 +224,13 @@ impl Shared {
             if holding.as_ref().is_some_and(|holding| (holding.which)(asked)) { holding.take() } else { None }
         };
         if let Some(Holding { came, go, .. }) = holding {
-            // Whoever wanted it held may have gone.
+            // The holder may have gone.
             let _gone = came.send(());
             let _gone = go.await;
         }
     }
 
-    /// What this request meets. Trouble of one request is over with it.
+    /// Returns the fault for this request. A fault for one request ends with it.
     fn meets(&self, asked: &Asked) -> Fault {
         let mut fault = self.fault();
         let changes = (self.changes)(asked);

@@ -92,7 +92,7 @@ async fn dechunked(stream: &mut TcpStream, mut bytes: Vec<u8>) -> io::Result<Vec
     }
 }
 
-/// At least so many bytes.
+/// Reads until there are at least `least` bytes.
 async fn exactly_more(stream: &mut TcpStream, mut bytes: Vec<u8>, least: usize) -> io::Result<Vec<u8>> {
     while bytes.len() < least {
         if stream.read_buf(&mut bytes).await? == 0 {

@@ -1,8 +1,8 @@
 //! How a key leaves the stand-in and comes back, as Vault's documentation has it: import, backup and restore; and, as OpenBao has
 //! it, soft deletion.
 //!
-//! A backup is base64 of JSON in the clear, so its holder can change the flags in it before it is restored: then nothing but
-//! `backup_info` and `restore_info` shows that the key was outside. Unlike in Vault, what is imported is not wrapped.
+//! A backup is base64 of plain JSON, so its holder can change the flags before restoring it: then only `backup_info` and
+//! `restore_info` show that the key was outside. Unlike in Vault, an imported key is not wrapped.
 
 use super::{Held, Key, errors, nothing, now, say};
 use axum::{http::StatusCode, response::Response};
@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Serialize, Deserialize)]
 struct Backup {
     policy: Key,

@@ -1,4 +1,4 @@
-//! steno: sagas whose log stays in memory. What a library costs that makes nothing durable.
+//! steno: sagas with an in-memory log. The cost of a library without durability.
 
 use std::sync::Arc;
 
