@@ -174,7 +174,7 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     assert_eq!(served.delegate(&served.admin, others).await.status, 201, "an admin may");
 }
 
-/// A pause delays the effect of a decision and says so: no reminder is sent, and no further vote is accepted.
+/// A pause delays the effect of a decision and reports the delay: no reminder is sent, and no further vote is accepted.
 #[tokio::test]
 async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resumed() {
     let served = Served::with_nodes().await;

@@ -11,13 +11,13 @@ use store::{Embedded, Health, Store as _};
 
 /// Device syncs of five steps one after the other: one to begin, one a step.
 const SYNCS: u64 = 6;
-/// What five steps write to an otherwise idle journal, in bytes: one packed frame for each sync.
+/// The bytes that five steps write to an otherwise idle journal: one packed frame for each sync.
 const JOURNAL: u64 = 3_632;
 /// Transitions of five steps: one to begin, one a step.
 const TRANSITIONS: u64 = 6;
-/// What a transition in memory allocates, in blocks, including the share of worker and client.
+/// The blocks that a transition in memory allocates, including the share of worker and client.
 const ALLOCATIONS: u64 = 197;
-/// What a transition in memory costs, in instructions, with tests built by [`COMPILER`].
+/// The instructions of a transition in memory, with tests built by [`COMPILER`].
 const INSTRUCTIONS: u64 = 705_100;
 /// Another compiler makes other instructions of the same code.
 const COMPILER: &str = "rustc 1.95.";

@@ -1,4 +1,4 @@
-//! Who may decide by HTTP, and who may not. Against a real server.
+//! Access rules for decisions by HTTP. Against a real server.
 
 use crate::served::{Served, large};
 use serde_json::json;

@@ -21,7 +21,7 @@ async fn report(stage: &Stage) -> ExecutionId {
     stage.begin(IncidentResponse::new(happening, "dcgm".into(), "XID 79 on GPU 0".into())).await.unwrap()
 }
 
-/// A workload of two GPUs on the tenant's node, in the account and in the world.
+/// A workload of two GPUs on the tenant's node, in the account and on the simulated platform.
 async fn busy() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train", 2).await;

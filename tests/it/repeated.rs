@@ -71,7 +71,7 @@ fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap()
 }
 
-/// Replaces the entry of a key by the one that a server leaves if it is killed while it answers.
+/// Replaces the entry of a key by the entry that a server leaves if it is killed while it answers.
 async fn leave_claimed(dir: &Path, key: &str, until: u64) {
     let store = Embedded::open(&dir.join("tenure-data/store"), Options::default()).unwrap().store;
     let key = Key::new("idempotency", key);

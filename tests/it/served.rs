@@ -213,7 +213,7 @@ impl Served {
         (self.dir, self.admin)
     }
 
-    /// Starts a server again in the folder of one that was killed.
+    /// Starts a server again in the folder of a killed server.
     pub(crate) fn again(dir: TempDir, admin: String) -> Self {
         Self { admin, ..Self::start_in(dir, &[], Stdio::inherit()) }
     }

@@ -42,7 +42,7 @@ async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_
     let whole = submit(&served, "a", "whole", json!({ "gpu/H100": 1 })).await;
     assert_eq!(whole, 422, "a whole GPU of a cut node");
 
-    // `a` has 28: with the one that it uses it borrows five of the 28 of `b`.
+    // `a` has 28 slices and uses one: the request borrows five of the 28 of `b`.
     submit(&served, "a", "large", json!({ SLICE: 32 })).await;
     admitted(&served, "large").await;
     let loans = served.get("/v1/loans?state=active").await.body;

@@ -68,7 +68,8 @@ pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The same for a command within a sentence: `[ID]` is optional, `list|show` is a choice, and `…` stands for any arguments.
+/// The same for a command within a sentence: `[ID]` is optional, `list|show` is a choice, and `…` is a placeholder for any
+/// arguments.
 pub(crate) fn choices(span: &str) -> Vec<Vec<String>> {
     let plain = span.replace(['[', ']'], "");
     let mut text = plain.clone();

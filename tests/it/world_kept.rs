@@ -49,7 +49,7 @@ async fn a_world_kept_in_a_file_is_the_same_when_it_is_opened_again() {
     assert_eq!(again.refused(), first.refused());
 }
 
-/// A key is answered as before also after a restart: the world stores its answers with their effects.
+/// A key is answered as before also after a restart: the platform stores its answers with their effects.
 #[tokio::test]
 async fn a_key_takes_effect_once_over_restarts_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ fn own_demand_comes_before_borrowers_however_long_they_wait() {
     assert_eq!(world.workload("b-more").state, WorkloadState::Waiting);
 }
 
-/// S-33: smaller workloads pass one that does not fit, until it has waited for as long as policy allows.
+/// S-33: smaller workloads pass a workload that does not fit, until it has waited for as long as policy allows.
 #[test]
 fn one_that_waited_too_long_is_passed_by_nobody() {
     let mut world = World::new(1).with(&[("lender", gpus(8, None, None)), ("a", gpus(0, None, None))]);

@@ -1,4 +1,4 @@
-//! Who may work on what: leases, fencing, recovery, poison, and keys that start nothing twice.
+//! Ownership of work: leases, fencing, recovery, poison, and keys that start nothing twice.
 
 use super::job::{Bench, Job, Reply, Spec, does, requester};
 use engine::{Engine, Error, MINUTE, Options, Request};

@@ -1,4 +1,4 @@
-//! What operators may do to an execution that cannot continue by itself, and what they may not.
+//! Repairs: the commands of operators for an execution that cannot continue by itself, and their limits.
 
 use super::job::{Bench, Job, Reply, Spec, does, permanent};
 use engine::{ActionError, Attribution, CommandResult, Error, Event, Options, Refusal, Repair, Started};

@@ -62,7 +62,7 @@ pub(crate) fn hook(name: &str, arguments: Value) -> Hook {
 enum Way {
     /// As a program; here it lies, so that it can be taken away.
     Program(PathBuf),
-    /// As a service, behind the kit's proxy.
+    /// A service, behind the kit's proxy.
     Service(Box<Proxy>),
 }
 

@@ -1,4 +1,4 @@
-//! A service behind a hook: the requests it gets, how it is polled, and what it must not make Tenure do.
+//! A service behind a hook: the requests it gets, polling, and its limits.
 
 use super::{hook, said, serve, stamp, table};
 use axum::{

@@ -69,7 +69,7 @@ impl Capability {
     }
 }
 
-/// Where faults are injected on the way to the world.
+/// Where faults are injected on the way to the simulated platform.
 enum Way {
     /// In a proxy between client and world server.
     Proxy(Proxy),
@@ -293,7 +293,7 @@ impl Subject for Through {
     }
 
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
-        // Each call has its own key: the world repeats its answer to a repeated key, and removes nothing then.
+        // Each call has its own key: the platform repeats its answer to a repeated key, and removes nothing then.
         for _ in 0..FORCED {
             let number = FORCED_CALLS.fetch_add(1, Ordering::Relaxed);
             let key = format!("behind/{thing}/{number}");

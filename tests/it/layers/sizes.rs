@@ -44,7 +44,7 @@ fn too_long(files: &BTreeMap<String, usize>) -> Vec<String> {
     long.map(|(file, lines)| format!("{file} has {lines} lines; split it: at most {MAX_LINES}")).collect()
 }
 
-/// Returns the number of modules in each folder: its Rust files, except those that represent the folder itself.
+/// Returns the number of modules in each folder: its Rust files, except the file of the folder's own module.
 fn modules_by_folder(files: &BTreeMap<String, usize>) -> BTreeMap<&str, usize> {
     let mut folders = BTreeMap::new();
     for (folder, name) in files.keys().map(|file| file.rsplit_once('/').unwrap_or(("", file))) {

@@ -1,4 +1,4 @@
-//! What admission keeps of a leaving tenant: frozen, ended, and closed.
+//! The account of a leaving tenant: frozen, ended, and closed.
 
 use super::stage::Stage;
 use engine::{Attribution, Error, Event};

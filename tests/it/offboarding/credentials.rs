@@ -203,7 +203,7 @@ async fn closed(without_verifier: bool) -> Stage {
     stage
 }
 
-/// Returns the text of the certificate, what it proves, and what it does not prove.
+/// Returns the text of the certificate, its proofs, and its exceptions.
 async fn said(stage: &Stage) -> (String, Vec<String>, Vec<String>) {
     let id = stage.id;
     let file = stage.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();

@@ -36,7 +36,7 @@ pub fn requester() -> Person {
 }
 
 impl Stage {
-    /// `acme` on Kubernetes with two nodes and a leftover of each kind; `more` changes the world.
+    /// `acme` on Kubernetes with two nodes and a leftover of each kind; `more` changes the simulated platform.
     pub async fn kubernetes(more: impl Fn(&LocalWorld)) -> Self {
         Self::of("H100", 2, more).await
     }

@@ -88,7 +88,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
         stage.trouble().await
     );
 
-    // No person can state the verification, alone or with another, in any form.
+    // No person can state the verification, on their own or with another, in any form.
     for output in [Value::Null, json!({}), json!({ "objects": "verifier" })] {
         let stated = Repair::MarkDone { slot: 0, output, evidence: "ticket 4711".into() };
         let refused = stage.repair(stated).await;

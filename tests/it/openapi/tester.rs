@@ -60,7 +60,7 @@ impl Tester {
     /// The address, of things that there are or of others.
     async fn address(&mut self, path: &str) -> String {
         let mut ids = self.world.ids(path).await;
-        // The first objects of the world are the oldest, and most of them have events.
+        // The first ids are the oldest, and most of them have events.
         ids.truncate(6);
         let known = if ids.is_empty() || self.chance(4) {
             None
@@ -276,7 +276,7 @@ fn is_final(body: &Value) -> bool {
     !statuses.any(again)
 }
 
-/// Orders operations so that those that remove resources run last.
+/// Orders operations so that removals run last.
 fn rank(method: &str, name: &str) -> u32 {
     match name {
         "removeUser" => 4,

@@ -7,7 +7,7 @@ use tests::{
 };
 
 /// S08, S58. No client gets an error or needs to retry; nothing is stranded, repeated or lost. Executions of the earlier version
-/// end on either version. The earlier version leaves executions of the later one alone, and answers for them.
+/// end on either version. The earlier version does not work on executions of the later one, and answers queries about them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn three_servers_are_replaced_by_a_later_version_and_no_client_notices() {
     let Some(bin) = installed() else { return };

@@ -252,7 +252,7 @@ async fn who_finds_no_node_waits_for_one_and_goes_on() {
     assert!(stage.all::<Waitlist>().await.iter().all(|list| list.waiters.is_empty()));
 }
 
-/// Each rule can be the one that rejects.
+/// Each rule can be the reason for the rejection.
 #[tokio::test]
 async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
     let stage = Stage::with_tenant("H100").await;

@@ -162,7 +162,7 @@ impl Stage {
         local_world(self.engine.platform()).unwrap()
     }
 
-    /// Returns the content of an object of the world.
+    /// Returns the content of an object of the simulated platform.
     pub(crate) fn spec(&self, address: &str) -> Value {
         let snapshot = self.world().snapshot();
         snapshot.get(address).unwrap_or_else(|| panic!("no {address} in {:?}", snapshot.keys()))["spec"]

@@ -49,7 +49,7 @@ async fn who_is_removed_hears_nothing_from_then_on() {
     assert_eq!(ask(&served, &olga, "/v1/watch", "").await.status(), 401);
 }
 
-/// The server is unaffected by a client that does not read, and tells it to start from the beginning once it reads again.
+/// A client that does not read leaves the server unaffected, and must start from the beginning once it reads again.
 #[tokio::test]
 async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
     let served = Served::with_nodes().await;

@@ -165,7 +165,7 @@ fn requests(dice: &Dice, most: usize) -> Vec<(Duration, Asked)> {
             let at = dice.span(0, u64::try_from((4 * HOUR).as_millis()).unwrap());
             let name = format!("e{number}");
             let asked = if dice.below(4) == 0 {
-                // Two of them sometimes share a house: one has to wait.
+                // Two of them sometimes have the same subject: one has to wait.
                 let name = format!("house-{}", dice.below(3));
                 let hidden = u32::try_from(dice.below(2)).unwrap();
                 let number = u32::try_from(number).unwrap();

@@ -136,7 +136,7 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
     }
 }
 
-/// In the troubled phase, users do both what they should and what they should not.
+/// In the troubled phase, users send correct and incorrect commands.
 pub async fn meddle(play: &Arc<Play>, troubled: Duration) {
     let dice = Dice::new(play.seed, "people");
     while play.shared.began.elapsed() < troubled {
@@ -213,7 +213,7 @@ pub async fn mend(play: &Arc<Play>, calm: Duration) {
     while play.shared.began.elapsed() < end {
         let open = play.open().await;
         if open.is_empty() {
-            // A request that waits for a house retries within ten minutes.
+            // A request that waits for its subject retries within ten minutes.
             tokio::time::sleep(11 * MINUTE).await;
             if play.open().await.is_empty() {
                 return;

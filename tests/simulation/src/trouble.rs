@@ -28,11 +28,11 @@ pub enum Trouble {
     Transient,
     /// An action is refused for good.
     Permanent,
-    /// An action never reaches the world.
+    /// An action never reaches the external system.
     RequestLost,
     /// An action takes effect, and its answer is lost.
     EffectLost,
-    /// An action reaches the world long after its caller has given up.
+    /// An action takes effect long after its caller has given up.
     Late,
     /// A person votes without being asked, twice, on an old plan, or on their own request.
     BadVote,

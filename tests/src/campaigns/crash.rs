@@ -35,7 +35,7 @@ pub struct Outcome {
     pub ends: BTreeMap<String, usize>,
     /// GPUs requested, existing, and granted.
     pub gpus: (usize, usize, usize),
-    /// Idempotency keys that took effect in the world.
+    /// Idempotency keys that took effect on the simulated platform.
     pub keys: usize,
     /// How long it took until all was at rest, killing included.
     pub took: Duration,
@@ -163,7 +163,7 @@ pub(crate) async fn come_to_rest(admin: &Caller, size: Size, began: Instant) -> 
     false
 }
 
-/// Collects the violations that the world has seen until now.
+/// Collects the violations that the simulated platform has recorded until now.
 pub(crate) async fn watch(world: &World, outcome: &mut Outcome) {
     for violation in world.look("violations").await.as_array().into_iter().flatten() {
         let violation = violation.to_string();

@@ -16,7 +16,7 @@ use std::{
 };
 use strum::{IntoStaticStr, VariantArray};
 
-/// A condition that an errand reaches.
+/// The condition of an open execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, VariantArray)]
 pub enum Kind {
     /// It waits for approval.
@@ -33,7 +33,7 @@ pub enum Kind {
     FanOut,
     /// It waits for its children.
     Parent,
-    /// It is a child and waits for a signal. No errand has this kind; each parent has two such children.
+    /// It is a child and waits for a signal. No top-level execution has this kind; each parent has two such children.
     Child,
     /// It is parked past its point of no return.
     Parked,
@@ -71,7 +71,7 @@ impl Yard {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns how often a call of the errand was refused.
+    /// Returns how often a call of the subject was refused.
     #[must_use]
     pub fn failures(&self, subject: &str) -> u32 {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(subject).copied().unwrap_or(0)
@@ -113,7 +113,7 @@ pub enum How {
     Never,
 }
 
-/// An action for an errand, with one effect for each key.
+/// An action with one effect for each key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Do {
     subject: String,
@@ -162,7 +162,7 @@ pub struct Errand {
     learnt: Vec<String>,
 }
 
-/// The states of an errand.
+/// The states of the workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[allow(missing_docs, reason = "what each does is said in `step`")]
 pub enum State {
@@ -185,7 +185,7 @@ pub enum State {
 }
 
 impl Errand {
-    /// Returns errands of all kinds in turn.
+    /// Returns executions of all kinds in turn.
     #[must_use]
     pub fn numbered(number: usize) -> Self {
         let kinds: Vec<Kind> = Kind::VARIANTS.iter().copied().filter(|kind| *kind != Kind::Child).collect();
@@ -291,7 +291,7 @@ impl Workflow for Errand {
     }
 }
 
-/// The child of an errand.
+/// The child workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chore {
     name: String,

@@ -75,7 +75,7 @@ impl fmt::Display for Moved {
     }
 }
 
-/// One of the twins: a store, its engine and its part of the world.
+/// One of the twins: a store, its engine and its external system.
 struct Twin {
     store: Arc<dyn Store>,
     engine: Engine<Yard>,
@@ -305,7 +305,7 @@ async fn compare(moved: &mut Moved, stayed: &Twin, others: [(&Twin, &str); 2]) {
     }
 }
 
-/// Starts `count` errands, and brings each into its condition.
+/// Starts `count` executions, and brings each into its condition.
 async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     let store = Arc::new(Embedded::open(dir, Options::default()).expect("a folder").store);
     let twin = Twin::on(store.clone(), BEGUN, Yard::default());
@@ -320,8 +320,8 @@ async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     (store, twin)
 }
 
-/// Starts `count` errands in `dir`, brings each into its condition, exports all of them, and runs three copies to their
-/// ends: the original, one in the database, and one that moves back half way from the database into a folder.
+/// Starts `count` executions in `dir`, brings each into its condition, exports all of them, and runs three copies to
+/// their ends: the original, one in the database, and one that moves back half way from the database into a folder.
 pub async fn run(dir: &Path, options: &PostgresOptions, count: usize) -> Moved {
     let mut moved = Moved::default();
     let (first, stayed) = under_way(&dir.join("a"), count).await;

@@ -22,7 +22,7 @@ pub struct Place {
     pub cohort: bool,
     /// Its fair-sharing weight, in billionths.
     pub weight: u64,
-    /// Its quota of each kind; none: never set.
+    /// Its quota of each kind; `None` if never set.
     pub quotas: Vec<Option<Quota>>,
     /// Which workloads its demands may preempt.
     pub preemption: Preemption,
@@ -35,7 +35,7 @@ pub struct Running {
     pub id: String,
     /// Its workspace, as an index of the list.
     pub at: usize,
-    /// Its use of each kind; none: not used.
+    /// Its use of each kind; `None` if not used.
     pub usage: Vec<Option<u64>>,
     /// Its priority.
     pub priority: i64,

@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program` on `dir`, with the world at `platform` or one of its own.
+    /// Starts `program` on `dir`, with the simulated platform at `platform` or its own.
     #[must_use]
     pub fn start(program: &Path, dir: &Path, platform: Option<&str>) -> Self {
         Self::start_with(program, dir, platform, Vec::new())

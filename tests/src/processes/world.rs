@@ -25,10 +25,10 @@ impl World {
         Self { _process: process, url: format!("http://{address}") }
     }
 
-    /// Calls the world as its own client, with the fields of a request, retries until there is an answer, and returns it.
+    /// Calls the simulated platform with the fields of a request, retries until there is an answer, and returns it.
     ///
     /// # Panics
-    /// If the world is away or refuses.
+    /// If the platform is away or refuses.
     pub async fn call(&self, request: &Value) -> Value {
         let mut said = Value::Null;
         for _ in 0..20 {
@@ -44,16 +44,16 @@ impl World {
     /// Replaces the script of faults from now on.
     ///
     /// # Panics
-    /// If the world does not answer.
+    /// If the platform does not answer.
     pub async fn script(&self, script: &Value) {
         let answer = Client::new().post(format!("{}/script", self.url)).json(script).send().await;
         assert!(answer.expect("the world answers").status().is_success(), "{script}");
     }
 
-    /// Returns one of the world's own records: `violations`, `effects`, `owners`, `snapshot`.
+    /// Returns a record of the simulated platform: `violations`, `effects`, `owners`, `snapshot`.
     ///
     /// # Panics
-    /// If the world does not answer.
+    /// If the platform does not answer.
     pub async fn look(&self, what: &str) -> Value {
         let answer = reqwest::get(format!("{}/{what}", self.url)).await.expect("the world answers");
         answer.json().await.expect("the world speaks JSON")

@@ -1,6 +1,6 @@
 //! A stand-in for Vault: its transit engine and the metadata of its key-value engine, over HTTP.
 //!
-//! It is not Vault, and says so in the header `x-stand-in`. Its effects are real, including encryption with AES-256-GCM. Its
+//! It is not Vault, and reports this in the header `x-stand-in`. Its effects are real, including encryption with AES-256-GCM. Its
 //! answers follow Vault's documentation and sources: 404 with an empty list of errors for a missing object, 404 with a message for
 //! a missing engine, 400 for what transit refuses, 403 without a valid token, 503 while sealed. Keys can be imported, backed up,
 //! restored and, as in OpenBao, deleted softly; see `backup.rs`. It has only three kinds of token instead of policies, no leases,

@@ -1,4 +1,4 @@
-//! The simulated world as a separate process, so that a kill of Tenure or of the world does not affect the other.
+//! The simulated platform as a separate process, so that a kill of Tenure or of the platform does not affect the other.
 //!
 //! `POST /call` takes one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
 //! look at it; `POST /script` replaces its faults.
@@ -21,7 +21,7 @@ struct Served {
     slow: Duration,
 }
 
-/// Serves the world until the process ends.
+/// Serves the platform until the process ends.
 ///
 /// # Errors
 /// When the listener fails.
@@ -29,7 +29,7 @@ pub async fn serve(listener: TcpListener, world: Arc<LocalWorld>, slow: Duration
     axum::serve(listener, router(Served { world, slow })).await
 }
 
-/// Listens on a free port of this machine and serves the world there until the runtime ends.
+/// Listens on a free port of this machine and serves the platform there until the runtime ends.
 ///
 /// # Errors
 /// When no port can be had.

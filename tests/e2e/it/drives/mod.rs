@@ -1,5 +1,5 @@
 //! Real erasures: emulated NVMe drives of a qemu machine, with the nvme-cli, cryptsetup, lsblk and dd of a real node. qemu's
-//! drives support format and not sanitise; a fake program sanitises and says so.
+//! drives support format and not sanitise; a fake program sanitises and reports itself as fake.
 
 mod conformance;
 mod leaving;

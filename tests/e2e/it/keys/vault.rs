@@ -266,7 +266,7 @@ impl Behind for Arc<StandIn> {
     }
 }
 
-/// Making a key takes several calls. The lost call is the one that creates the key, as it decides the outcome.
+/// Making a key takes several calls. The lost call is the creation itself, as it decides the outcome.
 fn changes(asked: &Asked) -> bool {
     let key = asked.target.contains("/transit/keys/") && !asked.target.ends_with("/config");
     key && asked.method != Method::GET

@@ -7,7 +7,7 @@ use super::{
 use serde_json::json;
 use workflows::platform::*;
 
-/// S135. Probes distinguish protections that hold from those that do not, and an impossible probe does not pass.
+/// S135. Probes detect protections that hold and protections that do not, and an impossible probe does not pass.
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! All objects of a tenant in a cluster are found, whoever made them, and incomplete searches are reported.
+//! All objects of a tenant in a cluster are found, whichever program made them, and incomplete searches are reported.
 
 use super::{
     objects::free_epoch,

@@ -107,7 +107,7 @@ async fn a_bucket_with_more_than_a_page_is_emptied_page_by_page() {
     assert_eq!(raw.listings(&bucket.name).await, None);
 }
 
-/// A bucket that was created again under the approved name is left alone.
+/// A bucket that was created again under the approved name is neither emptied nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_bucket_of_the_same_name_is_not_emptied_and_not_removed() {
     let Some(gateway) = Gateway::shared() else { return };

@@ -1,4 +1,4 @@
-//! A bucket is created once, by the named owner, or left alone.
+//! A bucket is created once, by the named owner, or not changed.
 
 use super::{bucket, stage, staged, stamp};
 use backends::s3::Encryption;

@@ -22,7 +22,7 @@ use workflows::platform::{Associations, CallMetadata, WorkloadRef};
 /// The GPUs of a node, and what Slurm calls one of them.
 pub(crate) const GPU: &str = "gres/gpu:h200";
 
-/// What the script reports of the started cluster.
+/// The output of the script about the started cluster.
 #[derive(Debug, Deserialize)]
 struct Started {
     url: String,
@@ -219,7 +219,7 @@ impl Cluster {
         self.says(&["squeue", "-h", "-j", &job.to_string(), "-o", "%T"])
     }
 
-    /// Waits until a job runs; if it does not, prints all that Slurm knows of it.
+    /// Waits until a job runs; if it does not, prints Slurm's state of it.
     pub(crate) async fn runs(&self, job: u64, within: Duration) {
         let known = || self.says(&["scontrol", "show", "job", &job.to_string()]);
         until_told(|| format!("it runs\n{}", known()), within, || async { self.job_state(job) == "RUNNING" })

@@ -1,4 +1,4 @@
-//! Actions on the world: objects are made, removed, paid and destroyed.
+//! Actions on the simulated platform: objects are made, removed, paid and destroyed.
 
 use crate::world::{Deed, World};
 use engine::{Action, ActionError, Call, Probe, Repeat};
@@ -16,7 +16,7 @@ pub struct Made {
     pub entered: u32,
 }
 
-/// Makes an object. Safe to run twice: the world knows the key.
+/// Makes an object. Safe to run twice: the platform remembers the key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Make {
     /// Its name.

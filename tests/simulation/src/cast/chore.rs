@@ -1,4 +1,4 @@
-//! Chores: the child workflows of an errand.
+//! Chores: the child workflows of the simulation.
 
 use super::{Made, Make, SLEEP, Unmake, policy};
 use crate::world::{PATIENCE, World};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::sync::Arc;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Makes one object, on behalf of an errand.
+/// Makes one object for its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chore {
     /// The name of the object.

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::sync::Arc;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Destroys a house, after two users have approved exactly the destroyed rooms.
+/// Destroys a group of rooms, after two users have approved exactly these rooms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Demolition {
     /// The house: one demolition of it at a time.

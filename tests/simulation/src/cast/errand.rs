@@ -1,4 +1,4 @@
-//! Errands: workflows whose steps are data.
+//! The main workflow of the simulation: its steps are data.
 
 use super::{ANSWER_WITHIN, Chore, Made, Make, Pay, Release, Reserve, SLEEP, Unmake, policy};
 use crate::world::{PATIENCE, World};
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 use strum::{IntoStaticStr, VariantArray};
 
-/// The step of one of the numbered states of an errand.
+/// The step of one of the numbered states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Spec {
     /// Makes these side by side.
@@ -43,7 +43,7 @@ pub struct Errand {
     pub sent: Vec<String>,
 }
 
-/// The states of an errand.
+/// The states of the workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Going {
@@ -115,7 +115,7 @@ impl Workflow for Errand {
 
     fn step(&self, state: Going) -> Step<Self> {
         match state {
-            // Policy approves every errand, so that its payment is authorised.
+            // Policy approves every execution, so that its payment is authorised.
             Going::Leaving => when(true, "always", Going::First)
                 .waived_by(Rule { name: "simulation".into(), version: "1".into() })
                 .or_when(false, "never", Going::Declined)

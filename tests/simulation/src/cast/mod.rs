@@ -1,5 +1,5 @@
-//! The simulated workflows: errands whose steps are data, their child chores, and demolitions, which destroy a plan
-//! that two users approved.
+//! The simulated workflows: a main workflow whose steps are data, its child chores, and demolitions, which destroy a
+//! plan that two users approved.
 
 mod actions;
 mod chore;

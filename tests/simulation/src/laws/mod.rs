@@ -1,4 +1,4 @@
-//! Invariants that always hold: checked after every commit, every call of the world, and at the end.
+//! Invariants that always hold: checked after every commit, every external call, and at the end.
 //!
 //! The laws read stored records and calls, never the engine's own state: they apply to any engine.
 
@@ -155,7 +155,7 @@ impl Laws {
         }
     }
 
-    /// A call to the world: an action with an undo is on the trail before it begins.
+    /// An external call: an action with an undo is on the trail before it begins.
     pub async fn called(&self, truth: &Memory, deed: Deed, name: &str, call: &Call) {
         self.note(format_args!("call: {deed:?} {name} as {}", call.describe()));
         let Some(record) = truth.load(call.execution).await.unwrap() else {

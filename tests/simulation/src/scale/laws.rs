@@ -21,7 +21,7 @@ pub fn lease() -> Moment {
 /// The observations so far.
 #[derive(Debug)]
 pub struct Laws {
-    /// The valid lease of each task; 0 is none.
+    /// The valid lease of each task; 0 means no lease.
     epochs: Vec<u32>,
     /// Until when, in milliseconds.
     until: Vec<u32>,

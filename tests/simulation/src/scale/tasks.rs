@@ -18,7 +18,7 @@ struct Task {
     /// In milliseconds.
     due: u32,
     available: u32,
-    /// The latest lease; 0 is none.
+    /// The latest lease; 0 means no lease.
     epoch: u32,
     holder: u16,
     tenant: u16,

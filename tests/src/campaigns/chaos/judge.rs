@@ -1,4 +1,4 @@
-//! Checks the final state: by the records of the world, by the ledger, and by the journal.
+//! Checks the final state: by the records of the simulated platform, by the ledger, and by the journal.
 
 use super::{
     Outcome, SLACK,

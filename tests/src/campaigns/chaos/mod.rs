@@ -74,7 +74,7 @@ pub struct Outcome {
     pub taken: BTreeMap<&'static str, Taken>,
     /// How often the database died, and how long it was away in all.
     pub database: (usize, Duration),
-    /// Idempotency keys that took effect in the world.
+    /// Idempotency keys that took effect on the simulated platform.
     pub keys: usize,
     /// Effects that completed actions owe and that exist.
     pub owed: usize,
@@ -86,7 +86,7 @@ pub struct Outcome {
     pub late: (usize, usize),
     /// Refusals of late results in the journal.
     pub refused: usize,
-    /// Refusals of late calls by the world.
+    /// Refusals of late calls by the simulated platform.
     pub refused_outside: usize,
     /// How long it took until all was at rest.
     pub took: Duration,

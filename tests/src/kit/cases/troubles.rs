@@ -70,7 +70,7 @@ pub(super) const CASES: &[Case] = &[
 
 const DENIED: &[&str] = &[codes::DENIED, codes::REFUSED];
 
-/// How long a caller is told not to retry.
+/// The time in which a caller must not retry.
 const AWAY: Duration = Duration::from_secs(7);
 
 async fn slow(b: &Bench<'_>) -> Ended {
