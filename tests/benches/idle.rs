@@ -59,7 +59,7 @@ fn is_ready(address: SocketAddr) -> bool {
 /// A number behind a name in a file of `/proc/PID`.
 fn told(server: &Running, file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/{file}", server.0.id())).expect("it runs");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel says so");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel reports it");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 

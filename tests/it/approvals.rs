@@ -249,7 +249,7 @@ async fn an_approval_is_held_by_the_procedure_that_policy_names() {
     assert_eq!(procedure["break_glass"]["any_of"], json!(["breakglass"]));
     let journal = served.get(&format!("/v1/executions/{id}")).await.body;
     let next = journal["waiting_for"]["next_action_at"].as_str().unwrap();
-    assert!(next < shown["deadline"].as_str().unwrap(), "a reminder comes first: {next}");
+    assert!(next < shown["deadline"].as_str().unwrap(), "a reminder is sent before the deadline: {next}");
 }
 
 /// Break-glass needs a reason, is announced, and is reviewed by another person.
@@ -262,7 +262,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     let alone = |reason: &str| json!({ "digest": digest, "reason": reason });
 
     let plain = served.decide(&bea, &id, "approve", alone("a fire")).await;
-    assert_eq!(plain.code(), "approval.not_entitled", "the role alone takes no seat");
+    assert_eq!(plain.code(), "approval.not_entitled", "the role does not fill a seat");
     let own = served.decide(&served.admin, &id, "break-glass", alone("a fire in the hall")).await;
     assert_eq!(own.code(), "approval.own_request");
     let other = served.decide(&sam, &id, "break-glass", alone("a fire in the hall")).await;

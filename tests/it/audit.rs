@@ -59,7 +59,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     assert!(
         vote["plan"]["digest"].as_str().unwrap().starts_with("sha256:") && vote["policy"]["version"].is_u64()
     );
-    assert!(own.iter().all(|entry| entry["tenant"] == "acme"), "a tenant's auditor sees the tenant's alone");
+    assert!(own.iter().all(|entry| entry["tenant"] == "acme"), "a tenant's auditor sees only that tenant");
     let admin = served.admin.clone();
     let all = audit(&served, &admin, "&tenant=-", |entries| has(entries, "users/audrey")).await;
     assert!(has(&all, "admin called POST /v1/users at /v1/users, which wrote"), "{all:#?}");
@@ -150,7 +150,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
         told.push((path, answer.body.to_string()));
     }
     let log = fs::read_to_string(served.dir.path().join("log.txt")).unwrap();
-    assert!(log.contains("answered") && log.contains("started"), "the log tells all");
+    assert!(log.contains("answered") && log.contains("started"), "the log has all levels");
 
     let pem = fs::read_to_string(served.dir.path().join("tenure-data/certificate-key.pem")).unwrap();
     let signing = pem.lines().nth(1).unwrap().to_owned();

@@ -32,7 +32,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
 
     let file = written(&served, "acme.yaml", &large("acme"));
     let asked = served.run(&["tenant", "onboard", "-f", &file, "--wait"]);
-    assert_eq!(asked.exit, 10, "it waits for people: {asked:?}");
+    assert_eq!(asked.exit, 10, "it waits for approval: {asked:?}");
     assert!(asked.err.contains("Evaluating") || asked.err.contains("AwaitingApproval"), "{}", asked.err);
     let approvals = served.run(&["approvals", "list", "-o", "json"]).json();
     let id = approvals[0]["execution"].as_str().unwrap();
@@ -47,7 +47,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
 
     let added = served.run(&["user", "add", "ada", "--role", "platform_ops"]);
     let token = added.out.trim();
-    assert!(token.starts_with("tn_"), "the token alone is on standard output: {added:?}");
+    assert!(token.starts_with("tn_"), "standard output has only the token: {added:?}");
     let approved = served.run(&["--token", token, "approvals", "approve", &id[..18], "--reason", "signed"]);
     assert_eq!(approved.exit, 0, "{approved:?}");
     let waited = served.run(&["executions", "wait", id]);
@@ -86,7 +86,7 @@ async fn a_list_as_json_is_one_array_of_all_items() {
     assert_eq!(listed.err, "");
     let table = served.run(&["nodes", "list"]);
     assert_eq!(table.out.lines().count(), 2_346);
-    assert!(table.out.lines().nth(1).unwrap().starts_with("n-00000 "), "the id comes first");
+    assert!(table.out.lines().nth(1).unwrap().starts_with("n-00000 "), "the first column is the id");
     for noun in ["tenants", "executions", "approvals", "clusters", "regions"] {
         assert!(served.run(&[noun, "list", "-o", "json"]).json().is_array(), "{noun}");
     }

@@ -77,7 +77,7 @@ async fn flags_go_over_the_environment_and_the_environment_over_a_context() {
     assert_eq!(with(dir.path(), ("TENURE_TOKEN", "tn_x"), &flag).exit, 0);
 
     assert_eq!(run(dir.path(), &["context", "set", "gone", "--server", "127.0.0.1:1"]).exit, 0);
-    assert_eq!(run(dir.path(), &list).exit, 0, "one that is made is not used yet");
+    assert_eq!(run(dir.path(), &list).exit, 0, "a new context is not yet the current one");
     assert_eq!(with(dir.path(), ("TENURE_CONTEXT", "gone"), &list).exit, 9);
     assert_eq!(run(dir.path(), &["context", "use", "gone"]).exit, 0);
     assert_eq!(run(dir.path(), &list).exit, 9);
@@ -148,7 +148,7 @@ async fn what_people_read_tells_how_long_ago_and_wide_tells_when_and_more() {
     assert!(wide.contains("REQUESTED BY") && wide.contains("T") && !wide.contains(" ago"), "{wide}");
     let title = wide.lines().next().unwrap();
     let (at, row) = (title.find("REQUESTED BY").unwrap(), wide.lines().nth(1).unwrap());
-    assert!(row[at..].starts_with("admin "), "columns stand below their titles:\n{wide}");
+    assert!(row[at..].starts_with("admin "), "columns are aligned with their titles:\n{wide}");
     let shown = served.run(&["tenants", "show", "acme"]).out;
     assert!(shown.contains("Z (now)") || shown.contains(" ago)"), "{shown}");
     let shown = served.run(&["tenants", "show", "acme", "-o", "wide"]).out;
@@ -206,7 +206,7 @@ async fn a_list_that_is_watched_is_told_again_when_it_has_changed() {
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     served.onboard(&shared("acme")).await;
     let next: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!(next[0]["id"], "acme", "what has not changed is not told again");
+    assert_eq!(next[0]["id"], "acme", "unchanged rows are not printed again");
     assert_eq!(interrupted(child), 130);
     for list in [&["user", "list"][..], &["group", "list"], &["delegations", "list"], &["sweep", "list"]] {
         let watched = [&["--server", &served.url][..], list, &["--watch", "-o", "json"]].concat();

@@ -100,7 +100,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     let entry = find(&told, "unknown", "GET /v1/tenants", "auth.bad_token");
     assert_eq!(entry["denied"]["token"], "0011223344556677");
     let entry = find(&told, "unknown", "GET /v1/nodes", "auth.bad_token");
-    assert_eq!(entry["denied"]["token"].as_str(), gone.split('_').nth(1), "nobody's any more; the id tells");
+    assert_eq!(entry["denied"]["token"].as_str(), gone.split('_').nth(1), "the token is revoked; its id identifies it");
     let entry = find(&told, "otto", "DELETE /v1/users/{name}", "auth.forbidden");
     assert_eq!((&entry["subject"], &entry["denied"]["times"]), (&json!("/v1/users/admin"), &json!(1)));
     assert!(entry["reason"].as_str().unwrap().contains("manage users"), "{entry}");
@@ -110,7 +110,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     find(&told, "olga", "GET /v1/store", "auth.foreign_tenant");
     let entry = find(&told, "olga", "GET /v1/executions/{id}", "resource.not_found");
     assert_eq!((&entry["subject"], &entry["tenant"]), (&json!(path), &json!("")));
-    assert_eq!(told.len(), 7, "what is not there was hidden from nobody: {told:#?}");
+    assert_eq!(told.len(), 7, "a missing resource is no refusal: {told:#?}");
 
     let own = entries(&served, &owner).await;
     assert_eq!(own.len(), 1, "who is refused does not learn here what is hidden or another's: {own:#?}");
@@ -126,7 +126,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     );
     let metrics = served.get("/metrics").await.body.to_string();
     assert!(metrics.contains("tenure_access_denied_total{code=\\\"auth.forbidden\\\"} 2"), "{metrics}");
-    assert!(!metrics.contains("resource.not_found"), "a count would tell that it is there");
+    assert!(!metrics.contains("resource.not_found"), "a count would reveal that it exists");
     let verified = served.dir.path().join("platform.jsonl");
     let exported = served.run(&["audit", "export", verified.to_str().unwrap()]);
     assert_eq!(exported.exit, 0, "{exported:?}");

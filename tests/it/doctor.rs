@@ -56,7 +56,7 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     identity.away(true);
     has(&looked(dir, &house(&identity.issuer, ""), &[]), CHECK, "failed", "discovery document answers 502");
     let offline = looked(dir, &house(&identity.issuer, ""), &["--offline"]);
-    assert!(!offline.iter().any(|one| one.1 == "failed"), "nobody was asked: {offline:#?}");
+    assert!(!offline.iter().any(|one| one.1 == "failed"), "no system was called: {offline:#?}");
     has(&looked(dir, "", &["--offline"]), CHECK, "ok", "none is named");
 }
 
@@ -89,12 +89,12 @@ fn a_doctor_knocks_at_whom_the_server_tells_and_sends_nothing() {
     has(&found, "notifications", "ok", "hook: reached");
     has(&found, "notifications", "failed", "mail: ");
     has(&found, "traces", "warning", "cannot be reached");
-    assert_eq!(heard.recv().unwrap(), "HEAD / HTTP/1.1", "nothing is sent, and no path is told");
+    assert_eq!(heard.recv().unwrap(), "HEAD / HTTP/1.1", "the request has no body and no path");
 
     fs::write(dir.join("short"), "short").unwrap();
     let short = looked(dir, &house("short"), &["--offline"]);
     has(&short, "notifications", "failed", "notify.channels.hook.secret_file");
     has(&short, "notifications", "ok", "mail: its settings and secrets are right; it was not called");
-    assert!(heard.try_recv().is_err(), "nobody was asked");
+    assert!(heard.try_recv().is_err(), "no request was sent");
     has(&looked(dir, "", &["--offline"]), "notifications", "warning", "no channel is set");
 }

@@ -36,7 +36,7 @@ async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
     let hold = json!({ "tenant": ACME, "id": "case-17", "kind": "legal", "reason": "a claim" });
     let placed = served.json_as(&dpo, "/v1/holds", hold.clone()).await;
     assert_eq!((placed.status.as_u16(), placed.id()), (201, "acme/case-17".to_owned()), "{}", placed.body);
-    assert_eq!(served.json_as(&dpo, "/v1/holds", hold).await.status, 201, "the same again stands once");
+    assert_eq!(served.json_as(&dpo, "/v1/holds", hold).await.status, 201, "an equal hold is stored once");
     let other = json!({ "tenant": ACME, "id": "case-17", "kind": "billing", "reason": "a bill" });
     assert_eq!(served.json_as(&dpo, "/v1/holds", other).await.code(), "hold.refused");
     let unknown = json!({ "tenant": "nobody", "id": "x", "kind": "legal", "reason": "a claim" });
@@ -118,7 +118,7 @@ async fn no_more_is_promised_than_a_workspace_has() {
     let first = post(promise("one", 3, jan, feb)).await;
     assert_eq!(first.status, 201, "{}", first.body);
     assert_eq!(first.body["reclaim_deadline"], "10m");
-    assert_eq!(post(promise("one", 3, jan, feb)).await.status, 200, "the same again stands once");
+    assert_eq!(post(promise("one", 3, jan, feb)).await.status, 200, "an equal promise is stored once");
     assert_eq!(post(promise("one", 2, jan, feb)).await.code(), "reservation.differs");
     let beyond = post(promise("two", 2, jan, mar)).await;
     assert_eq!(
@@ -144,7 +144,7 @@ async fn no_more_is_promised_than_a_workspace_has() {
     assert_eq!(
         post(promise("three", 4, jan, feb)).await.status,
         201,
-        "what was taken back can be promised anew"
+        "a withdrawn entitlement can be promised again"
     );
 }
 

@@ -169,7 +169,7 @@ async fn who_sends_half_a_head_or_half_a_body_is_not_waited_for() {
             "{metrics}"
         );
     }
-    assert_eq!(served.get("/v1/users").await.body["items"].as_array().unwrap().len(), 1, "nobody was added");
+    assert_eq!(served.get("/v1/users").await.body["items"].as_array().unwrap().len(), 1, "no user was added");
 }
 
 /// A head that comes a byte at a time is no quicker for it.
@@ -198,7 +198,7 @@ async fn a_connection_on_which_nothing_is_asked_ends_and_a_stream_lives_on() {
     assert!(took > Duration::from_millis(1_500), "{took:?}");
 
     served.onboard(&small("acme")).await;
-    assert!(stream.must().await.id.len() > 1, "what happens is told on it still");
+    assert!(stream.must().await.id.len() > 1, "the stream still delivers events");
 }
 
 #[tokio::test]
@@ -266,5 +266,5 @@ async fn who_guesses_faster_than_anybody_may_ask_is_on_record_and_answered_late(
     let metrics = served.get("/metrics").await.body.as_str().unwrap().to_owned();
     assert!(metrics.contains("access_denied_total{code=\"auth.bad_token\"} 5"), "{metrics}");
     assert!(!metrics.contains("http_rate_refused_total{kind=\"address\"} 0"), "{metrics}");
-    assert_eq!(served.get("/v1/me").await.status, 200, "who has a token is let in from there");
+    assert_eq!(served.get("/v1/me").await.status, 200, "a token holder is accepted from there");
 }

@@ -20,7 +20,7 @@ async fn what_one_execution_is_told_can_be_waited_for() {
     let id = begun(&served, "acme");
     assert_eq!(served.run(&["executions", "pause", &id, "--reason", "a look"]).exit, 0);
     let resumed = served.run(&["executions", "resume", &id, "--wait", "--timeout", "20s"]);
-    assert_eq!(resumed.exit, 10, "it waits for people again: {resumed:?}");
+    assert_eq!(resumed.exit, 10, "it waits for approval again: {resumed:?}");
     let many = served.run(&["executions", "cancel", "--filter", "open", "--reason", "x", "--wait"]);
     assert!(many.exit == 2 && many.err.contains("--wait: is for one execution"), "{many:?}");
     let cancelled = served.run(&[

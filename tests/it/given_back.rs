@@ -80,7 +80,7 @@ async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_pass
     assert_eq!(stage.engine.clock().now(), BEGIN);
     let told = &seen(&stage, "lent").unwrap()["reclaim_at"];
     assert_eq!(told.as_u64(), Some(BEGIN.after(GRACE).0));
-    assert_eq!(seen(&stage, "own").unwrap()["reclaim_at"], Value::Null, "nobody else is");
+    assert_eq!(seen(&stage, "own").unwrap()["reclaim_at"], Value::Null, "no other workload is notified");
 }
 
 /// S-30: killed at the end of its grace, neither sooner nor later.

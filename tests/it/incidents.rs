@@ -73,7 +73,7 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
     let id = report(&stage).await;
     assert_eq!(stage.state(id).await, "AwaitingRemedy");
     assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)), "nothing new comes onto it");
-    assert_eq!(train(&stage).await, WorkloadState::Admitted, "nobody is disturbed without consent");
+    assert_eq!(train(&stage).await, WorkloadState::Admitted, "no workload is moved without approval");
 
     vote(&stage, id, Verdict::Approve).await;
     stage.pass(MINUTE).await;
@@ -100,10 +100,10 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
 
     assert_eq!(stage.state(id).await, "AwaitingReview");
     let again: Workload = stage.find("acme/train").await.unwrap();
-    assert_ne!(again.decision, before.decision, "it waited, and was admitted anew");
+    assert_ne!(again.decision, before.decision, "it was queued and admitted again");
     let effects = stage.world().all_effects();
     assert_eq!(effects.keys().filter(|key| key.contains("ResettingGpus")).count(), 1, "{effects:?}");
-    assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "mended, tested, and back");
+    assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "repaired, tested, and back");
 }
 
 fn stamp() -> workflows::platform::CallMetadata {

@@ -130,7 +130,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
     let paused = post(&served, "drift:pause", json!({ "reason": "the cluster is being moved" })).await;
     assert_eq!((&paused.body["paused"]["by"], &paused.body["next"]), (&json!("admin"), &json!(null)));
     assert_eq!(post(&served, "drift:pause", json!({ "reason": "x" })).await.code(), "schedule.already");
-    assert_eq!(post(&served, "drift:trigger", json!({})).await.status, 202, "a person asked for it");
+    assert_eq!(post(&served, "drift:trigger", json!({})).await.status, 202, "a manual trigger");
     let swept = async || items(&served.get("/v1/sweeps?sweep=drift").await).len();
     for _ in 0..400 {
         if swept().await > 0 {

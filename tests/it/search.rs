@@ -123,7 +123,7 @@ async fn many_executions_are_changed_only_after_they_were_looked_at() {
     let dry = served.run(&["executions", "cancel", "--filter", filter, "--dry-run"]);
     assert_eq!((dry.exit, dry.out.lines().count()), (0, 3), "{dry:?}");
     let act = ["executions", "cancel", "--filter", filter, "--reason", "tidy"];
-    assert_eq!(served.run(&act).exit, 2, "nobody can be asked");
+    assert_eq!(served.run(&act).exit, 2, "no terminal for the confirmation");
     assert_eq!(served.run(&["executions", "cancel", "--filter", filter, "--yes"]).exit, 2, "no reason");
     let done = served.run(&[&act[..], &["--yes", "--rate", "100/s", "-o", "json"]].concat());
     assert_eq!(done.exit, 0, "{done:?}");

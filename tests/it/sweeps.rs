@@ -81,7 +81,7 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
     let found = swept(&stage, Sweep::Drift).await.found;
     assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota says 7, and the books 3"]);
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
-    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "whoever set it is asked first");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "the other writer's value is not overwritten");
 }
 
 #[tokio::test]

@@ -201,7 +201,7 @@ async fn of_two_quota_increases_that_together_exceed_what_is_owned_one_wins() {
     let ((), reads, _) = decide(&books, "b");
     books.apply(puts);
 
-    assert!(!books.holds(&reads), "the second was decided on books that no longer stand");
+    assert!(!books.holds(&reads), "the second decision read documents that have changed");
     assert_eq!(books.act(&set("b"), &call).unwrap_err().code, "quota.over_owned");
 }
 

@@ -178,7 +178,7 @@ async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
     }
     let refused = metric(&served, REFUSED).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(metric(&served, REFUSED).await, refused, "the same files are told of once");
+    assert_eq!(metric(&served, REFUSED).await, refused, "unchanged files are reported once");
     assert_eq!(metric(&served, TAKEN).await, 0.0);
 
     authority.lays("two", "two");

@@ -33,14 +33,14 @@ async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
     let ran = served.run(&["user", "token", "add", "robot", "ci", "--expires", "P90D"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     let second = ran.out.trim().to_owned();
-    assert!(second.starts_with("tn_") && second.lines().count() == 1, "the token alone: {ran:?}");
+    assert!(second.starts_with("tn_") && second.lines().count() == 1, "only the token: {ran:?}");
     assert!(lets_in(&served, &first).await && lets_in(&served, &second).await);
     let me = served.get_as(&second, "/v1/me").await.body;
     let tokens = served.run(&["user", "token", "list", "robot", "-o", "json"]).json();
     let items = tokens.as_array().or(tokens["items"].as_array()).unwrap_or_else(|| panic!("{tokens}"));
     assert_eq!((&items[0]["name"], &items[1]["name"]), (&json!("first"), &json!("ci")), "{tokens}");
     assert_eq!((&items[0]["ends_at"], &items[1]["ends_at"]), (&json!(null), &me["ends_at"]), "{tokens}");
-    assert!(me["ends_at"].is_string(), "who asks learns the end of what they ask with: {me}");
+    assert!(me["ends_at"].is_string(), "the caller's own expiry is shown: {me}");
     assert!(!tokens.to_string().contains("hash"), "{tokens}");
 
     let again = served.json_as(&served.admin, "/v1/users/robot:token", json!({ "name": "ci" })).await;
@@ -62,14 +62,14 @@ async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
     assert_eq!(served.send(gone).await.status, 204);
     assert!(!lets_in(&served, &first).await, "the first is one like the others");
     let mine = served.ask(Method::DELETE, "/v1/users/admin/tokens/first").bearer_auth(&served.admin);
-    assert_eq!(served.send(mine).await.code(), "user.is_admin", "nobody locks themselves out");
+    assert_eq!(served.send(mine).await.code(), "user.is_admin", "administrators cannot remove themselves");
 
     let third = served.json_as(&served.admin, "/v1/users/robot:token", json!({ "name": "third" })).await;
     assert!(lets_in(&served, &token(&third)).await);
     let removed = served.ask(Method::DELETE, "/v1/users/robot").bearer_auth(&served.admin);
     assert_eq!(served.send(removed).await.status, 204);
     served.user("robot", &["platform_ops"], None).await;
-    assert!(!lets_in(&served, &token(&third)).await, "another of the same name is somebody else");
+    assert!(!lets_in(&served, &token(&third)).await, "a new user of the same name is another user");
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     let code = served.json_as(&served.admin, "/v1/users/root:enrol", json!({})).await.body["code"].clone();
     let own = served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
     let own = own.body["token"].as_str().unwrap().to_owned();
-    assert!(lets_in(&served, &served.admin).await, "root has not been let in yet");
+    assert!(lets_in(&served, &served.admin).await, "the admin token is valid until root signs in");
     assert!(lets_in(&served, &own).await);
 
     let ended = served.get("/v1/tenants").await;
@@ -159,7 +159,7 @@ async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     assert!(told.contains("root administers") && told.contains("admin.token"), "{told}");
 
     let last = served.send(served.ask(Method::DELETE, "/v1/users/root").bearer_auth(&own)).await;
-    assert_eq!(last.code(), "user.is_admin", "nobody is locked out: {}", last.body);
+    assert_eq!(last.code(), "user.is_admin", "the last administrator stays: {}", last.body);
     let only = served.ask(Method::DELETE, "/v1/users/root/tokens/enrolled").bearer_auth(&own);
     assert_eq!(served.send(only).await.code(), "user.is_admin");
     assert!(lets_in(&served, &own).await);

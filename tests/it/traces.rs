@@ -91,7 +91,7 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
 
     let deadline = Instant::now() + PATIENCE;
     while heard.all().iter().filter(|(_, span)| of(span)).count() < 3 {
-        assert!(Instant::now() < deadline, "nothing is told while it is under way");
+        assert!(Instant::now() < deadline, "no span is exported during the run");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     server.kill();
@@ -107,7 +107,7 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
 
     let spans: Vec<(String, Span)> = heard.all().into_iter().filter(|(_, span)| of(span)).collect();
     let servers: BTreeSet<&String> = spans.iter().map(|(server, _)| server).collect();
-    assert_eq!(servers.len(), 2, "both servers told of it");
+    assert_eq!(servers.len(), 2, "both servers exported spans");
     // A span that was sent and not yet marked as sent is sent again with the same id.
     let once: BTreeMap<&[u8], &Span> =
         spans.iter().map(|(_, span)| (span.span_id.as_slice(), span)).collect();

@@ -120,6 +120,6 @@ fn every_value_of_the_chart_has_its_place_in_the_schema_and_in_the_file_of_value
     let about: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
     assert_eq!(about["appVersion"], env!("CARGO_PKG_VERSION"), "the chart is of this version");
     for file in ["rbac.yaml", "rules.yaml", "alerts.yaml", "dashboards/tenure-overview.json"] {
-        assert!(chart.join("files").join(file).exists(), "{file} is what it stands for");
+        assert!(chart.join("files").join(file).exists(), "{file} is missing");
     }
 }

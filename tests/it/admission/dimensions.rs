@@ -103,7 +103,7 @@ fn availability_alone_can_stand_in_the_way() {
     assert_eq!(against(&busy), one(Dimension::Availability, "gpus.busy"));
     assert_eq!(against(&stale), one(Dimension::Availability, "facts.stale"));
     world.see();
-    assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "seen again, let in at once");
+    assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "observed again, admitted at once");
 }
 
 /// I-11, S-62: a workload that may not be evicted never borrows.

@@ -23,7 +23,7 @@ fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseErr
     let (borrowed, lent) = (sum(&|spent| spent.borrowed), sum(&|spent| spent.lent));
     prop_assert!(
         borrowed == lent || history.buys && borrowed > lent,
-        "what the pool lends is credited to nobody"
+        "loans from the pool have no lender to credit"
     );
     // The account is counted up when it changes; since then all has been as it says.
     let stock = world.cohort().stock[&history.kind];

@@ -81,7 +81,7 @@ fn one_that_waited_too_long_is_passed_by_nobody() {
     world.submit(&job("a", "first", 4)).unwrap();
     world.submit(&job("a", "large", 8)).unwrap();
     let small = world.submit(&job("a", "small", 4)).unwrap().admission;
-    assert_eq!(small.answer, AdmissionVerdict::Admit, "nothing idles for one that does not fit");
+    assert_eq!(small.answer, AdmissionVerdict::Admit, "no GPU idles for a workload that does not fit");
 
     for _ in 0..9 {
         pass(&mut world, HOUR);

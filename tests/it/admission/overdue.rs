@@ -99,7 +99,7 @@ fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
     assert_eq!(asks(&mut world, &job("lab", "small", 2)), AdmissionVerdict::Admit);
 
     let never = world.submit(&job("lab", "as-large", 4)).unwrap().admission;
-    assert_eq!(never.answer, AdmissionVerdict::Reject, "who asks now is told at once");
+    assert_eq!(never.answer, AdmissionVerdict::Reject, "a new request is rejected at once");
     assert!(never.weighed.iter().any(|finding| finding.code == "borrow.never"), "{:#?}", never.weighed);
 }
 

@@ -91,7 +91,7 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
     let taken = planned.explanation.candidates.iter();
     assert_eq!(taken.filter(|one| victims.contains(&one.workload)).count(), 12, "each is explained once");
     free(&mut world, &victims[..5]);
-    assert_eq!(aside(&world), [4, 1, 0], "the demand comes first");
+    assert_eq!(aside(&world), [4, 1, 0], "the demand is first");
     free(&mut world, &victims[5..9]);
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1"], [4, 0, 1]), "each as soon as it has all");
     free(&mut world, &victims[9..]);
@@ -247,7 +247,7 @@ fn a_reclaim_that_is_given_up_frees_what_was_set_aside_for_all() {
 
     assert_eq!((ended.spared.len(), aside(&world)), (2, [0, 0, 0]));
     assert_eq!(world.violations(), Vec::<String>::new());
-    assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "it goes to the owner for whom it is enough");
+    assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "the GPU is granted to the owner for whom it is enough");
 }
 
 /// The books have moved on: who is gone is not freed for.

@@ -105,7 +105,7 @@ async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent()
     let full = used(&rig);
     let _agent = rig.linked().await;
     assert_eq!(rig.call(asked("scrub", 2, scrub())).await.unwrap(), before);
-    assert!(fs::read(rig.memory()).unwrap() == full, "memory of whoever came after is left alone");
+    assert!(fs::read(rig.memory()).unwrap() == full, "memory of a later owner is not overwritten");
 }
 
 #[tokio::test]

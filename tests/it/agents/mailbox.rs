@@ -66,7 +66,7 @@ async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
     let id = came.orders[0].id.clone();
     assert!(agents.answer("c", "n", Answer { id: id.clone(), outcome: Ok(Output::Done) }));
     assert_eq!(asking.await.unwrap(), Ok(Output::Done));
-    assert!(!agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) }), "nobody waits any more");
+    assert!(!agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) }), "no caller waits any more");
 
     // Taken, and no answer.
     let (asking, began) = (ask(&agents, set()), Instant::now());

@@ -93,7 +93,7 @@ fn tampered(file: &str, from: &str, to: &str) -> String {
     };
     swap(&mut envelope["payload"]);
     envelope["pages"].as_array_mut().unwrap().iter_mut().for_each(&mut swap);
-    assert!(hits > 0, "{from} stands somewhere");
+    assert!(hits > 0, "{from} is in the file");
     // Written as the file is, so that only the change itself is found.
     let [payload, kind, signatures, pages] =
         ["payload", "payloadType", "signatures", "pages"].map(|part| envelope[part].to_string());

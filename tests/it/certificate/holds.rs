@@ -59,7 +59,7 @@ async fn each_released_hold_keeps_a_record_of_its_own() {
         books.act(&placing("h"), &call).unwrap();
         books.act(&placing("other"), &call).unwrap();
         books.act(&ReleaseHold { reason: reason.into(), ..releasing("jo") }, &call).unwrap();
-        assert_eq!(books.act(&passing(), &call).unwrap_err().code, codes::HELD, "the other hold stands");
+        assert_eq!(books.act(&passing(), &call).unwrap_err().code, codes::HELD, "the other hold is active");
     }
 
     let all: Vec<ReleasedHold> = books.decide(|view| ReleasedHold::all_of(view, &tenant(), "h")).unwrap();
@@ -154,7 +154,7 @@ async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled
     assert_eq!(
         books.act(&late, &call).unwrap_err().code,
         codes::INVENTORY_CHANGED,
-        "past the pivot it stands"
+        "the inventory is fixed past the pivot"
     );
     books.act(&ForgetInventory { tenant: tenant() }, &call).unwrap();
     assert_eq!(books.all::<InventoryHead>().len(), 1);

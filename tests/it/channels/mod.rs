@@ -161,7 +161,7 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
     let resolved = house.receiver.at("/pager", 2).await.remove(1).body;
     let wanted = json!({ "event_action": "resolve", "dedup_key": incident, "routing_key": PAGER_KEY });
     assert_eq!(resolved, wanted);
-    assert_eq!(house.receiver.heard().len(), 4, "the others were to hear of the question alone");
+    assert_eq!(house.receiver.heard().len(), 4, "the other channels receive only the opening");
     assert_eq!(house.mailbox.letters().len(), 1);
 }
 
@@ -188,7 +188,7 @@ async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
     assert!(told.iter().any(|text| text.contains("channel.test")), "{told:?}");
     let dir = house.served.dir.path().to_owned();
     let log = fs::read_to_string(dir.join("log.txt")).unwrap();
-    assert!(log.contains("was not taken"), "the log tells of channels");
+    assert!(log.contains("was not taken"), "the log has channel failures");
     for secret in [
         PAGER_KEY,
         "chatSecretOfTheHouse",
@@ -251,7 +251,7 @@ async fn a_channel_is_tried_by_command_and_by_those_who_may() {
     assert_eq!((tried.exit, &tried.json()["state"]), (0, &json!("delivered")), "{tried:?}");
     let heard = house.receiver.at("/pager", 2).await;
     let actions: Vec<_> = heard.iter().map(|told| told.body["event_action"].clone()).collect();
-    assert_eq!(actions, ["trigger", "resolve"], "nobody is kept awake");
+    assert_eq!(actions, ["trigger", "resolve"], "the pager's incident is resolved");
     assert_eq!(heard[0].body["dedup_key"], heard[1].body["dedup_key"]);
 
     house.receiver.answer([StatusCode::FORBIDDEN]);
@@ -319,7 +319,7 @@ async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     heard = if heard.len() == 3 { receiver.heard() } else { heard };
     assert_eq!(running.stop(Signal::TERM), Some(0));
-    assert_eq!(ids(&heard), ["acme", "zeta", "zeta"], "the second was refused once, and is told again");
+    assert_eq!(ids(&heard), ["acme", "zeta", "zeta"], "the second delivery was refused once, and is sent again");
     assert_eq!(heard[1].body, heard[2].body, "under the same id");
 }
 

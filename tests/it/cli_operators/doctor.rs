@@ -75,7 +75,7 @@ async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
     assert!(held.exit == 0 && has(&held, "store", "warning", "a test"), "{held:?}");
     let stranger = served.run(&["--token", "tn_x", "doctor"]);
     assert!(stranger.exit == 1 && stranger.out.contains("the one by --token is not taken"), "{stranger:?}");
-    assert!(!stranger.out.contains('\u{1b}'), "nobody looks at it on a terminal");
+    assert!(!stranger.out.contains('\u{1b}'), "no terminal, no colours");
     let (dir, _) = served.killed();
     let after = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
     assert!(after.exit == 0 && has(&after, "store", "ok", "whole"), "{after:?}");

@@ -11,7 +11,7 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
     let unseen = submit(&served, "research", "blind", 1).await;
     assert_eq!(unseen.status, 202, "{}", unseen.body);
     let codes = unseen.body["decision"]["weighed"].to_string();
-    assert!(codes.contains("facts.stale"), "nobody is admitted to what was not seen: {codes}");
+    assert!(codes.contains("facts.stale"), "no workload is admitted on unobserved GPUs: {codes}");
 
     seen(&served, ACME).await;
     let blind = served.get("/v1/workloads/acme/blind").await;
@@ -116,7 +116,7 @@ async fn usage_is_exported_to_whom_it_belongs_as_csv_and_in_the_columns_of_focus
     }
     let one = rows(&served.get(&format!("{export}?workspace=serving")).await);
     assert!(of(&one, "serving", "lent") && !of(&one, "research", "own"), "{one:#?}");
-    assert_eq!(rows(&served.get(&format!("{export}?to=1999-12")).await).len(), 1, "the header alone");
+    assert_eq!(rows(&served.get(&format!("{export}?to=1999-12")).await).len(), 1, "only the header");
 
     let focus = rows(&served.get(&format!("{export}?format=focus")).await);
     let columns: Vec<_> = focus[0].split(',').collect();

@@ -48,7 +48,7 @@ async fn an_execution_is_found_by_what_it_does_and_by_what_stands_in_its_way() {
     bench.engine.vote(job.id, &bob, Verdict::Refuse, &case.digest, "no").await.unwrap();
     bench.settle(MINUTE).await;
     assert_eq!(found(&bench, "finished and voted = bob and reason = refused").await, [job.id]);
-    assert_eq!(found(&bench, "asked = boss").await, [], "nobody is asked any more");
+    assert_eq!(found(&bench, "asked = boss").await, [], "no approval waits any more");
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
 
     let batch = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
     let again = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
-    assert_eq!(again.id, batch.id, "asked for twice, it runs once");
+    assert_eq!(again.id, batch.id, "a repeated request runs one batch");
     let mut other = Batches::default();
     for turn in 1.. {
         // A worker without any memory of earlier rounds.

@@ -124,7 +124,7 @@ async fn a_child_that_fails_turns_its_parent_back_and_its_siblings_with_it() {
     assert_eq!(
         cause["code"],
         json!("child.expired"),
-        "the sibling heard no signal, and a step ends as its first failure"
+        "the sibling got no signal, and a step ends as its first failure"
     );
     assert_eq!(bench.stage.log(), ["do clean", "do a", "undo b 0", "undo a 0", "undo clean 0"]);
     assert!(bench.engine.open_children(parent.id).await.unwrap().is_empty());

@@ -77,7 +77,7 @@ async fn every_exit_code_has_the_class_that_says_what_to_do() {
     assert!(error.message.ends_with(": not so"), "{error}");
     let invented =
         run(target(folder.path(), r#"echo '{"code":"made.up"}'; exit 65"#), &stamp("s", false)).await;
-    assert_eq!(invented.unwrap_err().code, codes::REFUSED, "a code that nobody can look up is not passed on");
+    assert_eq!(invented.unwrap_err().code, codes::REFUSED, "an unknown code is not passed on");
 }
 
 /// S50.

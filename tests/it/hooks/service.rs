@@ -101,7 +101,7 @@ async fn what_takes_longer_than_a_call_is_asked_for_again_with_the_same_key() {
 
     assert_eq!(error.class, Class::Pending { after: Duration::from_secs(40) });
     assert_eq!(error.code, codes::HOOK_PENDING);
-    assert!(began.elapsed() < Duration::from_secs(5), "nobody waits for what does not come in this call");
+    assert!(began.elapsed() < Duration::from_secs(5), "the call does not wait for the late answer");
     assert_eq!(hooks.run(&hook("it", json!({})), &stamp("s", false)).await.unwrap(), json!({ "id": 7 }));
     let keys: Vec<_> =
         sent.lock().unwrap().iter().map(|(_, _, headers, _)| headers["idempotency-key"].clone()).collect();

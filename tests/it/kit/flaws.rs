@@ -389,7 +389,7 @@ async fn every_case_finds_out_a_backend_that_breaks_its_promise() {
 
     let found_out: BTreeSet<&str> = FOUND_OUT.iter().flat_map(|(_, cases)| cases.iter().copied()).collect();
     let all: BTreeSet<&str> = kit::cases().iter().map(|case| case.name).collect();
-    assert_eq!(all.difference(&found_out).collect::<Vec<_>>(), Vec::<&&str>::new(), "nobody broke these");
+    assert_eq!(all.difference(&found_out).collect::<Vec<_>>(), Vec::<&&str>::new(), "no flaw breaks these");
     assert_eq!(
         found_out.difference(&all).collect::<Vec<_>>(),
         Vec::<&&str>::new(),

@@ -49,7 +49,7 @@ fn no_actuator_reads_policy_or_the_books() {
                     code[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_')
                 };
                 let used = code.match_indices(forbidden).any(|(at, _)| word(at));
-                assert!(!used, "{path} knows of {forbidden}");
+                assert!(!used, "{path} names {forbidden}");
             }
         }
     }
@@ -95,7 +95,7 @@ fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
                     [before, after].iter().all(|c| c.is_none_or(|c| !c.is_alphanumeric()))
                 };
                 let used = code.match_indices(forbidden).any(|(at, _)| alone(at));
-                assert!(!used, "{path} knows of {forbidden}");
+                assert!(!used, "{path} names {forbidden}");
             }
         }
     }

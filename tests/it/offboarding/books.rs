@@ -51,14 +51,14 @@ async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_histo
 
     assert_eq!(stage.all::<Cohort>().await, []);
     assert_eq!(stage.all::<Occupancy>().await, []);
-    assert_eq!(stage.all::<NodeUse>().await, [], "whoever gets the nodes next finds nobody on them");
+    assert_eq!(stage.all::<NodeUse>().await, [], "the next owner of the nodes finds no workload on them");
     assert_eq!(stage.all::<OpenLoans>().await, []);
     assert_eq!(stage.all::<WorkspaceQueue>().await, []);
     assert_eq!(stage.all::<RunningList>().await, []);
     assert_eq!(
         stage.all::<Workload>().await.len(),
         3 * MAX_ENDED_PER_COMMIT + 1,
-        "what ran is known for ever"
+        "ended workloads stay in the record"
     );
     let usages: Vec<MonthlyUsage> = stage.all().await;
     assert!(

@@ -141,8 +141,8 @@ async fn what_appears_after_the_pivot_is_not_touched_and_is_found_before_the_boo
 
     assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
 
-    assert!(stage.left().contains(&volume.to_string()), "nobody agreed to destroy it");
-    assert!(stage.trouble().await.contains(&volume.to_string()), "people are told of it");
+    assert!(stage.left().contains(&volume.to_string()), "the destruction was not approved");
+    assert!(stage.trouble().await.contains(&volume.to_string()), "the operators are notified");
 }
 
 #[tokio::test]

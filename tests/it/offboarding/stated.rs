@@ -123,7 +123,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     assert_eq!(kinds, ["mark_done", "mark_done", "skip"]);
     let text = print::text(&found).unwrap();
     assert!(text.contains("EXCEPTION") && text.contains("olga, seconded by lena"), "{text}");
-    assert!(text.contains("the verifier still finds"), "what the step had failed with is told: {text}");
+    assert!(text.contains("the verifier still finds"), "the step's failure is shown: {text}");
     let others = found.assets.iter().filter(|entry| entry.asset.id.as_str() != format!("bucket:{BUCKET}"));
     let excepted: Vec<_> =
         others.filter(|entry| entry.exception.is_some()).map(|entry| &entry.asset.id).collect();

@@ -60,7 +60,7 @@ async fn goes_on(world: &World, token: &str, address: &str, told: &[Told]) {
         all.map(|one| (one.name.clone(), one.id.clone())).collect()
     };
     let (wanted, got) = (ids(&told[place + 1..]), ids(&rest));
-    assert!(got.starts_with(&wanted), "{address}: {wanted:?} was told, and then {got:?}");
+    assert!(got.starts_with(&wanted), "{address}: {wanted:?} was sent, and then {got:?}");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_of
         "watchApprovals present",
         "watchApprovals opened",
     ] {
-        assert!(names.contains(name), "{name} was not told: {names:?}");
+        assert!(names.contains(name), "{name} was not sent: {names:?}");
     }
     let unknown =
         Stream::open(&world.served, &world.served.admin, "/v1/watch", "9999999.0.9999999999999").await;

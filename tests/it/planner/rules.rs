@@ -227,7 +227,7 @@ fn piece(count: u64) -> DemandPiece {
 #[test]
 fn victims_that_free_one_node_are_preferred_where_the_demand_needs_one() {
     let scattered = reclaim(&on_two_nodes(), &demand(4), &free());
-    assert_eq!(victims(&scattered), ["r-0", "r-1"], "quota alone takes the most recent");
+    assert_eq!(victims(&scattered), ["r-0", "r-1"], "by quota, the most recent workloads are victims");
 
     let whole = reclaim(&on_two_nodes(), &Demand { pieces: vec![piece(4)], ..demand(4) }, &free());
 
@@ -287,7 +287,7 @@ fn freed_slices_are_slices_on_their_gpu() {
 
     let plan_of_slices = reclaim(&snapshot, &Demand { pieces, requests: one(6), ..demand(0) }, &free());
 
-    assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, and its neighbour");
+    assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, then the one on the same GPU");
     assert_eq!(plan_of_slices.placement, [PiecePlacement { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
     let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
     assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "a layout is no GPU");

@@ -123,20 +123,20 @@ async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is
     cluster().sql(&back).unwrap();
 
     let leases = store.lease("w", Timestamp(100), TTL, 9).await.unwrap();
-    assert!(leases.is_empty(), "nobody is at work before it is told: {leases:?}");
-    assert!(other.current_hold().await.unwrap().is_some(), "whoever asks for work finds it first");
+    assert!(leases.is_empty(), "no task is leased before the notification: {leases:?}");
+    assert!(other.current_hold().await.unwrap().is_some(), "a request for work finds the hold first");
     let since = other.current_hold().await.unwrap().unwrap().since;
     other.unhold(since).await.unwrap();
     cluster().sql(&back.replace("sequence = 2", "sequence = 1")).unwrap();
 
     let receipt = store.commit(put(9)).await.unwrap();
 
-    assert_eq!(receipt.sequence.0, 2, "what is right as it stands is committed");
+    assert_eq!(receipt.sequence.0, 2, "a consistent commit succeeds");
     let hold = other.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("stands at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
     assert_eq!(released(&other).await, 2);
     store.commit(put(10)).await.unwrap();
-    assert_eq!(other.current_hold().await.unwrap(), None, "what was told once is told");
+    assert_eq!(other.current_hold().await.unwrap(), None, "one notification is enough");
     store.close().await.unwrap();
     other.close().await.unwrap();
 }

@@ -127,7 +127,7 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
         async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.wait_for_changes()).await;
     let taken = async || one.lease(&one.lease_holder(), now, hour, 10).await.unwrap().remove(0);
     let nobody_has_it = async |deliveries: u32| {
-        assert!(told(5_000).await.is_ok(), "nobody was told");
+        assert!(told(5_000).await.is_ok(), "the process was not notified");
         let lease = two.lease(&two.lease_holder(), now, hour, 10).await.unwrap().remove(0);
         assert_eq!((lease.task.id, lease.deliveries), (id, deliveries));
         two.release(id, lease.epoch, now, lease.deliveries - 1).await.unwrap();

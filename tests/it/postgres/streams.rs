@@ -36,7 +36,7 @@ async fn what_one_server_commits_a_watcher_of_another_hears() {
     let (here, there) = (here.until(ends).await, there.until(ends).await);
     let facts =
         |told: &[crate::streams::Told]| told.iter().map(crate::streams::Told::fact).collect::<Vec<_>>();
-    assert_eq!(facts(&here), facts(&there), "each tells the same, with the same ids");
+    assert_eq!(facts(&here), facts(&there), "both send the same events, with the same ids");
     let entries: Vec<Value> =
         there.iter().flat_map(|told| told.data["entries"].as_array().unwrap().clone()).collect();
     assert_eq!(entries, journal(&two, &id).await);

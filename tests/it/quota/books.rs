@@ -212,7 +212,7 @@ proptest! {
             let claimed: Vec<_> = marks.iter().flat_map(|marks| marks.open.values()).flat_map(|mark| mark.nodes.keys()).collect();
             let held = books.find::<NodeAllocation>("acme").unwrap();
             let all: BTreeSet<_> = claimed.iter().copied().chain(held.nodes.keys()).chain(&held.quarantined).collect();
-            prop_assert_eq!(all.len(), claimed.len() + held.nodes.len() + held.quarantined.len(), "a node stands in two places");
+            prop_assert_eq!(all.len(), claimed.len() + held.nodes.len() + held.quarantined.len(), "a node is listed twice");
             for node in books.all::<Node>() {
                 prop_assert_eq!(node.owner.is_some(), all.contains(&node.id), "{} is {:?}", node.id, node.state);
             }

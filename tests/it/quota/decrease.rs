@@ -67,11 +67,11 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     let balance = stage.balance().await;
     assert_eq!((nominal(&stage).await, balance.used, balance.allowance.borrowing_limit), (1, 2, Some(0)));
     let plan = stage.engine.execution(id).await.unwrap().1.plan;
-    assert_eq!(plan.placement["excess"], json!(1), "for everybody to see");
+    assert_eq!(plan.placement["excess"], json!(1), "the approvers see the excess");
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows when it is over");
     let marks: Earmarks = stage.find("acme").await.unwrap();
-    assert_eq!(marks.total(&gpu("H100")), 1, "I-5: nobody else is given it");
+    assert_eq!(marks.total(&gpu("H100")), 1, "I-5: no other workspace gets it");
 
     stage.ends("train-1").await;
     stage.engine.signal(id, USE_FELL).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_ref
     assert_eq!(
         stage.balance().await.over_quota(),
         1,
-        "nobody can lend it: over its limit, and admitted nothing"
+        "not lendable: the workspace exceeds its limit and admits no workload"
     );
 
     for _ in 0..31 * 24 {

@@ -45,7 +45,7 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(4));
     assert_eq!(queue["stopPolicy"], json!("None"), "nothing but the quota was touched");
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
-    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with what may be borrowed on top");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with the borrowing limit added");
     assert_eq!(stage.all::<Earmarks>().await, [], "nothing stays set aside");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
     let body = stage.engine.execution(id).await.unwrap().1.body;
@@ -91,7 +91,7 @@ async fn what_is_no_gpu_is_raised_in_the_namespace_alone() {
 
     let id = stage.increase("resource: pods\nby: 10").await;
 
-    assert_eq!(stage.state(id).await, "Effective", "a tenth more needs nobody");
+    assert_eq!(stage.state(id).await, "Effective", "a tenth more needs no approval");
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
     assert_eq!((&hard["hard"]["pods"], &hard["hard"]["requests.nvidia.com/gpu"]), (&json!(110), &json!(3)));
 }
@@ -135,7 +135,7 @@ async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     assert_eq!(
         seats,
         ["tenant_owner", "platform_ops", "capacity_manager", "finance"],
-        "a third of what is free"
+        "a third of the free GPUs"
     );
     assert_eq!(case.plan.placement["lacking"], json!(8));
     stage.approve(id).await;

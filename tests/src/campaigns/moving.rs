@@ -87,7 +87,7 @@ impl Twin {
     fn on(store: Arc<dyn Store>, now: Timestamp, yard: Yard) -> Self {
         let (clock, yard) = (Arc::new(ManualClock::starting_at(now)), Arc::new(yard));
         let engine = Engine::new(store.clone(), clock.clone(), yard.clone());
-        let engine = engine.with_workflow::<Errand>().expect("the errand is sound");
+        let engine = engine.with_workflow::<Errand>().expect("the workflow is valid");
         Self { store, engine, clock, yard }
     }
 
@@ -170,7 +170,7 @@ impl Twin {
                 let retried = self.engine.deliver(record.id, engine::Event::RetryRequested(order)).await;
                 retried.expect("it is tried again");
             } else if record.state == "Listening" {
-                self.engine.signal(record.id, "go").await.expect("it is told");
+                self.engine.signal(record.id, "go").await.expect("the signal is sent");
             }
         }
         self.work().await;
@@ -314,7 +314,7 @@ async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     // The retries have failed more than once, and the last are taken by a worker that dies with them.
     twin.settle(20 * SECOND).await;
     for record in twin.records().await.iter().filter(|record| record.state == "Arriving") {
-        twin.engine.signal(record.id, "come").await.expect("it is told");
+        twin.engine.signal(record.id, "come").await.expect("the signal is sent");
     }
     twin.lose_a_worker().await;
     (store, twin)

@@ -167,7 +167,7 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     browser.write("dialog input[name=region]", "eu").await;
     browser.write("dialog input[name=model]", "B300").await;
     browser.click(PLAN).await;
-    assert!(browser.text("dialog .problem").await.contains("B300"), "there are none of those");
+    assert!(browser.text("dialog .problem").await.contains("B300"), "B300 is unknown");
     browser.write("dialog input[name=model]", "H100").await;
     browser.click(PLAN).await;
     browser.text("dialog .plan").await;
@@ -185,7 +185,7 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     browser.click(PLAN).await;
     assert!(
         browser.text("dialog .plan").await.contains(&node),
-        "the node that is looked at is the one that is meant"
+        "the inspected node is the intended one"
     );
     browser.picture(&pictures().join("asking-incident.png")).await;
     asked(&browser).await;

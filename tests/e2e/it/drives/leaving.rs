@@ -258,7 +258,7 @@ async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_th
     assert_eq!(leaving.to_rest().await, "Closed");
 
     assert_ne!(leaving.node().await, NodeState::Quarantined);
-    assert_eq!(vm.scan("LEAVE001", SECRET), 0, "what the certificate says is so");
+    assert_eq!(vm.scan("LEAVE001", SECRET), 0, "the certificate is right");
     let (certificate, exceptions) = leaving.certificate().await;
     assert_eq!(exceptions, 0);
     let record = drive(&certificate);
@@ -283,7 +283,7 @@ async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_
 
     assert_eq!(leaving.to_rest().await, "ClosedWithExceptions");
 
-    assert!(!drive.words().is_empty(), "it was told");
+    assert!(!drive.words().is_empty(), "the drive received commands");
     assert_eq!(leaving.node().await, NodeState::Quarantined);
     let (certificate, exceptions) = leaving.certificate().await;
     assert!(exceptions > 0);

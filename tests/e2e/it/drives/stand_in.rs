@@ -129,7 +129,7 @@ async fn a_sanitisation_that_runs_is_not_begun_again() {
     drive.log("log", 0x101, 2);
     assert_eq!(drive.status().await, (SanitiseStatus::Completed, 1));
     drive.log("log", 0x001, 2);
-    assert_eq!(drive.status().await, (SanitiseStatus::Failed, 1), "somebody has written to it since");
+    assert_eq!(drive.status().await, (SanitiseStatus::Failed, 1), "data was written since");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_proce
     assert!(!Path::new("/proc").join(process.trim()).exists(), "it was killed");
     assert_eq!(drive.status().await, (SanitiseStatus::InProgress, 1));
     drive.begin(&stamp("first")).await.unwrap();
-    assert_eq!(drive.told(), 1, "the log has told that it arrived");
+    assert_eq!(drive.told(), 1, "the log shows that the command arrived");
 }
 
 #[tokio::test]

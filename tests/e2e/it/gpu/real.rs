@@ -133,7 +133,7 @@ async fn a_gpu_is_said_to_be_what_its_maker_says() {
     }
     assert!(!health.report.contains("unknown"), "{}", health.report);
     let seen = clients(&here.node, &stamps.next("clients")).await;
-    assert!(seen.is_empty(), "somebody uses it: {seen:?}");
+    assert!(seen.is_empty(), "the GPU is in use: {seen:?}");
 }
 
 /// Nothing is partitioned: what would be done is only looked at.
@@ -191,7 +191,7 @@ async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone()
     println!("{scrubbed:#?}");
     assert!(scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98, "nearly all of it was had");
     let again = here.node.scrub_gpus(&gpu, ScrubLevel::Verified, Duration::from_secs(1), &stamp).await;
-    assert_eq!(again.unwrap(), scrubbed, "done once for its key, and told from the node's file");
+    assert_eq!(again.unwrap(), scrubbed, "done once for its key, and answered from the node's file");
 
     let (bytes, nonzero) = Tenant::next();
     assert!(bytes * 100 > scrubbed.total_bytes * 98);

@@ -45,7 +45,7 @@ async fn another_field_manager_is_named_and_never_overruled() {
 
     let stamp = stage.stamp("change", 100);
     let found = stage.on.kubernetes.read(&place, &stamp).await.unwrap().unwrap();
-    assert_eq!(found.spec["hard"]["requests.nvidia.com/gpu"], 64, "what stands is what is read");
+    assert_eq!(found.spec["hard"]["requests.nvidia.com/gpu"], 64, "the actual value is read");
     let error =
         stage.on.kubernetes.compare_and_set(&place, "foreign", &gpus(&found, 8), &stamp).await.unwrap_err();
 

@@ -51,7 +51,7 @@ async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     assert_eq!(status, 201, "{pod}");
     let given = &pod["spec"]["containers"][0]["resources"];
     assert_eq!(given["requests"], json!({ "cpu": "1", "memory": "4294967296" }), "{given}");
-    assert_eq!(given["limits"], json!({ "cpu": "1" }), "the quota counts cores alone: {given}");
+    assert_eq!(given["limits"], json!({ "cpu": "1" }), "the quota counts only cores: {given}");
 
     let (status, refused) = admitted(&world, "ranged", json!({ "limits": { "cpu": "2001" } }), None).await;
     assert_eq!(status, 403, "{refused}");
@@ -135,7 +135,7 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     stage.onboard(&first).await;
     let class = world.get(&path).await.unwrap();
     assert_eq!((&class["value"], &class["preemptionPolicy"]), (&json!(100), &json!("Never")));
-    assert!(class["metadata"]["labels"].is_null(), "it is nobody's: {class}");
+    assert!(class["metadata"]["labels"].is_null(), "the class has no owner: {class}");
     stage.onboard(&second).await;
     assert_eq!(world.get(&path).await.unwrap(), class, "the second finds it, and does not touch it");
     let (status, pod) = admitted(&world, "first", json!({}), Some(CLASS)).await;

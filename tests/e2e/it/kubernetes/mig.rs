@@ -241,7 +241,7 @@ async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
     assert_eq!(
         first.code,
         codes::LAYOUT_PENDING,
-        "the word of the layout before is none of this one: {first}"
+        "the status of the earlier layout does not count for this one: {first}"
     );
     stage.done(&restore, "slice", true).await;
     let live = server.get(&path(node)).await.unwrap();

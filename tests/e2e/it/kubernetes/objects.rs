@@ -138,7 +138,7 @@ async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
     assert_eq!(namespace["metadata"]["labels"]["class"], "serving");
     assert!(
         namespace["metadata"]["labels"]["priority"].is_null(),
-        "a label that is asked for no more is gone"
+        "a label that is no longer requested is gone"
     );
 
     let late = ChangeResourceQuota { of: of.clone(), from: Some(8), to: Some(99) };

@@ -69,7 +69,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(scene.workload("train").await["spec"]["active"], true, "an old eviction does nothing");
     let late = scene.on.evict(&of, &second.uid, &scene.stamp("evict", 4)).await.unwrap_err();
     assert_eq!(late.code, codes::FENCED);
-    assert_eq!(scene.seen("other").await, None, "a pod alone is none without our label");
+    assert_eq!(scene.seen("other").await, None, "a pod without our label is ignored");
     scene.end().await;
 }
 
@@ -113,7 +113,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     scene.on.evict(&of, &seen.uid, &CallMetadata { dry_run: true, ..scene.stamp("dry", 1) }).await.unwrap();
     assert!(
         scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
-        "a dry run evicts nobody"
+        "a dry run evicts no workload"
     );
     let error = scene.on.evict(&of, &seen.uid, &evict).await.unwrap_err();
     assert!(

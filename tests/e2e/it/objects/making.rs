@@ -67,7 +67,7 @@ async fn a_making_that_was_cut_short_is_ended_or_undone() {
     raw.ok(Method::PUT, &path, b"").await;
     raw.ok(Method::PUT, &format!("{path}/k"), b"somebody's").await;
     let foreign = on.s3.create(&wanted, "halfway", &stamp("one", 1)).await.unwrap_err();
-    assert_eq!(foreign.code, codes::OBJECT_FOREIGN, "what somebody uses is not ours");
+    assert_eq!(foreign.code, codes::OBJECT_FOREIGN, "a bucket in use is foreign");
     raw.ok(Method::DELETE, &format!("{path}/k"), b"").await;
     raw.ok(Method::DELETE, &path, b"").await;
 }

@@ -39,7 +39,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
     cluster.let_in("root", "t-owns--prod");
     cluster.let_in("root", "t-other--prod");
     let outside = slurm.submit(&sleeper(&workload("other", "x"), 1), &stamp("0B/x")).await.unwrap_err();
-    assert_eq!(outside.code, codes::REFUSED, "nobody else's job runs there: {outside}");
+    assert_eq!(outside.code, codes::REFUSED, "jobs of other accounts do not run there: {outside}");
     let inside = NewJob { reservation: "t-owns".into(), ..sleeper(&workload("owns", "y"), 1) };
     let inside = slurm.submit(&inside, &stamp("0B/y")).await.unwrap();
     until("the tenant's job runs", Duration::from_secs(20), || async {
@@ -88,7 +88,7 @@ async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
     slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
     let at = format!("nodename={node}");
     cluster.says(&["scontrol", "update", &at, "state=drain", "reason=bad fan"]);
-    assert!(!lift(&first).await.cordoned && drained(), "the drain is somebody else's by now");
+    assert!(!lift(&first).await.cordoned && drained(), "the drain has another owner by now");
     slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
     assert!(cluster.says(&["scontrol", "show", "node", node]).contains("Reason=bad fan"));
     slurm.return_node("gpu", node, &of, &stamp("0E/Returning/1")).await.unwrap();

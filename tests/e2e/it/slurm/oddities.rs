@@ -47,7 +47,7 @@ async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_on
     };
     let (theirs, ours) = (reserve("t-rest"), reserve("t-ours"));
 
-    assert!(theirs.contains("Invalid account"), "Slurm has mended this, and REST could be used: {theirs}");
+    assert!(theirs.contains("Invalid account"), "Slurm has fixed this, and REST could be used: {theirs}");
     assert!(ours.contains("Reservation created"), "{ours}");
 }
 

@@ -59,7 +59,7 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
     cluster.runs(lent, Duration::from_secs(60)).await;
     let back = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
-    assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer told to end");
+    assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer notified to end");
 }
 
 /// A job that may not be requeued is cancelled; a job that was submitted again is not confused with it.

@@ -60,7 +60,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
 
     let found = identity.create("t-acme", "acme", &groups(), &made).await.unwrap();
     assert_eq!((found.tenant.as_str(), found.step.as_str()), ("acme", made.step.as_str()));
-    assert_eq!(identity.published("t-acme", &made).await.unwrap(), None, "nobody is in yet");
+    assert_eq!(identity.published("t-acme", &made).await.unwrap(), None, "no owner has signed in yet");
     identity.publish("t-acme", "acme", &made).await.unwrap();
     identity.publish("t-acme", "acme", &made).await.unwrap();
     assert!(identity.published("t-acme", &made).await.unwrap().is_some());
@@ -77,7 +77,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
         assert_eq!(
             seen(&identity, "acme").await.len(),
             2,
-            "whoever waits outside is not forgotten: {admits:?}"
+            "the group is still found: {admits:?}"
         );
     }
     identity.set_admission(&door, "acme", AccessMode::Nothing, &stamp("door")).await.unwrap();

@@ -78,9 +78,9 @@ async fn life(scene: &Scene, settings: &Value) {
     assert_eq!(standing(cluster), before, "as if it had never been there");
     let told = cluster.says(&["sacct", "-nPX", "--allusers", "--format=account,jobname"]);
     let runs: BTreeSet<&str> = told.lines().collect();
-    assert_eq!(told.lines().count(), runs.len(), "each job was run once: {told}");
+    assert_eq!(told.lines().count(), runs.len(), "each job ran once: {told}");
     for run in ["t-acme--research|borrower", "t-acme--serving|owner"] {
-        assert!(runs.contains(run), "what was run is on record: {told}");
+        assert!(runs.contains(run), "each run is recorded: {told}");
     }
 }
 

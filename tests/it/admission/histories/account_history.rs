@@ -243,9 +243,9 @@ impl History {
         let aside = self.balance(before.workspace.as_str()).in_transit;
         let demand = before.workload.as_ref().is_some_and(|_| aside < before.wanted);
         let lacking = demand || before.others.iter().any(|other| other.aside < other.wanted);
-        assert!(!spared || !lacking && !exited, "{victim} is spared, and somebody lacks something");
+        assert!(!spared || !lacking && !exited, "{victim} is spared, and a demand lacks GPUs");
         let nobody = before.workload.is_none() && self.world.waiting(before.workspace.as_str()).is_empty();
-        assert!(spared || lacking || exited || !nobody, "{victim} is evicted for nobody");
+        assert!(spared || lacking || exited || !nobody, "{victim} is evicted without a demand");
         Ok(())
     }
 

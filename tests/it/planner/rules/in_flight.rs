@@ -15,7 +15,7 @@ fn while_gpus_are_in_transit_for_a_demand_it_waits() {
 
     assert_eq!(again, Ok(PlanAnswer::Wait { freeing: ["r-2".to_owned(), "r-3".to_owned()].into() }));
     let other = reclaim(&snapshot, &Demand { id: "d-2".to_owned(), ..demand(2) }, &free());
-    assert_eq!(victims(&other), ["r-1"], "nobody else counts on them");
+    assert_eq!(victims(&other), ["r-1"], "r-1 is in no other plan");
 }
 
 #[test]

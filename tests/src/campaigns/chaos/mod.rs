@@ -180,7 +180,7 @@ pub async fn run(
     stop.store(true, Ordering::Release);
     // Kept until all has been asked.
     let (_cluster, away) = dying.await.expect("the database was killed and started");
-    asking.await.expect("everything could be asked for");
+    asking.await.expect("every request was sent");
     watching.abort();
     // Late servers have time to report.
     tokio::time::sleep(LEASE).await;
