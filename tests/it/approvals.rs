@@ -1,4 +1,4 @@
-//! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and that there is no way around them.
+//! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and attempts to bypass them.
 
 mod no_way_around;
 
@@ -105,13 +105,13 @@ async fn a_delegate_votes_for_another_until_the_delegation_ends() {
     assert_eq!((history[0]["event"].as_str(), history[0]["by"].as_str()), (Some("withdrawn"), Some("ada")));
 }
 
-/// A moment within the year, by the clock of the machine.
+/// Returns a time within the year, by the machine's clock.
 pub(crate) fn soon() -> String {
     let now = engine::Clock::now(&engine::SystemClock);
     workflows::signing::Moment::from(now.after(30 * engine::DAY)).to_string()
 }
 
-/// Neither the requester through another, nor another for the requester.
+/// Neither the requester through a delegate, nor a delegate of the requester.
 #[tokio::test]
 async fn nobody_decides_for_the_requester_over_http() {
     let (served, id, digest) = asked().await;
@@ -212,7 +212,7 @@ async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resum
     assert_eq!(served.decide(&eve, &id, "approve", vote).await.code(), "approval.not_waiting");
 }
 
-/// A seat may be for the members of a group, and for as long as they are.
+/// A seat may be reserved for a group; its members can fill it while they are members.
 #[tokio::test]
 async fn a_group_gives_its_members_a_seat_while_they_are_members() {
     let (served, id, digest) = asked().await;
@@ -235,7 +235,7 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
     assert_eq!(group["members"], json!([]), "another of the same name takes over nothing");
 }
 
-/// The rules that a policy has for a question are those of the approval, and shown with it.
+/// Policy's rules for an approval apply to it and are shown with it.
 #[tokio::test]
 async fn an_approval_is_held_by_the_procedure_that_policy_names() {
     let (served, id, _) = asked().await;

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// A tenant that people agreed to, its auditor's token, and another tenant.
+/// An approved tenant, its auditor's token, and another tenant.
 async fn stage() -> (Served, String) {
     let served = Served::with_nodes().await;
     let olga = served.user("olga", &["platform_ops", "capacity_manager", "finance", "security"], None).await;
@@ -30,7 +30,7 @@ async fn stage() -> (Served, String) {
     (served, auditor)
 }
 
-/// The audit once `holds` is true of it: it is sealed a little after things are done.
+/// Returns the audit once `holds` is true: entries are sealed with a delay.
 async fn audit(served: &Served, token: &str, query: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     for _ in 0..200 {
         let found = served.get_as(token, &format!("/v1/audit?limit=1000{query}")).await;
@@ -46,7 +46,7 @@ fn has(entries: &[Value], text: &str) -> bool {
     entries.iter().any(|entry| entry["says"].as_str().is_some_and(|says| says.contains(text)))
 }
 
-/// S60. By HTTP, by the command line, and then by nothing but the file and the public key.
+/// S60. By HTTP, by the command line, and with only the file and the public key.
 #[tokio::test]
 async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_changed() {
     let (served, auditor) = stage().await;
@@ -281,7 +281,7 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
     assert!(listed.exit == 0 && listed.out.contains("olga") && !listed.out.contains("engine "), "{listed:?}");
 }
 
-/// An auditor verifies without the favour of an operator: the key and its fingerprint come from the server.
+/// An auditor verifies without an operator: the server publishes the key and its fingerprint.
 #[tokio::test]
 async fn an_auditor_is_served_the_public_key_and_its_fingerprint() {
     let (served, auditor) = stage().await;

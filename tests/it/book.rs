@@ -1,4 +1,4 @@
-//! The pages: all of them are in the book, every link in them leads somewhere, and every command in them is one.
+//! The pages: all of them are in the book, every link resolves, and every command exists.
 
 use crate::typed::{blocks, choices, commands, named};
 use cli::Reading;
@@ -38,7 +38,7 @@ fn text(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the links of a page lead, as written; `code` is no link.
+/// Returns the link targets of a page, as written; code is ignored.
 fn links(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text(page) {
@@ -59,7 +59,7 @@ fn slug(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// A heading as it is read: without the addresses of its links.
+/// Returns the text of a heading, without the addresses of its links.
 fn read_aloud(heading: &str) -> String {
     let mut said = String::new();
     let mut rest = heading;
@@ -70,7 +70,7 @@ fn read_aloud(heading: &str) -> String {
     said + rest
 }
 
-/// All that a link may name within a page.
+/// Returns the anchors of a page.
 fn anchors(page: &str) -> BTreeSet<String> {
     let (mut found, mut times) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     for line in text(page) {
@@ -87,7 +87,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     found
 }
 
-/// `path` without `..`.
+/// Returns `path` without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -190,7 +190,7 @@ fn every_command_of_every_page_is_understood() {
                 judge(typed.line, &typed.text, &words, true);
             }
         }
-        // A sentence may name the beginning of a command.
+        // A sentence may name only the beginning of a command.
         for typed in named(&text).iter().filter(|typed| !OTHERS.iter().any(|(other, _)| *other == typed.text))
         {
             for words in choices(&typed.text) {

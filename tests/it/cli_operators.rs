@@ -105,7 +105,7 @@ async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed
         }
     }
 
-    // Another server is asked without the token of this one.
+    // A request to another server has no token of this one.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
     let heard = std::thread::spawn(move || {
@@ -288,7 +288,7 @@ async fn what_a_schedule_starts_now_can_be_waited_for() {
     assert!(built_in.exit == 5 && built_in.err.contains("no execution was started"), "{built_in:?}");
 }
 
-/// Each exit code is reached by what `docs/cli.md` says it is for, and there is no other.
+/// Each exit code occurs as `docs/cli.md` describes it, and there is no other.
 #[tokio::test]
 async fn every_exit_code_is_reached_by_what_it_stands_for() {
     let served = Served::with_nodes().await;

@@ -1,4 +1,4 @@
-//! A server whose clock is ahead, and is set right while it runs.
+//! A server whose clock is ahead and is corrected while it runs.
 
 use crate::{
     served::{Ran, TENURE, tenure},
@@ -17,7 +17,7 @@ use tests::{
 
 const HOUR: i64 = 3_600_000;
 
-/// By how much a clock has to be ahead to show a second before a full minute, so that nothing waits for long.
+/// Returns an offset after which the clock shows a second before a full minute, to keep the test short.
 fn next_minute() -> i64 {
     (59_000 - now() % 60_000).rem_euclid(60_000)
 }
@@ -68,7 +68,7 @@ impl Shifted {
         Ran::of(command.args(["--server", &url, "--token", self.admin.token()]).args(arguments))
     }
 
-    /// How often the sweep has fired at moments that a right clock shows.
+    /// Returns how often the sweep has fired at valid times.
     async fn fired(&self) -> usize {
         let all = self.admin.all("/v1/schedules/reclaim/occurrences?fate=fired").await;
         let soon = now() + 2 * 60_000;
@@ -87,7 +87,7 @@ impl Shifted {
     }
 }
 
-/// R1 of the public bugs of schedulers, on the program itself.
+/// R1 of the public scheduler bugs, on the program itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     let shifted = Shifted::start(8 * HOUR + next_minute());
@@ -139,7 +139,8 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
     assert!(again.exit == 0 && again.out.contains("nothing waited"), "{again:?}");
 }
 
-/// An approval that has days left is neither lapsed nor closed by a jump; once the jump is confirmed its deadline has passed.
+/// A jump of the clock neither expires nor closes an approval that has days left; once the jump is confirmed, its deadline
+/// has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock() {
     let shifted = Shifted::noticing();

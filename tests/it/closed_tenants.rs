@@ -1,10 +1,10 @@
-//! Closed tenants over HTTP and the command line: looks at them, withdrawals of their certificates, what remains of them.
+//! Closed tenants over HTTP and the command line: surveys, withdrawals of their certificates, and leftovers.
 
 use crate::served::{NODES, Served, shared};
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 
-/// A server with one tenant that is closed, and the id of its certificate.
+/// A server with one closed tenant, and the id of its certificate.
 async fn closed() -> (Served, String) {
     let served = Served::start_with(&[("TENURE_TRIAL", "true")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -39,7 +39,7 @@ fn row(served: &Served, id: &str) -> Value {
     rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap().clone()
 }
 
-/// Waits until the tenant's audit says this.
+/// Waits until the tenant's audit contains this text.
 async fn audited(served: &Served, text: &str) {
     let mut said = String::new();
     for _ in 0..100 {

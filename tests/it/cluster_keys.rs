@@ -1,4 +1,4 @@
-//! Keys of clusters over HTTP and on the command line: seen, followed by the next, and ended.
+//! Keys of clusters over HTTP and on the command line: listed, rotated, and revoked.
 
 use crate::{
     domain_http::{facts, with_its_own, with_sites},
@@ -24,7 +24,7 @@ async fn keyed(served: &Served, path: &str, key: &str, body: &Value) -> Answer {
     served.send(request.header("content-type", "application/json").body(body.to_string())).await
 }
 
-/// The entries of the audit that say what was asked at `at`.
+/// Returns the audit entries of requests to `at`.
 async fn on_record(served: &Served, at: &str) -> Vec<Value> {
     let told = served.get("/v1/audit?tenant=-&event=asked&limit=1000").await.body;
     let items = told["items"].as_array().unwrap_or_else(|| panic!("{told}")).clone();
@@ -107,7 +107,7 @@ async fn a_rotation_that_is_repeated_under_its_key_makes_no_second_key() {
     assert_eq!(served.get("/v1/clusters/nowhere/key").await.code(), "resource.not_found");
 }
 
-/// Each registered cluster pushes its facts by a key of its own; no token of the platform has to lie on its nodes.
+/// Each registered cluster pushes its facts with its own key; no platform token is on its nodes.
 #[tokio::test]
 async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
     let served = with_sites().await;

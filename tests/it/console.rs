@@ -1,4 +1,4 @@
-//! The console as it is served: its files, its policy, and who it says one is.
+//! The served console: its files, its content policy, and its session.
 
 use crate::served::{Answer, Served};
 use reqwest::{Method, header};
@@ -79,7 +79,7 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
     assert_eq!(header(&answer, header::REFERRER_POLICY), "no-referrer");
 
     for (name, text) in files() {
-        // The name of a namespace is not loaded.
+        // A namespace name is never loaded.
         let text = text.replace("http://www.w3.org/2000/svg", "");
         for elsewhere in ["http://", "https://", "\"//", "'//", "url(//", "@import"] {
             assert!(!text.contains(elsewhere), "{name} has {elsewhere}");
@@ -111,7 +111,7 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
 fn every_part_that_a_file_of_the_console_names_exists() {
     let files = files();
     let names: BTreeSet<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    // Both are pages of their own: `/` and `/reference`.
+    // Both are separate pages: `/` and `/reference`.
     let mut named = BTreeSet::from(["index.html", "reference.html"]);
     for (name, text) in &files {
         for part in between(text, "from './", '\'').chain(between(text, "\"console/", '"')) {

@@ -9,17 +9,17 @@ use flow::{A1, Desk, W5};
 use std::{path::Path, process::Command, sync::Arc};
 use store::{Embedded, Health, Store as _};
 
-/// Device syncs of five steps one after the other: one to begin, one a step.
+/// Device syncs of five steps one after the other: one for the start, one for each step.
 const SYNCS: u64 = 6;
 /// The bytes that five steps write to an otherwise idle journal: one packed frame for each sync.
 const JOURNAL: u64 = 3_632;
-/// Transitions of five steps: one to begin, one a step.
+/// Transitions of five steps: one for the start, one for each step.
 const TRANSITIONS: u64 = 6;
 /// The blocks that a transition in memory allocates, including the share of worker and client.
 const ALLOCATIONS: u64 = 197;
 /// The instructions of a transition in memory, with tests built by [`COMPILER`].
 const INSTRUCTIONS: u64 = 705_100;
-/// Another compiler makes other instructions of the same code.
+/// Another compiler generates other instructions.
 const COMPILER: &str = "rustc 1.95.";
 /// Runs per measurement: few enough not to distort the cost of one.
 const RUNS: u64 = 20;

@@ -15,7 +15,7 @@ use std::{
 /// An expected refusal: the user, the request as in the table of routes, and the code.
 pub(crate) type Met = (String, String, String);
 
-/// Every entry of a refusal that is on record, read by `token`.
+/// Returns every audit entry of a refusal, read with `token`.
 pub(crate) async fn entries(served: &Served, token: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -32,7 +32,7 @@ fn met(entry: &Value) -> Met {
     (text(&entry["actor"]), text(&entry["denied"]["asked"]), text(&entry["outcome"]))
 }
 
-/// The entries once `holds` is true of them: they are written and sealed a little after.
+/// Returns the entries once `holds` is true: they are written and sealed with a delay.
 async fn until(served: &Served, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     for _ in 0..200 {
         let found = entries(served, &served.admin).await;
@@ -44,7 +44,7 @@ async fn until(served: &Served, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> 
     panic!("{:#?}", entries(served, &served.admin).await);
 }
 
-/// Fails unless each of these is on record within a while.
+/// Fails unless each of these is in the audit within a deadline.
 pub(crate) async fn are_on_record(served: &Served, all: BTreeSet<Met>) {
     assert!(!all.is_empty(), "there was nothing to look for");
     let mut missing = all.clone();
@@ -134,7 +134,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     assert_eq!(verified.exit, 0, "{verified:?}");
 }
 
-/// Two entries of fifty: the first, and the rest with their count, which a server that is asked to stop writes before it ends.
+/// Fifty refusals make two entries: the first, and the rest with a count, which a stopping server writes before it ends.
 #[tokio::test]
 async fn what_is_refused_again_and_again_is_one_entry_more_and_a_stop_loses_none_of_it() {
     let served = Served::start();
@@ -154,7 +154,7 @@ async fn what_is_refused_again_and_again_is_one_entry_more_and_a_stop_loses_none
     assert!(told[1]["says"].as_str().unwrap().contains("; 49 times, from "), "{}", told[1]);
 }
 
-/// The refusal does not wait for the record of it.
+/// The refusal does not wait for its audit entry.
 #[tokio::test]
 async fn who_is_refused_by_a_server_whose_store_is_held_is_refused_and_on_record() {
     let served = Served::start();
@@ -166,7 +166,7 @@ async fn who_is_refused_by_a_server_whose_store_is_held_is_refused_and_on_record
     until(&served, |found| found.len() == 1).await;
 }
 
-/// Only what is wrong waits; the same address with a right token does not.
+/// Only wrong tokens are delayed; a valid token from the same address is not.
 #[tokio::test]
 async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is() {
     let served = Served::start_with(&[("TENURE_HTTP_GUESSES", "5")]);
@@ -192,7 +192,7 @@ async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is
     assert!(began.elapsed() < Duration::from_millis(500));
 }
 
-/// Without a word; what had a moment to be written is written.
+/// Killed; entries older than the write delay are stored.
 #[tokio::test]
 async fn a_server_that_is_killed_loses_no_first_refusal_that_is_older_than_a_moment() {
     let served = Served::with_nodes().await;

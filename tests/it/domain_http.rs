@@ -1,4 +1,5 @@
-//! HTTP: workloads, loans and reclaims, holds, reservations, sweeps, a cluster's own key, and leaving. Against a real server.
+//! HTTP: workloads, loans and reclaims, holds, reservations, sweeps, a cluster's own key, and offboarding. Against a real
+//! server.
 
 mod facts;
 mod workloads;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) const ACME: &str = "acme";
 
-/// A server with one tenant in service: a workspace that serves and one that explores, four GPUs each.
+/// A server with one tenant in service: a serving and an exploring workspace, four GPUs each.
 pub(crate) async fn with_acme() -> Served {
     let served = Served::unobserved().await;
     let id = served.onboard(&shared(ACME)).await;
@@ -53,7 +54,7 @@ async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
     assert_eq!(served.get("/v1/holds/acme/case-17").await.body["state"], "released");
 }
 
-/// The second hold of a name swallowed the first, and no reason was in the audit.
+/// A second hold of the same name must not replace the record of the first, and the reasons are audited.
 #[tokio::test]
 async fn every_hold_that_was_released_stays_on_record_with_its_reasons() {
     let served = with_acme().await;
@@ -156,7 +157,7 @@ clusters:
   - {id: own-2, region: eu, tenancy: dedicated}
 ";
 
-/// A server whose clusters say themselves what is seen of them, with those of [`SITES`].
+/// A server whose clusters push their own facts, with the clusters of [`SITES`].
 pub(crate) async fn with_sites() -> Served {
     let served = Served::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
     let sites = served.post("/v1/fleet:import", "application/yaml", SITES).await;

@@ -1,5 +1,5 @@
-//! A dry run changes nothing: each command with `--dry-run` and each route with a dry run is tried on a server that has something of
-//! every kind. A command or a route that has no case here fails the tests.
+//! A dry run changes nothing: each command with `--dry-run` and each route with a dry run is run on a server with data of every
+//! kind. A command or a route without a case here fails the tests.
 
 use crate::{
     domain_http::ACME,
@@ -40,7 +40,7 @@ const SLA: &str = "tenant: acme\ntier: enterprise\nreason: grows\n";
 const QUOTA: &str = "tenant: acme\nworkspace: research\nresource: gpu/H100\nby: 1\nreason: more\n";
 const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/quick-policy.yaml");
 
-/// A span that has passed.
+/// A span in the past.
 const SPAN: (&str, &str) = ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z");
 
 /// A server with a tenant in service, an execution that waits for approval, a paused one, and a schedule.
@@ -77,7 +77,7 @@ impl World {
         Self { served, waits, paused }
     }
 
-    /// Everything that a dry run must leave as it is.
+    /// Returns everything that a dry run must not change.
     async fn stands(&self) -> BTreeMap<String, Value> {
         let mut all = BTreeMap::new();
         for list in LISTS {
@@ -120,7 +120,7 @@ fn text(item: &Value, name: &str) -> String {
     item[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// How long something will still take is counted from now.
+/// Removes estimated times, which are relative to now.
 fn without_estimates(mut list: Value) -> Value {
     for item in list["items"].as_array_mut().into_iter().flatten() {
         item.as_object_mut().into_iter().for_each(|fields| drop(fields.remove("progress")));
@@ -189,7 +189,7 @@ async fn no_command_changes_anything_in_a_dry_run() {
             let line: Vec<&str> =
                 name.split(' ').chain(own.iter().map(String::as_str)).chain(more.iter().copied()).collect();
             let ran = world.served.run(&line);
-            // Done, refused by the state of the execution or by policy, or something would change.
+            // Done, refused by the execution's state or by policy, or a change is predicted.
             assert!([0, 5, 6, 11].contains(&ran.exit), "{line:?}: {ran:?}");
             assert!(ran.exit != 11 || more.contains(&"--exit-code"), "{line:?}: {ran:?}");
             world.is_as_before(&before, &line.join(" ")).await;
@@ -211,7 +211,7 @@ async fn an_order_to_one_execution_is_foreseen_and_says_that_nothing_was_changed
         assert!(shown.err.contains("nothing was changed"), "{shown:?}");
         let told = world.served.run(&[&line[..], &["--exit-code", "-o", "json"]].concat());
         let (seen, expected) = (told.json()["phase"].clone(), json!(phase));
-        // A cancellation may have something to undo first.
+        // A cancellation may have to undo actions first.
         assert!(seen == expected || (verb == "cancel" && seen == json!("compensating")), "{verb}: {told:?}");
         assert_eq!(told.exit, 11, "{told:?}");
         if verb != "cancel" {
@@ -220,7 +220,7 @@ async fn an_order_to_one_execution_is_foreseen_and_says_that_nothing_was_changed
     }
 }
 
-/// The id and the body with which a route with a dry run is asked.
+/// Returns the id and the body for a route with a dry run.
 fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String) {
     let yaml = "application/yaml";
     let json = |body: Value| ("application/json", body.to_string());

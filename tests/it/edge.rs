@@ -68,7 +68,7 @@ async fn from_afar(served: &Served, path: &str, token: Option<&str>) -> Answer {
     served.send(token.into_iter().fold(asked, |asked, token| asked.bearer_auth(token))).await
 }
 
-/// An address of this machine by which it is not near, if it has one. Nothing is sent.
+/// Returns an address of this machine on the network, if it has one. Nothing is sent.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -107,7 +107,7 @@ async fn who_may_reach_the_port_reads_the_metrics_where_the_settings_say_so() {
     }
 }
 
-/// The address at the other end counts; a header that names this machine does not.
+/// The peer address counts; a header that names this machine does not.
 #[tokio::test]
 async fn who_comes_over_the_network_is_not_near_whatever_they_say() {
     let Some(own) = own_address() else { return };
@@ -172,7 +172,7 @@ async fn who_sends_half_a_head_or_half_a_body_is_not_waited_for() {
     assert_eq!(served.get("/v1/users").await.body["items"].as_array().unwrap().len(), 1, "no user was added");
 }
 
-/// A head that comes a byte at a time is no quicker for it.
+/// A slowly sent request head does not extend the timeout.
 #[tokio::test]
 async fn a_head_that_trickles_ends_when_one_that_stands_still_does() {
     let served = Served::start_with(&QUICK);

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 use std::fs;
 
-/// The same finding by `policy check`, by a plan, and by the request itself.
+/// `policy check`, a plan, and the request itself report the same.
 #[tokio::test]
 async fn a_contract_that_has_ended_is_refused_in_check_plan_and_request() {
     let served = Served::with_nodes().await;

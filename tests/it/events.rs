@@ -1,4 +1,4 @@
-//! HTTP: events that ask for something, one at a time and several at once. Against a real server.
+//! HTTP: events that request work, single and in batches. Against a real server.
 
 use crate::{
     domain_http::{ACME, items, with_acme},

@@ -1,4 +1,4 @@
-//! Documents of every kind go after their time, and none that is in use or under a legal hold.
+//! Documents of every kind expire, except those in use or under a legal hold.
 
 use crate::quota::stage::Stage;
 use engine::{DAY, Entity, Occurrence, OccurrenceFate as Fate, Origin};
@@ -113,7 +113,7 @@ fn hold() -> Hold {
     }
 }
 
-/// An earlier version left claims of executions that have ended and are on no list.
+/// An earlier version left claims of ended executions that are on no list.
 #[tokio::test]
 async fn the_drift_sweep_finds_claims_of_executions_that_have_ended() {
     let stage = Stage::with_tenant("H100").await;

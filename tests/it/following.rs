@@ -89,7 +89,7 @@ async fn a_tenant_that_is_to_leave_is_named_twice() {
 #[test]
 fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let dir = tempfile::tempdir().unwrap();
-    // The first line of the log of a server that has a folder to itself: what an earlier one left there is not in question here.
+    // The first log line of a server with its own folder, so that earlier output does not matter.
     let logged = |arguments: &[&str], variables: &[(&str, &str)]| {
         let own = tempfile::tempdir_in(dir.path()).unwrap();
         let mut serve = tenure(own.path());
@@ -112,7 +112,7 @@ fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let (forced, none) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
     let never: &[&str] = &["--color", "never"];
     let always: &[&str] = &["--color", "always"];
-    /// Flags, the environment, and whether lines are coloured then.
+    /// Flags, the environment, and true if lines are coloured.
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], bool);
     let cases: [Case<'_>; 6] = [
         (&[], &[], false),

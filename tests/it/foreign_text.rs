@@ -1,5 +1,5 @@
-//! Text that others stored reaches no terminal as it is: every command that lists or shows is run over reasons that would move the cursor,
-//! turn the text around, or forge a line.
+//! External text reaches no terminal unescaped: every listing command runs over reasons that would move the cursor, reverse the text, or
+//! forge a line.
 
 use crate::{
     domain_http::ACME,
@@ -47,7 +47,7 @@ const KINDS: [&str; 33] = [
     "workspaces",
 ];
 
-/// Sends `FOREIGN` wherever a text is taken, and returns the execution and the approval that hold it.
+/// Sends `FOREIGN` to every text field, and returns the execution and the approval that contain it.
 async fn written_everywhere(served: &Served) -> (String, String) {
     let id = served.onboard(&shared(ACME)).await;
     served.ended(&id).await;

@@ -16,11 +16,11 @@ use workflows::{
     tenancy::*,
 };
 
-/// The grace of the policy that every store begins with.
+/// The grace period of the default policy.
 const GRACE: Duration = Duration::from_secs(120);
 const INSTANT: Duration = Duration::from_millis(1);
 
-/// Workspace research runs on its own two GPUs and on one that production lends; then production asks for both of its own.
+/// Workspace research runs on its own two GPUs and on one of production's; then production requests both of its own.
 async fn called_back() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     rest_half(&stage).await;
@@ -83,7 +83,7 @@ async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_pass
     assert_eq!(seen(&stage, "own").unwrap()["reclaim_at"], Value::Null, "no other workload is notified");
 }
 
-/// S-30: killed at the end of its grace, neither sooner nor later.
+/// S-30: killed exactly at the end of its grace period.
 #[tokio::test]
 async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
     let stage = called_back().await;

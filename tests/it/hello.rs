@@ -1,4 +1,4 @@
-//! The engine's own example, swept: the smallest workflow that has an undo, a question and a pivot.
+//! The engine's own example under fault sweeps: the smallest workflow with an undo, an approval and a pivot.
 
 use crate::example::{Desk, Hello};
 use engine::testing::{Scenario, World, verify};

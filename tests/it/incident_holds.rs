@@ -1,4 +1,4 @@
-//! An incident of a tenant keeps what is the tenant's, or stops: nothing goes on without its hold.
+//! An incident of a tenant places a hold or stops: it never continues without its hold.
 
 use crate::domain_http::{ACME, items, with_acme};
 use crate::served::Served;
@@ -52,7 +52,7 @@ async fn an_incident_without_evidence_keeps_its_tenant_from_being_destroyed() {
     }
 }
 
-/// A hundred holds are the most: the next is refused, whatever it is for.
+/// A hundred holds are the limit: the next one is refused, whatever its reason.
 #[tokio::test]
 async fn an_incident_whose_hold_cannot_be_placed_is_parked_and_goes_on_once_it_can() {
     let served = with_acme().await;
@@ -93,7 +93,7 @@ async fn the_reporter_of_an_incident_does_not_release_its_hold() {
     assert_eq!(done.status, 200, "{}", done.body);
 }
 
-/// Each incident has a hold of its own, also where an earlier one was about the same.
+/// Each incident has its own hold, also if an earlier one had the same subject.
 #[tokio::test]
 async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
     let served = with_acme().await;

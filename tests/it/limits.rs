@@ -42,7 +42,7 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
     assert_eq!(served.get("/v1/limits").await.body["items"], json!([]), "and nothing is kept of it");
 }
 
-/// Every key of every attempt bound to one at a time: slower, and no less done.
+/// Every key of every attempt allows one at a time: the work is slower and complete.
 #[tokio::test]
 async fn work_is_done_under_the_tightest_limits() {
     let served = Served::with_nodes().await;

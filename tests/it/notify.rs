@@ -1,4 +1,4 @@
-//! Notifications leave the house: signed, again until they are taken, and never to another address.
+//! Notifications to external receivers: signed, repeated until accepted, and never sent to another address.
 
 use crate::served::Running;
 use axum::{
@@ -91,7 +91,7 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
     while heard.lock().unwrap().len() < 3 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // It is taken once the answer has arrived.
+    // The delivery is complete once the answer has arrived.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(running.stop(Signal::TERM), Some(0));
 

@@ -1,4 +1,4 @@
-//! Onboarding, from request to service, and back from everywhere.
+//! Onboarding, from request to service, and undone from every state.
 
 use backends::simulated::{LocalWorld, local_world, simulated_platform};
 use engine::{
@@ -52,8 +52,8 @@ fn onboarding_is_sound() {
     assert_eq!(check::<Onboarding>(), []);
 }
 
-/// Every action fails before and after, runs twice, loses its answer; every undo too; a crash at every commit, a cancel
-/// and a pause between any two; every question answered every way.
+/// Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
+/// every commit, and a cancel and a pause between any two. Every approval gets every answer.
 #[tokio::test]
 async fn onboarding_survives_every_fault_crash_and_interruption() {
     let report = simulator::verification::onboarding().await.unwrap();
@@ -287,7 +287,7 @@ fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects()
     assert_eq!(objects(small.replace("H100", "T4")).0, "key identity bucket");
 }
 
-/// S-54, S-122: the plan names the class of the tier at the value of the policy in force, and how large a container may be.
+/// S-54, S-122: the plan names the tier's class with the value of the current policy, and the container limit.
 #[test]
 fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
     let books = fleet();
@@ -311,7 +311,7 @@ fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
     assert_eq!(object("research", &policy, "resource_quota")["containers"], containers);
 }
 
-/// An onboarding that was agreed to before there were limit ranges and classes keeps its plan to the letter, and makes neither.
+/// An onboarding that was approved before limit ranges and classes existed keeps its plan, and creates neither.
 #[test]
 fn an_onboarding_from_before_makes_what_was_agreed_to_and_no_more() {
     let books = fleet();

@@ -1,4 +1,4 @@
-//! The reclaim planner: Kueue's cases, a second planner to compare with, and the rules that Kueue does not have.
+//! The reclaim planner: Kueue's cases, a second planner for comparison, and the rules beyond Kueue.
 
 mod cases;
 mod random;
@@ -54,7 +54,7 @@ fn verdict<'a>(explanation: &'a Explanation, workload: &str) -> &'a Verdict {
     &listed.unwrap_or_else(|| panic!("{workload} is not listed: {explanation:?}")).verdict
 }
 
-/// A workspace or cohort for the second planner, with one kind.
+/// A workspace or cohort of the second planner, with one resource.
 fn place(parent: Option<usize>, cohort: bool, nominal: u64) -> Place {
     Place {
         parent,

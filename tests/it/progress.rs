@@ -1,4 +1,4 @@
-//! How far executions are, and until when; and what the log says of them.
+//! The progress of executions and their estimated ends, and their log lines.
 
 use crate::served::{NODES, Served, large, small};
 use serde_json::{Value, json};

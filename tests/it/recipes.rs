@@ -1,5 +1,5 @@
-//! The recipes for tools that people have, each run against a stand-in that takes the same command line and nothing else, and
-//! Terraform itself where it is on the machine.
+//! The recipes for common tools, each run against a fake that accepts exactly its command line, and against Terraform itself
+//! where it is installed.
 
 use crate::hooks::{script, stamp, table};
 use backends::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use workflows::platform::{CallMetadata, Hook, Hooks, codes};
 
-/// Keeps workspaces as folders with the step and the arguments in a file.
+/// Stores workspaces as folders with the step and the arguments in a file.
 const TERRAFORM: &str = r#"
 [[ $1 == -chdir=/modules/network ]] || { echo "no -chdir" >&2; exit 99; }
 shift
@@ -36,7 +36,7 @@ case "$*" in
 esac
 "#;
 
-/// Keeps what the play would have made in a file.
+/// Stores the result of the play in a file.
 const ANSIBLE: &str = r#"
 [[ $ANSIBLE_STDOUT_CALLBACK == default && $ANSIBLE_NOCOLOR == 1 ]] || exit 99
 [[ $1 == --inventory && $2 == /etc/hosts && $3 == --extra-vars && $4 == @*.json ]] || { echo "no: $*" >&2; exit 99; }
@@ -61,7 +61,7 @@ echo "node-1                     : ok=2    changed=$changed    unreachable=0    
 [[ -n $check ]] || die
 "#;
 
-/// Keeps a release: its label and its values.
+/// Stores a release: its label and its values.
 const HELM: &str = r#"
 case "$*" in
 "status acme-it --namespace t-acme --output json")
@@ -77,7 +77,7 @@ case "$*" in
 esac
 "#;
 
-/// Keeps an application: its label. It is synced at the second look, and gone at the second look after it was deleted.
+/// Stores an application: its label. It is synced at the second read, and gone at the second read after its deletion.
 const ARGO: &str = r#"
 look() { [[ -f $STATE/$1 ]] || { touch $STATE/$1; return 1; }; }
 case "$*" in
@@ -140,7 +140,7 @@ impl Recipe {
         Hook { name: "it".into(), tenant: "acme".into(), arguments: self.arguments.clone() }
     }
 
-    /// Acts until it is no longer at work.
+    /// Repeats the call until it is no longer pending.
     async fn act(&self, stamp: &CallMetadata) -> Result<Value, ActionError> {
         for _ in 0..10 {
             let hook = self.hook();
@@ -197,7 +197,7 @@ impl Recipe {
         assert_eq!(self.probe(&run).await, Probe::NotDone);
     }
 
-    /// The tool dies after having acted.
+    /// The tool dies after its effect.
     async fn asks_what_became_of_it(&self) {
         let state = self.folder.path().join("state");
         for undo in [false, true] {
@@ -268,7 +268,7 @@ async fn the_recipe_for_terraform_works_with_terraform_itself() {
     Recipe::with(folder, "terraform", "", &[&at]).keeps_its_promise().await;
 }
 
-/// Everything that is handed out can be started, and is listed.
+/// Every shipped recipe is executable and listed.
 #[test]
 fn every_recipe_is_listed_and_can_be_started() {
     use std::os::unix::fs::PermissionsExt;

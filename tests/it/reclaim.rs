@@ -1,4 +1,4 @@
-//! Reclaim, its evictions, capacity exhaustion and incidents: everything made to go wrong, and pages that say what runs.
+//! Reclaim, its evictions, capacity exhaustion and incidents: fault sweeps, and pages that match the code.
 
 use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{Engine, Entity as _, ManualClock, Person, Request, Workflow, check, diagram};
@@ -57,8 +57,8 @@ async fn an_exhaustion_survives_every_single_fault() {
     assert!(report.passed(), "{report}");
 }
 
-/// In a tenant's small worlds: a demand, overdue loans, a workspace with too much; a victim that saves, clings, is a service; memory
-/// that stays dirty, GPUs that stay open. The ways of the eviction count as well.
+/// In small worlds of one tenant: a demand, overdue loans, and a workspace over its quota. Victims save, refuse to end, or are
+/// services; memory stays dirty, and GPUs stay open. The paths of the eviction are counted as well.
 #[tokio::test]
 async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption() {
     let (reclaim, eviction) = verification::reclaim_and_eviction().await.unwrap();

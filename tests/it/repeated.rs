@@ -81,7 +81,7 @@ async fn leave_claimed(dir: &Path, key: &str, until: u64) {
     let claim = json!({ "id": id, "fingerprint": fingerprint, "claim": "of the dead", "until": until });
     let put = Put { key, body: Some(claim.to_string().into_bytes()) };
     store.commit(Commit { documents: vec![put], ..Commit::default() }).await.unwrap();
-    // Only a store that is closed leaves its folder to the next process at once.
+    // Only a closed store frees its folder at once.
     store.close().await.unwrap();
 }
 

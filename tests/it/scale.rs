@@ -1,9 +1,9 @@
-//! The model of many nodes on one database (`tests/simulation/src/scale`), scaled down: its laws hold, and notice what is broken.
-//! The big run is `cargo run --release -p simulation --bin scale`.
+//! The model of many nodes on one database (`tests/simulation/src/scale`), scaled down: its laws hold, and detect defects. The
+//! large run is `cargo run --release -p simulation --bin scale`.
 
 use simulation::scale::{Broken, Design, Size, costs::Costs, parse, run};
 
-/// Twenty nodes, twenty thousand executions, three minutes with all troubles.
+/// Twenty nodes, twenty thousand executions, three minutes with all faults.
 fn small() -> Size {
     Size { nodes: 20, executions: 20_000, minutes: 3, tenants: 20, rate: 30, herd: 4_000, ..Size::large() }
 }
@@ -20,7 +20,7 @@ fn twenty_nodes_keep_the_laws_through_every_trouble() {
     assert!(told.takeovers.total() > 2 && told.made > 10_000);
 }
 
-/// Looking for work as it is proposed keeps the same laws.
+/// The proposed way to look for work keeps the same laws.
 #[test]
 fn the_proposed_way_to_look_for_work_keeps_the_laws() {
     let told = run(&Size { design: Design::PROPOSED, ..small() });
@@ -55,7 +55,7 @@ fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
 /// One process, to which the costs of the model were fitted. `docs/evidence/scale.md` has both this case and others.
 #[test]
 fn the_model_gives_what_was_measured_within_a_half() {
-    // Writers side by side, and transitions a second as `cargo bench -p tests --bench capacity` printed them.
+    // Parallel writers, and transitions a second as `cargo bench -p tests --bench capacity` printed them.
     for (writers, measured) in [(1, 532.0), (8, 1_315.0), (64, 5_262.0), (512, 9_368.0)] {
         let size = Size { nodes: 1, executions: 1, minutes: 1, writers, costs: Costs::measured(), ..small() };
 

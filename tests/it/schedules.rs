@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 
-/// Calls back what is overdue, which is nothing: it ends by itself.
+/// A schedule that reclaims overdue loans; there are none, so each run ends by itself.
 fn overdue(cron: &str) -> Value {
     json!({
         "cron": cron, "zone": "Europe/Berlin", "skipped_hour": "shift", "repeated_hour": "last",
@@ -25,7 +25,7 @@ async fn post(served: &Served, path: &str, body: Value) -> Answer {
     served.json_as(&served.admin, &format!("/v1/schedules/{path}"), body).await
 }
 
-/// The occurrences of a schedule, as soon as they are as they should be.
+/// Returns the occurrences of a schedule, once `hold` is true.
 async fn occurrences(served: &Served, name: &str, hold: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     for _ in 0..400 {
         let found =
@@ -157,7 +157,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
 async fn schedules_are_steered_from_the_command_line() {
     let served = with_acme().await;
     let file = served.dir.path().join("nightly.yaml");
-    // An incident stays open until people have looked at it, so the next waits for it.
+    // An incident stays open until it is reviewed, so the next occurrence waits for it.
     let text = "cron: 0 30 2 * * *\nzone: America/New_York\nskipped_hour: skip\nrepeated_hour: first\n\
         overlap: buffer_all\nbuffer: 3\njitter: 10m\nexclude:\n  - { from: 2026-12-24, to: 2026-12-26, why: freeze }\n\
         start:\n  workflow: incident_response\n  data: { kind: other, tenants: [acme], what: drill, evidence: quarterly }\n";

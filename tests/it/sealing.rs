@@ -1,4 +1,4 @@
-//! A server whose records are sealed: what its disk holds, and how it starts with the wrong key or none.
+//! A server with sealed records: the content of its disk, and a start with the wrong key or none.
 
 use crate::{
     domain_http::items,

@@ -1,4 +1,4 @@
-//! Looking for executions, and giving many of them one command: over HTTP, from the command line, over a kill.
+//! Searching executions, and commands for many of them: over HTTP, from the command line, and across a kill.
 
 use crate::{
     domain_http::items,
@@ -119,7 +119,7 @@ async fn many_executions_are_changed_only_after_they_were_looked_at() {
 
     let misspelt = served.run(&["executions", "list", "--filter", "workflow = onbording"]);
     assert!(misspelt.exit == 1 && misspelt.err.contains("did you mean onboarding?"), "{misspelt:?}");
-    // From the command line: shown, refused without a yes, then done.
+    // From the command line: previewed, refused without confirmation, then done.
     let dry = served.run(&["executions", "cancel", "--filter", filter, "--dry-run"]);
     assert_eq!((dry.exit, dry.out.lines().count()), (0, 3), "{dry:?}");
     let act = ["executions", "cancel", "--filter", filter, "--reason", "tidy"];
@@ -152,7 +152,7 @@ async fn until_ended(served: &Served, at: &str) -> Value {
     panic!("{at} did not end")
 }
 
-/// A batch that is under way when the server is killed goes on after the next start; each execution takes its command once.
+/// An unfinished batch continues after a kill and a restart; each execution gets its command once.
 #[tokio::test]
 async fn a_batch_goes_on_after_a_kill_and_repeats_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -30,7 +30,7 @@ impl Served {
         self.json_as(token, &format!("/v1/approvals/{id}:approve"), body).await
     }
 
-    /// A code for a user, made by the administrator.
+    /// Returns an enrolment code for a user, made by the administrator.
     async fn code(&self, name: &str) -> String {
         let made = self.json_as(&self.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
         assert_eq!(made.status, 201, "{}", made.body);
@@ -44,7 +44,7 @@ impl Served {
         ran.out.trim().to_owned()
     }
 
-    /// Lets the tenant fetch its data, until people are asked about its destruction.
+    /// Completes the export, until the destruction waits for approval.
     async fn exported(&self, id: &str) {
         self.until(id, |item| item["state"] == "ExportWindow").await;
         let signal = format!("/v1/executions/{id}:signal");
@@ -267,7 +267,7 @@ async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_
     assert!(shown.contains("Signed with the key of fingerprint sha256:"), "{shown}");
 }
 
-/// A tenant that is onboarded by itself.
+/// A tenant whose onboarding needs no approval.
 async fn small_tenant(served: &Served) {
     let document = "name: lab\ntenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, allow_gpu_sharing: false}\nentitlement: {gpu_model: H100, gpus: 2}\n";
     let id = served.onboard(document).await;
@@ -301,7 +301,7 @@ async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_
     assert_eq!(served.json_as(&own, "/v1/holds/lab/case-9:release", release).await.status, 200);
 }
 
-/// The placer's user may be gone by then: what counts is what their credential was when they placed it.
+/// The placer's user may be removed by then: the rights of their credential at the time count.
 #[tokio::test]
 async fn a_hold_of_a_user_of_ones_own_making_is_not_released_once_that_user_is_removed() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false")]);

@@ -63,7 +63,7 @@ impl House {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(token).send().await.unwrap()
     }
 
-    /// Signs in with this, and gives status and body.
+    /// Signs in with this proof; returns status and body.
     async fn prove(&self, proof: Value) -> (u16, Value) {
         let answer = self.http.post(format!("{}/v1/sessions", self.url)).json(&proof).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
@@ -78,7 +78,7 @@ impl House {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    /// Waits until it is on record that this was refused, and gives the entry.
+    /// Waits until this refusal is in the audit; returns the entry.
     async fn refused(&self, who: &str, asked: &str, code: &str) -> Value {
         let mut told = Value::Null;
         for _ in 0..200 {
@@ -180,7 +180,7 @@ async fn groups_say_what_somebody_may_and_no_group_nothing() {
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
     let token = session["token"].as_str().unwrap();
     assert_eq!(house.ask(Method::GET, "/v1/users", token).await.status(), 200);
-    // One person has one set of roles: that of the last sign-in.
+    // A person has one set of roles: that of the last sign-in.
     assert_eq!(house.me(&first).await.1["roles"], json!(["admin"]));
     let sessions: Value = house.ask(Method::GET, "/v1/sessions", token).await.json().await.unwrap();
     assert_eq!(sessions["items"].as_array().unwrap().len(), 2, "{sessions}");
@@ -202,7 +202,7 @@ async fn a_session_ends_by_itself_when_its_time_is_over() {
     assert_eq!(entry["denied"]["token"], session["id"], "whose it was is known still");
 }
 
-/// An admin ends one session, or removes the user; who signs in again does not wake what was ended.
+/// An admin ends one session, or removes the user; a new sign-in does not restore ended sessions.
 #[tokio::test]
 async fn a_session_ends_when_an_admin_says_so() {
     let house = House::start().await;

@@ -1,14 +1,15 @@
-//! Replaying cluster life: what the traces are read as, and what a replay promises.
+//! Replays of clusters: how traces are read, and the invariants of a replay.
 
 use crate::served::tenure;
 use simulator::{Baseline, Outcome, Report, Scenario, Settings, Source, any_model, page, read, replay_all};
 use std::{fs, path::PathBuf};
 use strum::VariantArray as _;
 
-/// Worlds that the suite replays.
+/// Number of worlds that the suite replays.
 const WORLDS: u64 = 100;
 
-/// Files of public traces, read when they are there: `../shared/data` beside the repository. None of their rows is kept here.
+/// Files of public traces, used if they exist in `../shared/data` beside the repository. No row of them is part of the
+/// repository.
 fn data(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
     fs::read_to_string(path).ok()
@@ -79,7 +80,7 @@ fn what_is_wrong_with_a_trace_is_said_by_line_and_column_with_what_to_do() {
     );
 }
 
-/// The first time fills the fleet to the end of its hour; the second finds it as empty as the first did.
+/// The first occurrence fills the fleet for its hour; the second finds it as empty as the first did.
 const AN_HOUR: &str = "
 scenario: an hour
 lasts: 1h
@@ -139,7 +140,7 @@ fn morning_peak() -> (Scenario, Vec<Outcome>) {
     (scene, outcomes)
 }
 
-/// Two workspaces that own nothing ask for the same, all day, of one that lends six GPUs.
+/// Two workspaces without quota request the same, all day, from one that lends six GPUs.
 const RIVALS: &str = "
 scenario: rivals
 lasts: 12h
@@ -213,7 +214,7 @@ fn the_page_stands_by_itself() {
     }
 }
 
-/// Ten thousand of them are replayed by `cargo bench -p tests --bench traces`.
+/// `cargo bench -p tests --bench traces` replays ten thousand of them.
 #[test]
 fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
     let (mut victims, mut waited) = (0, 0);

@@ -1,4 +1,4 @@
-//! SLA change: another promise to a tenant in service.
+//! SLA change: a different service level for a tenant in service.
 
 use crate::quota::stage::{Stage, gpu};
 use engine::{DAY, HOUR, MINUTE, check};
@@ -74,7 +74,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     assert_eq!(stage.world().violations(), Vec::<String>::new());
 }
 
-/// Guard of 3.7: refused until the tenant's workloads run on GPUs of their own.
+/// Guard of 3.7: refused until the tenant's workloads run only on its own GPUs.
 #[tokio::test]
 async fn no_preemption_is_promised_only_once_nothing_runs_on_borrowed_gpus() {
     let stage = Stage::with_tenant("H100").await;
@@ -114,7 +114,7 @@ async fn a_change_waits_for_the_window_that_the_tenant_chose() {
     assert_eq!((stage.state(id).await.as_str(), tenant(&stage).await.tier), ("Effective", Tier::Standard));
 }
 
-/// S-22: never an edit of a field.
+/// S-22: never a mere edit of a field.
 #[tokio::test]
 async fn a_level_is_lowered_with_approval_and_the_nodes_are_cut_up_while_nothing_runs() {
     let stage = Stage::with_tenant("H100").await;

@@ -20,7 +20,7 @@ fn seconds() -> f64 {
     std::time::Duration::from_millis(engine::SystemClock.now().0).as_secs_f64()
 }
 
-/// An increase is seen only of a series that has been there before.
+/// A series must exist at zero for an increase to be visible.
 #[tokio::test]
 async fn whatever_may_be_counted_is_told_as_zero_from_the_start() {
     let text = metrics(&Served::start()).await;
@@ -63,7 +63,7 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
     is("tenure_approvals_waiting", 1.0);
     is(r#"tenure_gpus{cluster="eu-1",model="H100"}"#, 64.0);
     is(r#"tenure_gpus_free{cluster="eu-1",model="H100"}"#, 64.0);
-    // Policy gives people five days for this question.
+    // Policy allows five days for this approval.
     let left = told(&text, "tenure_approvals_next_deadline_timestamp_seconds") - seconds();
     assert!((4.9..5.0).contains(&(left / 86_400.0)), "{left}");
     assert!(!text.contains("acme"), "no label names a tenant");

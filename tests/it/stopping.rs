@@ -1,4 +1,4 @@
-//! A server that was asked to stop, as load balancers and clients see it.
+//! A stopping server, as load balancers and clients see it.
 
 use crate::served::Running;
 use reqwest::{Client, Method, header::CONNECTION};

@@ -1,4 +1,4 @@
-//! Sweeps that look after contracts, and after platforms that differ from the books.
+//! Sweeps of contracts, and of platforms that differ from the account.
 
 use crate::quota::stage::{BEGIN, Stage, gpu};
 use engine::{Action as _, DAY, MINUTE, Person, Verdict};
@@ -105,7 +105,7 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
     assert_eq!(found, ["3 of H100 on w-0000 are free in the books and in use, or gone"]);
 }
 
-/// Rows are left of a tenant that there is not, as after a disaster: the others are seen to, and it is said who was left out.
+/// A tenant's row is missing, as after a disaster: the others are swept, and the result names the skipped tenant.
 #[tokio::test]
 async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept() {
     let stage = Stage::with_tenant("H100").await;
@@ -119,7 +119,7 @@ async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept(
     }
 }
 
-/// S-139, S-140: too little has been free for long enough, so what can be done about it begins, once.
+/// S-139, S-140: too little has been free for long enough, so capacity exhaustion starts once.
 #[tokio::test]
 async fn a_model_that_runs_short_for_long_enough_starts_a_capacity_exhaustion_by_itself() {
     let stage = Stage::with_tenant("H100").await;

@@ -118,7 +118,7 @@ fn tenure(folder: &Path, targets: &str, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Half of a file serves nothing: the server does not start, and says what to write.
+/// A partly valid file is not used: the server does not start, and names the correction.
 #[test]
 fn a_server_does_not_start_with_a_file_that_has_a_mistake() {
     let folder = tempfile::tempdir().unwrap();

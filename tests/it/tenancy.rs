@@ -41,7 +41,7 @@ fn name(tenant: u8) -> TenantId {
     format!("tenant-{tenant}").parse().unwrap()
 }
 
-/// Odd tenants stay in the EU; tenant 4 has a cluster of its own.
+/// Odd tenants stay in the EU; tenant 4 has a dedicated cluster.
 fn constraints(tenant: u8) -> Constraints {
     let residency =
         if tenant % 2 == 1 { Residency::Within(["eu".parse().unwrap()].into()) } else { Residency::Any };

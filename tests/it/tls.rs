@@ -43,7 +43,7 @@ impl Authority {
         self.openssl(&format!("x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile ext -out {name}.pem"));
     }
 
-    /// Puts a certificate and a key where the server reads them.
+    /// Writes a certificate and a key to the server's paths.
     fn lays(&self, certificate: &str, key: &str) {
         for (from, to) in [(format!("{certificate}.pem"), "server.pem"), (format!("{key}.key"), "server.key")]
         {
@@ -57,7 +57,7 @@ impl Authority {
         [("TENURE_TLS_CERTIFICATE_FILE", text("server.pem")), ("TENURE_TLS_KEY_FILE", text("server.key"))]
     }
 
-    /// A client that trusts this authority, with no connection yet.
+    /// A client that trusts this authority, without an open connection.
     fn client(&self) -> Client {
         let pem = fs::read(self.at("ca.pem")).unwrap();
         let trusted = Certificate::from_pem_bundle(&pem).unwrap();
@@ -71,7 +71,7 @@ impl Authority {
     }
 }
 
-/// The certificate that a client's connection was begun with.
+/// Returns the certificate of a client's connection.
 async fn shown(client: &Client, url: &str) -> Vec<u8> {
     let answer = client.get(format!("{url}/livez")).send().await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -137,14 +137,14 @@ async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
     assert_eq!(stopped(served, stream).await, Some(0));
 }
 
-/// Asks the server to stop; the stream is ended in order.
+/// Stops the server; the stream ends in order.
 async fn stopped(served: Served, mut stream: Stream) -> Option<i32> {
     let ending = tokio::task::spawn_blocking(move || served.stopped(Signal::TERM));
     stream.until(|told| told.name == "end").await;
     ending.await.unwrap()
 }
 
-/// Keys of others, certificates that are over, files that are gone: each is said, and counted, and changes nothing.
+/// Foreign keys, expired certificates, missing files: each is logged and counted, and changes nothing.
 #[tokio::test]
 async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
     program::install_tls();

@@ -1,4 +1,4 @@
-//! Services and tokens: several each, with ends; and what a service may not do.
+//! Services and tokens: several for each user, with expiry; and the limits of a service.
 
 use crate::served::{Answer, Served, large, small};
 use reqwest::Method;
@@ -202,7 +202,7 @@ async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone(
     }
 }
 
-/// The file from which the next start takes it is rotated too.
+/// The file that the next start reads is rotated too.
 #[tokio::test]
 async fn the_first_admins_token_is_rotated_with_its_file() {
     let served = Served::start();

@@ -17,7 +17,7 @@ use std::{
 };
 use tests::processes::Server;
 
-/// How long an onboarding may take, on a machine that is busy.
+/// The maximum duration of an onboarding, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The caller's trace.
@@ -125,7 +125,7 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
         assert!(within.contains(&span.start_time_unix_nano) && within.contains(&span.end_time_unix_nano));
     }
 
-    // The states follow each other without a gap, from the first to the last.
+    // The states follow each other without a gap.
     let mut states: Vec<&&Span> = once.values().filter(|span| span.parent_span_id == root.span_id).collect();
     states.sort_by_key(|span| (span.start_time_unix_nano, span.end_time_unix_nano));
     assert!(states.len() > 5, "{states:#?}");

@@ -1,4 +1,5 @@
-//! HTTP: what newcomers send is understood, what there is not is refused by name, and what waits goes on by itself.
+//! HTTP: requests in the pages are understood, unknown resources are rejected by name, and waiting executions continue
+//! by themselves.
 
 use crate::{
     domain_http::{ACME, items, submit, with_acme},
@@ -30,7 +31,7 @@ async fn every_body_in_the_docs_is_one_that_the_server_understands() {
     }
 }
 
-/// Half a GPU is no amount, and what to ask for instead is said.
+/// Half a GPU is not allowed, and the answer names the alternative.
 #[tokio::test]
 async fn half_a_gpu_is_refused_with_what_to_ask_for() {
     let served = with_acme().await;

@@ -50,7 +50,7 @@ impl Bench {
     }
 }
 
-/// A look at where it runs, by an observer who has not seen it before.
+/// An observation by an observer who has not seen it before.
 fn nowhere_yet() -> ObserveGpus {
     ObserveGpus { workload: it(), before: ObservedGpus::default(), facts: ObservedGpus::default() }
 }
@@ -59,7 +59,7 @@ fn it() -> WorkloadRef {
     workload("acme", "eu-1", "prod")
 }
 
-/// an eviction that was accepted still holds its GPUs, until nothing of it was seen.
+/// an accepted eviction keeps its GPUs until an observation without its pods.
 #[tokio::test]
 async fn an_evicted_workload_holds_its_gpus_until_its_pods_were_seen_gone() {
     let mut bench = Bench::running().await;
@@ -154,7 +154,7 @@ async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
     assert!(bench.world.snapshot().is_empty(), "{:?}", bench.world.snapshot());
 }
 
-/// A queue that is drained ends what runs in it, of its tenant and of no other.
+/// Draining a queue ends the workloads of its tenant and of no other.
 #[tokio::test]
 async fn a_queue_that_is_drained_ends_what_its_tenant_runs() {
     let mut bench = Bench::running().await;

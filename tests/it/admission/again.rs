@@ -1,4 +1,4 @@
-//! A further plan of a reclaim, when what was called back does not come or cannot be used.
+//! A second plan of a reclaim, when a victim does not end or its GPUs cannot be used.
 
 use std::collections::BTreeSet;
 use store::ExecutionId;
@@ -52,7 +52,7 @@ fn free(world: &mut World, victim: &str) {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// The demand is back, and three of its four victims are gone; answers with the fourth.
+/// The owner needs its GPUs, and three of the four victims have ended; returns the fourth.
 fn three_of_four(world: &mut World, together: u64) -> (Reclaim, String) {
     let asked = world.submit(&WorkloadRequest { together, ..job("a", "a-0", 4) }).unwrap();
     assert_eq!(asked.admission.answer, AdmissionVerdict::Queue);

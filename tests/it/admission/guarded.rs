@@ -6,7 +6,7 @@ use workflows::{
     reclaim::{PlanVerdict, PlannedReclaim, Reclaim, ReclaimCause, preview},
 };
 
-/// An owner of four GPUs, all lent in single ones, under a policy with these changes.
+/// An owner of four GPUs, all lent one by one, under a policy with these changes.
 fn lent(changes: &[(&str, &str)]) -> World {
     let mut world = World::new(3).with(&[
         ("rest", gpus(20, None, None)),

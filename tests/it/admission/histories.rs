@@ -1,4 +1,4 @@
-//! Random histories of a tenant's account, with crashes: after every event every promise holds.
+//! Random histories of a tenant's account, with crashes: every invariant holds after every event.
 
 mod account_history;
 mod events;
@@ -25,7 +25,7 @@ fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseErr
         borrowed == lent || history.buys && borrowed > lent,
         "loans from the pool have no lender to credit"
     );
-    // The account is counted up when it changes; since then all has been as it says.
+    // Usage is added up when the account changes; between changes it is constant.
     let stock = world.cohort().stock[&history.kind];
     let since = world.books.now.0 - world.cohort().counted.0;
     let spent = |before: u64, pieces: u64| before + pieces * since;
@@ -78,7 +78,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 4_000, ..tests::cases(200) })]
 
-    /// The same of slices, and S-44, S-45: lent, called back and granted as GPUs are.
+    /// The same for slices, with S-44 and S-45: lent, reclaimed and granted like GPUs.
     #[test]
     fn no_history_of_slices_breaks_a_promise_of_the_account(
         events in vec((event(), prop::bool::weighted(0.2)), 1..30),

@@ -75,7 +75,7 @@ fn gpus_that_were_not_bought_are_lent_to_nobody() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// Others keep two for themselves and have lent the rest to a workspace whose quota was lowered since.
+/// The other workspaces use two GPUs themselves and have lent the rest to a workspace whose quota was lowered since.
 #[test]
 fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
     let mut world = World::new(1).with(&[
@@ -130,7 +130,7 @@ fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// It waits as the platform was not seen for a while, and not for GPUs of others.
+/// It waits because the observation is stale, and not for GPUs of others.
 #[test]
 fn a_demand_that_fits_is_planned_and_fenced_for_by_nobody() {
     let mut world = half_promised();
@@ -204,7 +204,7 @@ fn only_the_kind_that_is_missing_is_named() {
     assert_eq!(named, [Some(a100)], "{:?}", admission.weighed);
 }
 
-/// Kubernetes takes no such name for any object; Slurm and bare metal do.
+/// Kubernetes allows no such object name; Slurm and bare metal do.
 #[test]
 fn names_that_the_cluster_cannot_have_are_refused_at_the_door() {
     let on = |kind: ClusterKind| {

@@ -26,7 +26,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
         ("a", gpus(0, None, None)),
         ("b", gpus(0, None, None)),
     ]);
-    // One that asks for much before the other asks for anything.
+    // One workspace submits much before the other submits anything.
     for name in ["a", "b"] {
         for n in 0..45 {
             world.submit(&job(name, &format!("{name}-{n:02}"), 2)).unwrap();
@@ -54,7 +54,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
     let used = |name: &str| world.balance(name).spent.borrowed / 300_000;
     let (a, b) = (used("a"), used("b"));
     assert_eq!(a + b, 16 * 24, "{a} and {b} times 5 GPU-minutes: nothing idles");
-    // A job is 2 GPUs for 4 times 5 minutes; the first 8 were all of one.
+    // A job is 2 GPUs for 4 times 5 minutes; the first 8 belonged to one workspace.
     assert!(a.abs_diff(b) <= 2 * 4 * 8, "{a} and {b} times 5 GPU-minutes");
 }
 
@@ -230,7 +230,7 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
 
     assert_eq!(half.answer, AdmissionVerdict::Admit);
     assert_eq!(more.answer, AdmissionVerdict::Queue);
-    // More than may be borrowed during that hour, but not more than ever.
+    // More than the reduced limit of that hour, and less than the normal limit.
     assert_eq!(later.answer, AdmissionVerdict::Queue, "{:?}", later.weighed);
     assert!(later.weighed.iter().any(|finding| finding.code == "quota.slowed"), "{:?}", later.weighed);
     pass(&mut world, HOUR);
@@ -284,7 +284,7 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// A lost node: what ran there waits again at its old place, and its loans are written off.
+/// After the loss of a node its workloads are queued again at their old places, and their loans are written off.
 #[test]
 fn a_lost_node_gives_its_workloads_their_places_back_and_writes_their_loans_off() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, None, None))]);

@@ -1,4 +1,4 @@
-//! Many at once on a real store, and agreement with the planner's arithmetic.
+//! Concurrent requests on a real store, and agreement with the planner's arithmetic.
 
 use proptest::{collection::vec, option, prelude::*};
 use std::sync::Arc;

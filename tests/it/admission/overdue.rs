@@ -43,7 +43,7 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
     assert_eq!(state(&world, "own"), WorkloadState::Admitted);
 }
 
-/// A service may be evicted and yet borrows nothing: while its own workspace uses its own, no other can help it.
+/// A service may be evicted and never borrows: while its own workspace uses the quota, no other workspace can help it.
 #[test]
 fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
     let mut world = World::new(1).with(&[
@@ -103,8 +103,8 @@ fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
     assert!(never.weighed.iter().any(|finding| finding.code == "borrow.never"), "{:#?}", never.weighed);
 }
 
-/// Two of a line wait for whole GPUs, the younger for slices as well: until the elder is served, slices held for the younger
-/// idle.
+/// Two workloads of a queue wait for whole GPUs, the younger one for slices as well. Slices held for the younger one would
+/// idle until the elder is served.
 #[test]
 fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
     let mut world = World::new(2);

@@ -46,7 +46,7 @@ pub fn nobody_was_let_past_a_limit(
     Ok(())
 }
 
-/// A place in line.
+/// Returns the place in the queue.
 fn place(waits: &QueuedWorkload) -> (Timestamp, String) {
     (waits.since, waits.workload.clone())
 }
@@ -61,7 +61,7 @@ fn borrower(world: &World, waits: &QueuedWorkload) -> bool {
 pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
     let rooms = rooms(world, kind);
-    // Kueue's root: the tenant's pool and what all lend while idle, less what is used of it.
+    // Kueue's root: the tenant's pool plus all idle lendable quota, minus the use of both.
     let root: i64 = cohort.pool(kind).cast_signed();
     let root: i64 = root
         + cohort
@@ -166,9 +166,9 @@ fn fits_when_empty(world: &World, waits: &QueuedWorkload, kind: &Resource) -> bo
     groups >= whole && (rest == 0 || beside)
 }
 
-/// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes. One that no node in
-/// service could take even if all of them were empty does not wait behind borrowers, and calling GPUs back from them would evict for
-/// nothing (P-5, P-6: a demand is placed whole or not at all): it is no demand.
+/// S-38: a workload that waits within its own quota while others borrow is a demand, or a reclaim is executing. A workload that fits
+/// on no node in service, even an empty one, does not wait behind borrowers. A reclaim for it would evict for nothing (P-5, P-6: a
+/// demand is placed whole or not at all), so it is no demand.
 pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
     if cohort.reclaims.contains_key(kind) {

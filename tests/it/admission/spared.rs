@@ -46,7 +46,7 @@ fn fencing() -> Fence {
     Fence { others: vec![other], ..account::fencing(by(), "a", "a-0", (0..8).map(victim).collect()) }
 }
 
-/// The evictions of these begin; answers who of them is spared.
+/// Begins these evictions; returns the spared victims.
 fn drain(world: &mut World, victims: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut spared = Vec::new();
     for n in victims {
@@ -78,7 +78,7 @@ fn everybody_goes_while_those_who_came_back_wait() {
     assert_eq!(draining.count(), 8);
 }
 
-/// Domain 3.5: victims whose eviction has not begun are released; the others finish.
+/// Domain 3.5: victims whose eviction has not begun are released; the other evictions finish.
 #[test]
 fn nobody_is_evicted_any_more_once_those_who_came_back_are_gone() {
     let mut world = both_back(&job("a", "a-0", 4));
@@ -141,7 +141,7 @@ fn all_go_for_one_for_whom_enough_is_free_and_not_as_much_together() {
     assert_eq!(drain(&mut world, 1..8), NOBODY);
 }
 
-/// The planner chose victims for both.
+/// The planner chose victims for both resources.
 #[test]
 fn all_go_for_one_that_lacks_another_kind_still() {
     let slice: Resource = "gpu/H100/1g.10gb".parse().unwrap();
@@ -177,7 +177,7 @@ fn all_go_for_one_that_lacks_another_kind_still() {
     assert_eq!(drain(&mut world, [9, 0]), NOBODY);
 }
 
-/// A reclaim frees for others of the demand's line as well.
+/// A reclaim also serves other workloads of the demand's queue.
 #[test]
 fn all_go_for_another_of_the_line() {
     let mut world = lent();

@@ -1,4 +1,4 @@
-//! Owners who come back together are served by one reclaim: planned, fenced, freed and admitted.
+//! Owners with simultaneous demands are served by one reclaim: planned, fenced, freed and admitted.
 
 use std::time::Duration;
 use store::ExecutionId;
@@ -118,7 +118,7 @@ fn whoever_comes_later_takes_nothing_from_one_that_is_served() {
     assert_eq!(world.workload("c-later").state, WorkloadState::Waiting);
 }
 
-/// Of 40 GPUs ten may be called back without people: enough for two owners.
+/// The guard allows ten of 40 GPUs without an approval: enough for two owners.
 #[test]
 fn no_more_owners_are_served_than_nobody_has_to_approve() {
     let planned = planned(&back_together(28));
@@ -183,7 +183,7 @@ fn others_are_served_where_the_quota_of_the_demand_is_lowered() {
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1", "c-0"], [0, 0, 0]));
 }
 
-/// Work of the same workspace that runs on loans takes nothing of it, nor does any change of a quota then.
+/// Borrowing workloads of the same workspace do not use the earmark, and neither does a later quota change.
 #[test]
 fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     let mut world = back_together(52);
@@ -250,7 +250,7 @@ fn a_reclaim_that_is_given_up_frees_what_was_set_aside_for_all() {
     assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "the GPU is granted to the owner for whom it is enough");
 }
 
-/// The books have moved on: who is gone is not freed for.
+/// The account has changed: no GPUs are freed for a workload that has gone.
 #[test]
 fn a_plan_for_one_that_waits_no_more_is_stale() {
     let mut world = back_together(52);
@@ -263,8 +263,8 @@ fn a_plan_for_one_that_waits_no_more_is_stale() {
     assert!(world.cohort().reclaims.is_empty());
 }
 
-/// A plan takes one victim after the other from a workspace above its own; in the order of their names the second would come from
-/// one within it.
+/// A plan takes victims from a workspace as long as it exceeds its quota; in the order of their names the second would come from
+/// a workspace within its quota.
 #[test]
 fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
     let mut world = World::new(4).with(&[
@@ -292,7 +292,7 @@ fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
     assert_eq!(answer, FenceOutcome::Done { aside: 0, wanted: 1 });
 }
 
-/// One owner, another whose work ends later, and a borrower of all that the owner leaves idle.
+/// One owner, a second whose work ends later, and a borrower of the owner's idle GPUs.
 fn one_owner(nominal: u64, rest: &[u64], own: &[WorkloadRequest]) -> World {
     let mut world = World::new(2).with(&[
         ("a", gpus(nominal, None, None)),
@@ -353,7 +353,7 @@ fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for(
     assert!(matches!(answer, FenceOutcome::Stale { .. }), "{answer:?}");
 }
 
-/// S-59: a service does not come to borrow because something is set aside beside it.
+/// S-59: a service does not become a borrower because of an earmark.
 #[test]
 fn nothing_is_set_aside_for_which_work_that_may_not_borrow_would_have_to() {
     let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 4) };

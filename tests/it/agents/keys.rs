@@ -51,7 +51,7 @@ async fn a_key_of_another_cluster_is_turned_away() {
     }
 }
 
-/// A key is taken back by removing its hash, while the server runs.
+/// Removing its hash revokes a key while the server runs.
 #[tokio::test]
 async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     let mut rig = Rig::new(json!([{}])).await;

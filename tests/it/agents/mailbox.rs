@@ -1,4 +1,4 @@
-//! The mailbox of a node, on a clock that is set.
+//! The mailbox of a node, on a manual clock.
 
 use backends::{
     agents::{Agents, Answer, Command, GpusByAgents, Output, PullRequest, PullResponse},
@@ -68,18 +68,18 @@ async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
     assert_eq!(asking.await.unwrap(), Ok(Output::Done));
     assert!(!agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) }), "no caller waits any more");
 
-    // Taken, and no answer.
+    // Fetched, and not answered.
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
     assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
     assert_eq!(began.elapsed(), Duration::from_secs(30));
-    // A look that was taken changes nothing, answered or not.
+    // A fetched read changes nothing, answered or not.
     come(&agents, "a", &[]).await;
     let asking = ask(&agents, Command::Layout);
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
     assert_eq!(outcome(asking.await.unwrap()), ("platform.unavailable".into(), Class::Transient));
 
-    // Not taken: the agent has gone, and is not waited for until the deadline.
+    // Not fetched: the agent has gone, and the call fails before its deadline.
     come(&agents, "a", &[]).await;
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(outcome(asking.await.unwrap()), ("platform.unavailable".into(), Class::Transient));
@@ -158,7 +158,7 @@ async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-/// Agents look after the GPUs of their cluster, and after nothing else; without one of them nothing reads as free or clean.
+/// Agents observe only the GPUs of their cluster; while one of them is missing, no GPU counts as free or clean.
 #[tokio::test(start_paused = true)]
 async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest() {
     let hash = "0".repeat(64);

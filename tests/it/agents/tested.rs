@@ -11,7 +11,7 @@ use std::{
 };
 use workflows::platform::{Diagnosis, DiagnosisLevel};
 
-/// A node of eight GPUs and a program that finds them fit unless there is a file `bad`.
+/// A node of eight GPUs and a diagnosis program that passes them unless there is a file `bad`.
 async fn rig() -> Rig {
     let rig = Rig::new(json!([{}, {}, {}, {}, {}, {}, {}, {}])).await;
     let (program, bad) = (rig.folder.path().join("diagnosis"), rig.folder.path().join("bad"));

@@ -116,7 +116,7 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
             assert!(item["authorisation"].is_null() && item["pivot"].is_null(), "{role} at {path}: {item}");
         }
     }
-    // The requester, who holds every role: steering it does not decide on it either.
+    // The requester has every role: rights on the execution are no rights on its approval.
     for rule in &steers {
         let path = rule.path.replace("{id}", &id);
         served.json_as(&served.admin, &path, bodies(rule.path)).await;
@@ -128,7 +128,7 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
     assert_eq!(votes, json!([]));
 }
 
-/// Every question of a workflow whose seats come from policy is held by policy's procedure too.
+/// Every approval with seats from policy also has policy's procedure.
 #[test]
 fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
     let mut seen = 0;

@@ -88,7 +88,7 @@ fn a_destroyed_medium_needs_two_different_witnesses_and_an_exemption_a_rule() {
     }
 }
 
-/// I-6 and S-129: every asset of the node, and newer than the last service.
+/// I-6 and S-129: every asset of the node has a record, newer than the last service.
 #[test]
 fn a_node_is_clean_only_when_every_asset_of_it_is_and_since_its_last_service() {
     let parts: Vec<_> = things().into_iter().take(4).collect();

@@ -1,4 +1,4 @@
-//! The file: one changed byte, other keys, noise, the page to print.
+//! The file: one changed byte, other keys, noise, and the printed page.
 
 use super::*;
 use crate::served::{Ran, tenure};
@@ -33,7 +33,7 @@ fn one_changed_byte_anywhere_fails_and_is_named() {
     }
 }
 
-/// The parts of the envelope around the cover and the pages are named as what they are.
+/// Errors name the changed part of the envelope around cover and pages.
 #[test]
 fn a_change_of_the_envelope_is_named_as_such() {
     let named = |from: &str, to: &str| {
@@ -52,7 +52,7 @@ fn a_change_of_the_envelope_is_named_as_such() {
 }
 
 fn decoded(text: &str) -> Vec<u8> {
-    // Base64 by hand: the tests' own reading of the file.
+    // A base64 decoder of the tests, independent of the product's.
     let digit = |c: char| match c {
         'A'..='Z' => c as u32 - 65,
         'a'..='z' => c as u32 - 71,
@@ -94,7 +94,7 @@ fn tampered(file: &str, from: &str, to: &str) -> String {
     swap(&mut envelope["payload"]);
     envelope["pages"].as_array_mut().unwrap().iter_mut().for_each(&mut swap);
     assert!(hits > 0, "{from} is in the file");
-    // Written as the file is, so that only the change itself is found.
+    // Same format as the file, so that only the change is found.
     let [payload, kind, signatures, pages] =
         ["payload", "payloadType", "signatures", "pages"].map(|part| envelope[part].to_string());
     let signatures = signatures.clone();
@@ -184,7 +184,7 @@ proptest! {
         prop_assert!(!verify(&bytes, &[key().public_key()]).is_valid());
     }
 
-    /// Damage to a true certificate reaches deeper than noise does.
+    /// Damage to a valid certificate gets further into the verifier than noise.
     #[test]
     fn no_damage_makes_the_verifier_panic_or_pass(cuts in vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..8)) {
         let file = whole().into_bytes();

@@ -104,7 +104,7 @@ async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still
     assert_eq!(books.act(&placing("late"), &call).unwrap_err().code, codes::PAST_PIVOT);
 }
 
-/// The two are decided on the same documents: whichever is committed first makes the other decide again.
+/// Both read the same documents: the first commit makes the other one decide again.
 #[tokio::test]
 async fn a_hold_and_the_pivot_race_for_one_document() {
     let (books, executions) = inventoried().await;

@@ -1,8 +1,8 @@
-//! The way of a workflow: by the ledger actions and the signer of its platform.
+//! The path of a workflow: its ledger actions and the signer of its platform.
 
 use super::*;
 
-/// The way of a workflow: from the inventory to the file, by its ledger actions and the signer of its platform.
+/// Produces a certificate as a workflow does: from the inventory to the file, with its ledger actions and signer.
 async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     let mut call = executions.call(RUN);

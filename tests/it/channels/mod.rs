@@ -25,7 +25,7 @@ impl Settings {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Writes a file; its path.
+    /// Writes a file and returns its path.
     fn file(&self, name: &str, text: &str) -> String {
         let file = self.0.path().join(name);
         fs::write(&file, text).unwrap();
@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// Channels of every kind, to receivers of the tests.
+/// Channels of every kind, with receivers in the test.
 struct House {
     _settings: Settings,
     receiver: Receiver,
@@ -165,7 +165,7 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
     assert_eq!(house.mailbox.letters().len(), 1);
 }
 
-/// The key of one, the address of another, the password of a third: none is in an answer, the store or the log.
+/// The key, the address and the password of three channels are in no answer, no log and not in the store.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
     let house = House::new().await;
@@ -298,7 +298,7 @@ async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     served.onboard(&large("acme")).await;
     receiver.at("/hook", 1).await;
-    // It is taken once the answer is on record.
+    // The delivery is complete once the answer is recorded.
     for _ in 0..100 {
         let settled = served.get("/v1/channels/hook/deliveries").await.body;
         if settled["items"].as_array().is_some_and(|items| items.len() == 1) {

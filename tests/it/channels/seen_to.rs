@@ -1,4 +1,4 @@
-//! Deliveries are looked after as executions are: seen, listed as stuck, tried again, given up, and on record.
+//! Deliveries are managed like executions: shown, listed as stuck, retried, dropped, and audited.
 
 use super::*;
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// Until `holds`, a few seconds at most.
+/// Waits until `holds` is true, for a few seconds at most.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..200 {
         if holds().await {
@@ -19,7 +19,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     panic!("{what}");
 }
 
-/// A server whose only channel puts aside what is not taken at once, with a letter that is dead.
+/// A server whose only channel drops a delivery after one attempt, with one dead letter.
 async fn with_a_dead_letter(settings: &Settings, receiver: &Receiver) -> (Served, String) {
     let url = receiver.open().await;
     let served = settings.serve(&format!(
@@ -96,7 +96,7 @@ async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_t
     .await;
 }
 
-/// The receiver answered that it had it, and then lost its disk.
+/// The receiver had acknowledged the events and then lost its disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_own() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -180,7 +180,7 @@ impl Sink {
         Self { url: url.trim_end_matches(';').to_owned(), child }
     }
 
-    /// Ends it; its lines.
+    /// Stops it and returns its lines.
     fn said(mut self) -> String {
         self.child.kill().unwrap();
         let mut text = String::new();
@@ -190,7 +190,7 @@ impl Sink {
     }
 }
 
-/// Old and new receivers believe what is sent while secrets change; afterwards the old secret opens nothing.
+/// Receivers with the old and the new secret accept deliveries during the change; afterwards the old secret is invalid.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_replaced_without_a_moment_at_which_a_receiver_believes_nothing() {
     let settings = Settings::new();

@@ -61,7 +61,7 @@ fn every_reason_for_parking_stands_in_operations() {
     }
 }
 
-/// The source is read for every error that is made with a code, wherever it is made.
+/// Finds every error code in the sources, wherever it is made.
 #[test]
 fn every_code_that_an_error_can_carry_stands_in_operations() {
     let page = page("operations.md");

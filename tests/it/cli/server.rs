@@ -1,10 +1,10 @@
-//! Commands that run a server or work on its folder: start, stop, the admin token, store export and import, the demo.
+//! Commands that run a server or use its folder: start, stop, the admin token, store export and import, the demo.
 
 use crate::served::{NODES, Ran, Running, Served, TENURE, large, small, tenure};
 use rustix::process::Signal;
 use std::{fs, process::Stdio};
 
-/// It is drawn once, by a start that comes to something.
+/// Only a successful start generates the token.
 #[test]
 fn a_start_on_a_port_that_another_has_draws_no_token() {
     let dir = tempfile::tempdir().unwrap();

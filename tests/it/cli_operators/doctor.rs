@@ -1,4 +1,4 @@
-//! `tenure doctor`: without a server, and beside one.
+//! `tenure doctor`, with and without a server.
 
 use super::{run, with};
 use crate::served::{Ran, Served};

@@ -1,4 +1,4 @@
-//! HTTP: what a cluster says of who runs where, and what the books make of it.
+//! HTTP: a cluster's facts about running workloads, and their effect on the account.
 
 use super::{ACME, items, submit};
 use crate::served::{Answer, Served, shared};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const NODES_OF_FOUR: &str =
     "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,4,H100\nn-2,96000,786432,4,H100\n";
 
-/// A tenant with two nodes of four GPUs, and two workspaces that own as many as one node has.
+/// A tenant with two nodes of four GPUs, and two workspaces with a quota of one node each.
 async fn two_nodes() -> Served {
     let served = Served::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
     let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES_OF_FOUR).await;
@@ -34,7 +34,7 @@ async fn push(served: &Served, busy: [u64; 2], running: Value) -> Value {
     taken.body
 }
 
-/// The node on which the books have a workload, and the other one.
+/// Returns the node on which the account has a workload, and the other one.
 async fn booked(served: &Served, name: &str) -> (String, String) {
     let workload = served.get(&format!("/v1/workloads/acme/{name}")).await.body;
     assert_eq!(workload["placed"].as_array().unwrap().len(), 1, "{workload}");
@@ -62,7 +62,7 @@ async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_plan
     assert_eq!(submit(&served, "serving", "s2", 1).await.status, 202, "and no more than there is");
 }
 
-/// The same, with facts that say who runs where: the booking follows, and the planned node is free.
+/// With facts about the actual node the booking moves, and the planned node is free.
 #[tokio::test]
 async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
     let served = two_nodes().await;

@@ -146,7 +146,7 @@ async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_a
 
     let wants = submit(&served, "serving", "peak", 4).await;
     assert_eq!(wants.status, 202, "{}", wants.body);
-    // The commit that puts the demand in line asks for the reclaim; a worker opens it a moment later.
+    // The commit that queues the demand requests the reclaim; a worker opens it a moment later.
     let mut found = served.get("/v1/executions?workflow=reclaim").await;
     while items(&found).is_empty() {
         tokio::task::yield_now().await;

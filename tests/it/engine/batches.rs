@@ -17,7 +17,7 @@ fn ask(verb: BatchVerb, filter: &str) -> BatchRequest {
     BatchRequest { verb, filter: filter.into(), tenant: None, cap: 100 }
 }
 
-/// Jobs that wait for a signal, half an hour between one and the next.
+/// Starts jobs that wait for a signal, half an hour apart.
 async fn listening(bench: &Bench, count: usize) -> Vec<Started> {
     let mut jobs = Vec::new();
     for _ in 0..count {
@@ -132,7 +132,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     assert_eq!(Batches::default().work(&bench.engine).await.unwrap(), None, "nothing is left to do");
 }
 
-/// Two that look after the same batch at the same time count each execution once between them.
+/// Two workers on the same batch count each execution once in total.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_who_look_after_one_batch_give_each_command_once() {
     let bench = Bench::new();

@@ -13,7 +13,7 @@ use std::sync::{
 use store::{ExecutionId, Timestamp};
 use tokio::runtime::Handle;
 
-/// Runs something when it is looked at for the n-th time.
+/// A clock that runs a function at its n-th read.
 struct Meddling {
     inner: Arc<ManualClock>,
     left: AtomicUsize,

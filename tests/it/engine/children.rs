@@ -1,4 +1,4 @@
-//! Executions that start others, wait for them, and take them back.
+//! Executions that start others, wait for them, and undo them.
 
 mod authority;
 
@@ -26,7 +26,7 @@ impl Bench {
         self.engine.children(of.id).await.unwrap()
     }
 
-    /// The parent's data: how its children ended, as it recorded them.
+    /// Returns the ends of the children, as the parent's data has them.
     async fn ends(&self, of: Started) -> Value {
         self.engine.execution(of.id).await.unwrap().1.body["data"]["ends"].clone()
     }
@@ -340,7 +340,7 @@ fn the_picture_of_a_parent_shows_what_it_starts() {
     assert!(drawn.contains("note right of Onward : no way back from here"), "{drawn}");
 }
 
-/// Bodies of before there were children have no such field, and are still written so.
+/// Records of versions without children have no such field, and are still written without it.
 #[tokio::test]
 async fn an_execution_without_a_parent_is_written_as_it_always_was() {
     let bench = bench();

@@ -1,4 +1,4 @@
-//! Corners that were once turned wrongly, each with a workflow that goes round it.
+//! Regressions, each with a workflow that reproduces it.
 
 use super::job::{Bench, Do, Reply, Stage, permanent, requester};
 use engine::{
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use strum::{IntoStaticStr, VariantArray};
 
-/// An action that must not be repeated before it was asked about.
+/// An action that may only be repeated after a probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Once {
     name: String,

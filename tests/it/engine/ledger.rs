@@ -1,4 +1,4 @@
-//! Decisions on our own documents, while others write them.
+//! Decisions on our own documents under concurrent writes.
 
 use super::job::Bench;
 use engine::{ActionError, Entity, Undecided, View};

@@ -5,7 +5,7 @@ use engine::{Engine, Error, MINUTE, Options, Request};
 use std::sync::Arc;
 use store::{Commit, Store, Write};
 
-/// S07, S54: the same holds for two engines that share a store.
+/// S07, S54: also for two engines that share a store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_engines_on_one_store_never_run_a_step_at_once() {
     let bench = Bench::new();
@@ -173,7 +173,7 @@ async fn what_was_never_tried_is_not_poison() {
     assert_eq!(attempts, [1]);
 }
 
-/// S50, in small.
+/// S50, at small scale.
 #[tokio::test]
 async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! An execution that was promised to be over by some time, and is not.
+//! An execution that missed its promised end.
 
 use super::job::Stage;
 use engine::{
@@ -135,7 +135,7 @@ async fn a_promise_in_the_past_is_broken_at_once_and_one_that_is_paused_rings_to
     assert_eq!(bench.late().await, [id]);
 }
 
-/// Shows a time, and lets it be set back.
+/// Shows scripted times, and can be set back.
 struct Wall(Mutex<Vec<Timestamp>>, ManualClock);
 
 impl Clock for Wall {
@@ -162,7 +162,7 @@ async fn an_alarm_that_rings_before_a_clock_that_was_set_back_rings_again() {
     let id = engine.start(errand, Request::by(&Person::new("rita", ["clerk"]))).await.unwrap().id;
     engine.run_until_idle().await.unwrap();
 
-    // Due by the first look at the clock, and by no later one.
+    // Due at the first read of the clock, and not at later ones.
     *clock.0.lock().unwrap() = vec![BEGIN.after(HOUR / 2), BEGIN.after(HOUR)];
     engine.work_next().await.unwrap();
     assert_eq!(engine.record(id).await.unwrap().reason, None);

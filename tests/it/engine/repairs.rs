@@ -18,7 +18,7 @@ fn data(record: &Record) -> Value {
 }
 
 impl Bench {
-    /// A job past its pivot whose next step fails for good.
+    /// Returns a job past its pivot whose next step fails permanently.
     async fn parked(&self) -> Started {
         self.stage.on("do b", [permanent()]);
         let started = self.start([Spec::Commit("a".into()), does(&["b", "c"])]).await;
@@ -27,7 +27,7 @@ impl Bench {
         started
     }
 
-    /// A job that turns back, and whose undo of `a` fails for good.
+    /// Returns a job that is undoing, and whose undo of `a` fails permanently.
     async fn blocked(&self) -> Started {
         self.stage.on("undo a 0", (0..100).map(|_| permanent()));
         self.stage.on("do c", [permanent()]);
@@ -303,8 +303,7 @@ async fn a_preview_changes_nothing() {
     assert_eq!(bench.store.load(started.id).await.unwrap(), before);
 }
 
-/// The probe could not answer for the moment, which says nothing about the attempt before: found by the simulation, where
-/// something was paid twice.
+/// A temporary failure of a probe does not resolve an unknown outcome. The simulation found a double payment here.
 #[tokio::test]
 async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
     let bench = Bench::new();

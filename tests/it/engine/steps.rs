@@ -1,4 +1,4 @@
-//! Retries, time-outs, unknown outcomes, fan-out and the way back.
+//! Retries, timeouts, unknown outcomes, fan-out and compensation.
 
 use super::job::{Bench, Reply, Spec, does, permanent, transient};
 use engine::{ActionError, Attribution, DAY, HOUR, MINUTE, Probe, SECOND};
@@ -50,7 +50,7 @@ async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
     assert_eq!(undone, ["undo d 3", "undo c 2", "undo b 1", "undo a 0"]);
 }
 
-/// S18, S20: the counter survives in the record, and the last failure is not followed by a wait.
+/// S18, S20: the counter is stored in the record, and the last failure has no wait.
 #[tokio::test]
 async fn a_transient_failure_is_retried_with_the_same_key_until_its_attempts_are_used_up() {
     let bench = Bench::new();
@@ -240,7 +240,7 @@ async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
 }
 
-/// A worker died in the middle of an action that must not be repeated blindly, and then an operator paused the execution.
+/// A worker died during an action that must not be repeated without a probe, and then an operator paused the execution.
 #[tokio::test]
 async fn a_doubt_about_an_attempt_survives_a_pause() {
     let bench = Bench::new();

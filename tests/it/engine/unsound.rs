@@ -1,4 +1,4 @@
-//! Workflows that do not register, each with the state that is wrong.
+//! Invalid workflows, each with the faulty state.
 
 use super::job::{Do, Stage, Undo};
 use engine::{
@@ -16,7 +16,7 @@ pub enum State {
     Done,
 }
 
-/// A workflow by its wiring: `KIND` picks one of the tables below.
+/// A workflow by its steps: `KIND` chooses one of the tables below.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wired<const KIND: u8>;
 

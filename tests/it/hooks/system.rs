@@ -12,7 +12,7 @@ use workflows::platform::{
     AccessMode, CallMetadata, Identity, Observer, TenantResource, TenantResources, codes,
 };
 
-/// The system behind a script, which finds the request in `$request` and its folder in `$0`.
+/// Returns a system behind a script, which finds the request in `$request` and its folder in `$0`.
 fn behind(folder: &Path, text: &str) -> System {
     let text = format!("request=$(cat)\ncd \"$(dirname \"$0\")\"\necho \"$request\" >> asked\n{text}");
     let hook = Arc::new(Program::connect(&ExecTarget::new(script(folder, &text))).unwrap());
@@ -115,7 +115,7 @@ async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
     );
 }
 
-/// Asked before people agree to the destruction of a key: not to be able to ask is not to be able to do it.
+/// Checked before the destruction of a key is approved: without a dry run the move counts as impossible.
 #[tokio::test]
 async fn a_hook_without_dry_runs_is_not_said_to_move_data_to_another_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A workflow that names a hook: asked about after a lost answer, taken back when a later step fails.
+//! A workflow with a hook: probed after a lost answer, undone when a later step fails.
 
 use super::table;
 use backends::{
@@ -87,7 +87,7 @@ async fn plugged(fails: bool, trouble: Trouble) -> (Option<Value>, Vec<String>) 
     let house = House::at(folder.path()).unwrap();
     house.trouble(trouble).unwrap();
     let log = folder.path().join("log");
-    // The house is asked by a script that keeps what was asked, and takes an undo for a removal.
+    // The hook is a script that logs its requests, and treats an undo as a removal.
     let text = format!(
         "request=$(cat); jq -r .verb <<<\"$request\" >> {log}\n\
          if [[ $(jq -r .verb <<<\"$request\") == undo ]]; then rm -f {things}/plug.json; echo '{{\"status\":\"done\"}}'; exit 0; fi\n\

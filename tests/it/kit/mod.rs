@@ -1,4 +1,4 @@
-//! The conformance kit: the simulated platform holds what actuators promise, and the kit finds out who does not.
+//! The conformance kit: the simulated platform keeps the contract of actuators, and the kit detects violations.
 
 mod flaws;
 mod in_process;
@@ -18,7 +18,7 @@ The tests of the kit generate this page with `BLESS=1`, and fail if a result dif
 
 ";
 
-/// Why a capability of the simulator has no such case, for each that it has not.
+/// The reason for each case that a capability of the simulator lacks.
 fn excuses(of: Capability) -> BTreeMap<&'static str, &'static str> {
     let unchanging = |why| {
         let changes = kit::cases().into_iter().map(|case| case.name).filter(|name| changes_something(name));
@@ -92,7 +92,7 @@ async fn simulated_key_stores_keep_every_promise_of_an_actuator() {
     holds(Capability::Keys).await;
 }
 
-/// A table has a cell for every pair that was played, and says of itself where one is blank.
+/// A table has a cell for every run pair, and shows missing ones.
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_promise() {
     let cases = kit::cases();
@@ -122,7 +122,7 @@ fn the_documentation_lists_every_case_with_its_promise() {
     assert!(text == wanted || std::env::var_os("BLESS").is_some(), "run the tests with BLESS=1");
 }
 
-/// One table of all backends: each cell is what that backend's own test came to last. `BLESS=1` writes it.
+/// One table of all backends: each cell is the last result of that backend's own test. `BLESS=1` writes it.
 #[test]
 fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
     let rows = kit::records().unwrap();

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 
 type Done = Arc<AtomicU32>;
 
-/// A server that counts what is done to it, and the proxy before it.
+/// A server that counts its requests, and a proxy in front of it.
 async fn stage() -> (Done, Proxy, Client) {
     let done = Done::default();
     let echo = |headers: HeaderMap| async move { format!("{:?}", headers.get("authorization")) };

@@ -1,4 +1,4 @@
-//! The simulated platform as subjects of the kit: in a world of its own behind HTTP, with the kit's proxy before it.
+//! The simulated platform as subjects of the kit: behind HTTP, with the kit's proxy in front of it.
 
 use super::in_process::TroubledWorld;
 use async_trait::async_trait;
@@ -24,11 +24,11 @@ pub(super) const NO_CHANGE: &str = "it has no amount to change";
 pub(super) const ALL_ALIKE: &str = "objects of one name are equal: there is no other owner to reject";
 const TENANT: &str = "acme";
 const CLUSTER: &str = "eu-1";
-/// How often a thing is removed by force before it counts as one that stays.
+/// The number of forced removals before an object counts as permanent.
 const FORCED: usize = 20;
 static FORCED_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Which capability is examined.
+/// The tested capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Capability {
     Kubernetes,
@@ -73,18 +73,18 @@ impl Capability {
 enum Way {
     /// In a proxy between client and world server.
     Proxy(Proxy),
-    /// A layer in this process. Needs no socket, so that the clock may be paused.
+    /// A layer in this process. Needs no socket, so that the clock can be paused.
     InProcess(Arc<TroubledWorld>),
 }
 
-/// A capability of a world that is called with trouble on the way.
+/// A capability of a platform that is called with faults.
 pub(super) struct Through {
     of: Capability,
     world: Arc<LocalWorld>,
     far: Simulated,
     near: Simulated,
     way: Way,
-    /// Keys have no amount: theirs are remembered here.
+    /// Keys have no amount: the test stores one.
     amounts: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -146,7 +146,7 @@ impl Through {
         FieldSwap { field: field.into(), from: of(from), to: of(to) }
     }
 
-    /// Asks once, by way of one of the two.
+    /// Reads once, through one of the two.
     async fn find(
         &self,
         on: &Simulated,

@@ -1,4 +1,4 @@
-//! How keys of several parts are made: read from the sources.
+//! How composite keys are built, read from the sources.
 
 use super::sources;
 
@@ -16,10 +16,10 @@ const KEYS: [&str; 10] = [
     "view.delete::<",
 ];
 
-/// Crates whose documents have keys. Backends name things of other systems by their rules.
+/// Crates whose documents have keys. Backends follow the naming rules of other systems.
 const CRATES: [&str; 4] = ["store/src", "engine/src", "workflows/src", "api/src"];
 
-/// The texts of `code` that join values by a `/`, each with the statement up to it.
+/// Returns the strings of `code` that join values by a `/`, each with the statement before it.
 fn joined(code: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("format!(") {
@@ -41,13 +41,13 @@ fn is_key((statement, text): &(&str, &str)) -> bool {
         && KEYS.iter().any(|word| statement.contains(word))
 }
 
-/// A document or a request has one key and a key has one owner, whatever characters names and foreign ids have.
+/// Each key has one owner, whatever characters names and external ids contain.
 #[test]
 fn every_key_of_several_parts_is_a_composite_key() {
     let mut glued = Vec::new();
     for dir in CRATES {
         for (path, code) in sources(dir) {
-            // Its own file, cases of the stores' tests, and files in a folder.
+            // The key module itself, the stores' conformance cases, and the folder of files.
             if ["composite_key.rs", "/conformance/", "key_folder.rs", "tests.rs"]
                 .iter()
                 .any(|not| path.contains(not))

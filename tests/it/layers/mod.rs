@@ -13,7 +13,7 @@ use std::{
     path::Path,
 };
 
-/// Every Rust file below `dir`, with its code; comments and tests left out.
+/// Returns every Rust file below `dir` with its code, without comments and tests.
 pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(dir)];
@@ -55,14 +55,14 @@ fn no_actuator_reads_policy_or_the_books() {
     }
 }
 
-/// A plan of GPUs never becomes an observation: only code that reads a cluster's answer, or its facts, makes one.
+/// Planned GPUs never become observed ones: only code that reads a cluster's answer or facts creates observations.
 #[test]
 fn only_code_that_looked_makes_observed_gpus() {
     const LOOKS: [&str; 5] = [
         "workflows/backends/src/kubernetes/workloads/observed.rs",
         "workflows/backends/src/simulated/capabilities/workloads.rs",
         "workflows/backends/src/slurm/jobs.rs",
-        // Facts that a cluster sent, and an example for diagrams.
+        // Facts from a cluster, and an example for diagrams.
         "workflows/src/reclaim/planning.rs",
         "workflows/src/reclaim/eviction/examples.rs",
     ];
@@ -101,7 +101,7 @@ fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
     }
 }
 
-/// The crates, from the lowest to the highest, with the largest circle of files that each may have.
+/// The crates, from the lowest to the highest, with the size limit of their file cycles.
 const CRATES: [(&str, usize); 9] = [
     ("store", 8),
     ("engine", 12),
@@ -124,7 +124,7 @@ fn folder<'a>(file: &'a str, files: &BTreeSet<String>) -> &'a str {
     file.rsplit_once('/').map_or(file, |(folder, _)| folder)
 }
 
-/// The two folders, side by side in one parent, that a dependency between files leads from and to.
+/// Returns the two sibling folders between which a dependency leads.
 fn side_by_side<'a>(from: &'a str, to: &'a str) -> Option<(&'a str, &'a str)> {
     let cut =
         |path: &'a str, at: usize| path.match_indices('/').nth(at).map_or(path, |(end, _)| &path[..end]);
@@ -133,7 +133,7 @@ fn side_by_side<'a>(from: &'a str, to: &'a str) -> Option<(&'a str, &'a str)> {
     (!inside).then(|| (cut(from, common), cut(to, common)))
 }
 
-/// Folders depend on each other in one direction only, and few files of a crate know each other in a circle.
+/// Folders depend on each other in one direction only, and few files of a crate are in a cycle.
 #[test]
 fn no_folders_and_few_files_know_each_other_in_a_circle() {
     let mut wrong = Vec::new();

@@ -18,7 +18,8 @@ const REGISTRIES: [(&str, &str); 9] = [
     ("tests/e2e/it/kubernetes", "one file for each subject of the tests"),
 ];
 
-/// Every Rust file below `root` with its number of lines, by its path from there. Build output and hidden folders are left out.
+/// Returns every Rust file below `root` with its number of lines, by relative path. Build output and hidden folders are
+/// omitted.
 fn rust_files(root: &Path) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];

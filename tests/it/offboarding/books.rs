@@ -107,7 +107,7 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
     assert!(stage.all::<Tenant>().await.iter().all(|tenant| tenant.state == TenantState::Active));
 }
 
-/// An offboarding that people ended by force leaves the tenant leaving; the next one takes over what it froze.
+/// After a terminated offboarding the tenant is still leaving; the next offboarding adopts its freeze.
 #[tokio::test]
 async fn an_offboarding_after_one_that_was_terminated_ends_well() {
     let stage = Stage::kubernetes(|_| {}).await;

@@ -1,4 +1,5 @@
-//! After the end: what comes back of a closed tenant is found, and offboarded with a supplementary certificate.
+//! After the closing: resources of a closed tenant that reappear are found, and offboarded with a supplementary
+//! certificate.
 
 use super::stage::{Stage, requester};
 use engine::{Event, Notification, Request as Asked};
@@ -31,7 +32,7 @@ impl Stage {
         swept
     }
 
-    /// Which closed tenants a person has to look at, by reason.
+    /// Returns the closed tenants that need an operator, by reason.
     async fn matters(&self) -> Vec<ClosedConcern> {
         closed_tenant_matters(&self.engine).await.unwrap().into_iter().map(|matter| matter.concern).collect()
     }
@@ -40,7 +41,7 @@ impl Stage {
         self.all::<Notification>().await.iter().filter(|told| told.kind == kind).count()
     }
 
-    /// Asks for the offboarding of what remains, as the HTTP API does.
+    /// Requests the offboarding of the remaining resources, as the HTTP API does.
     async fn offboard_remaining(self) -> Self {
         look_at(&self.engine, &self.tenant, &mut SilentSources::default(), None).await.unwrap();
         let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };

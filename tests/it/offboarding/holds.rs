@@ -1,4 +1,4 @@
-//! I-13: a hold and a destruction race for one row, and exactly one of them wins.
+//! I-13: a hold and a destruction compete for one row, and exactly one of them wins.
 
 use super::{
     keys::just_before,
@@ -79,7 +79,7 @@ async fn inventory(stage: &Stage) -> Inventory {
     stage.engine.transact(false, |view| Inventory::read(view, &tenant, run)).await.unwrap().unwrap()
 }
 
-/// I-18: the records, and so the certificate, name every asset once, and each passes.
+/// I-18: the records, and so the certificate, name every asset once, and each one passes.
 async fn whole(stage: &Stage, inventory: &Inventory) {
     let records = stage.records().await;
     assert_eq!(records.len(), inventory.len());

@@ -1,5 +1,5 @@
-//! Keys that can come back, data that is encrypted with none, and data that a rule keeps: what cannot be promised is said before
-//! people agree, and stays an exception.
+//! Recoverable keys, unencrypted data, and data under a retention rule: the plan names them before the approval, and they stay
+//! exceptions.
 
 use super::stage::Stage;
 use backends::simulated::{Fault, FaultKind, LocalWorld, Verb};
@@ -30,7 +30,7 @@ async fn leaving(more: impl Fn(&LocalWorld)) -> Stage {
     stage
 }
 
-/// Goes on until the execution has just come to `state`, and nothing of it is done.
+/// Runs until the execution has just reached `state`, before any action of it.
 pub(super) async fn just_before(stage: &Stage, state: &str) {
     for _ in 0..5_000 {
         if stage.state().await.0 == state {
@@ -104,7 +104,7 @@ async fn a_backup_of_the_key_that_is_taken_after_people_agreed_is_an_exception_a
     assert!(why.contains("a backup of it was taken"), "{why}");
 }
 
-/// The first attempt deletes the key and fails, and the next one sees no key any more.
+/// The first attempt deletes the key and fails, and the next one finds no key any more.
 #[tokio::test]
 async fn what_was_seen_of_a_key_before_it_went_is_not_lost_with_a_failed_attempt() {
     let stage = leaving(|_| {}).await;
@@ -120,7 +120,7 @@ async fn what_was_seen_of_a_key_before_it_went_is_not_lost_with_a_failed_attempt
     assert!(why.contains("a backup of it was taken"), "{why}");
 }
 
-/// Whatever a store says, or does not say, of the encryption of a locked object.
+/// Whatever a store reports, or does not report, about the encryption of a locked object.
 #[tokio::test]
 async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encrypt_it() {
     let cases = [
@@ -145,7 +145,7 @@ async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encry
 
         let why = exception(&stage, &bucket()).await.unwrap();
         assert!(why.contains(said), "{why}");
-        // Whatever is locked spares the key.
+        // Any locked object keeps the key.
         assert!(!why.contains("which is destroyed"), "{why}");
     }
 }
@@ -225,7 +225,7 @@ async fn a_key_that_its_store_keeps_recoverable_parks_at_once_and_is_named() {
     assert!(why.contains("key.soft_deleted") && why.contains("keys//Key/t-acme"), "{why}");
 }
 
-/// Whatever is there beyond the plan, a new plan shows it, and people vote again.
+/// If an asset appears after the plan, a new plan lists it and the approvers vote again.
 #[tokio::test]
 async fn what_came_since_people_were_asked_is_shown_in_a_new_plan_before_destruction_begins() {
     let late = TenantResource::new("storage", "eu-west", "Volume", "late");

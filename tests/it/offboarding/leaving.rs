@@ -81,7 +81,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
     assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
 
-    // To retry a wait is to look again now: the answer is the same, a moment later.
+    // A retry of a wait checks again now: the answer is the same, a moment later.
     let order = Attribution { by: "olga".into(), reason: "look again".into() };
     let entered = stage.engine.journal(stage.id).await.unwrap().len();
     stage.engine.deliver(stage.id, Event::RetryRequested(order)).await.unwrap();
@@ -103,7 +103,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     assert!(stage.records().await.iter().any(|record| record.asset == said.asset && record.passes().is_ok()));
 }
 
-/// Its record claims what was done to the volume, and not that no copy of its header is anywhere.
+/// Its record claims only the erased volume, and not that no copy of its header exists.
 #[tokio::test]
 async fn a_volume_goes_by_its_key_and_its_record_says_so() {
     let volume = TenantResource::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
@@ -187,10 +187,10 @@ async fn a_bucket_under_object_lock_makes_an_exception_that_is_named_and_keeps_i
     );
     let rest = stage.to_rest().await;
 
-    // The verifier still finds it, twice; people look, and see that nothing can be done before the lock ends.
+    // The verifier finds it twice. Operators check, and can do nothing before the lock ends.
     assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
     let certificate = stage.certificate().await;
-    // The bucket, the key that may encrypt it, and the backup, which is not beyond use while the key is there.
+    // The bucket, the key that may encrypt it, and the backup, which stays usable while the key exists.
     assert_eq!(certificate.exceptions, 3);
     assert!(stage.left().contains(&bucket.to_string()));
     assert!(stage.left().contains(&"keys//Key/t-acme".to_owned()), "{:?}", stage.left());

@@ -1,4 +1,4 @@
-//! Where records are sealed, a tenant's leave with it.
+//! Sealed records of a tenant are removed with it.
 
 use super::stage::Stage;
 use backends::record_keys::{PLATFORM_KEY_WORKFLOWS, RecordKeys};
@@ -59,7 +59,7 @@ async fn stage(dir: &Path, earlier_one: ExecutionId) -> Stage {
     .await
 }
 
-/// The last thing of all: the certificate is filed, and the audit has what will not be readable any more.
+/// The last step: the certificate is filed, and the audit has everything that becomes unreadable.
 #[tokio::test]
 async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A tenant ready to leave, an engine, and people who agree.
+//! A tenant ready for offboarding, an engine, and approvers.
 
 use backends::simulated::{Fault, LocalWorld, Script, local_world, simulated_platform};
 use engine::{Engine, Error, Event, ManualClock, Person, Request as Asked, Verdict};
@@ -57,7 +57,7 @@ impl Stage {
         Self::on(ready, Arc::new(Memory::new()), |platform, _| platform).await
     }
 
-    /// The same on a store of one's own, with a platform that is changed before use.
+    /// The same on a separate store, with a platform that is changed before use.
     pub async fn on(
         ready: &simulator::verification::Ready,
         store: Arc<dyn Store>,
@@ -92,7 +92,7 @@ impl Stage {
         (record.state, record.phase)
     }
 
-    /// One move: work that is due, or else an answer of people, or else time.
+    /// Makes one move: due work, else votes, else time.
     pub async fn step(&self) {
         if self.engine.work_next().await.unwrap() {
             return;
@@ -175,7 +175,7 @@ impl Stage {
         self.world().snapshot().into_iter().filter(|(_, v)| mentions(v)).map(|(address, _)| address).collect()
     }
 
-    /// Why it is parked, in words.
+    /// Returns the reason of the parking.
     pub async fn trouble(&self) -> String {
         self.engine.execution(self.id).await.unwrap().1.body["phase"].to_string()
     }

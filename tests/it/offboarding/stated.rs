@@ -19,13 +19,13 @@ fn by_olga(repair: Repair) -> Event {
 }
 
 impl Stage {
-    /// The engine as it is set up by default: two people for what changes the course of an execution.
+    /// The engine with its default setting: two persons for changes to the course of an execution.
     fn with_second_person(&self) -> Engine<Platform> {
         let second_person = ["mark_done", "skip"].map(str::to_owned).into();
         self.engine.clone().with_options(Options { second_person, ..Options::default() })
     }
 
-    /// A repair by one person, to which another agrees.
+    /// Proposes a repair as one user and confirms it as another.
     async fn repair(&self, repair: Repair) -> Result<(), Error> {
         let engine = self.with_second_person();
         match engine.command(self.id, by_olga(repair), None).await? {
@@ -36,7 +36,7 @@ impl Stage {
         }
     }
 
-    /// Marks the slots that have failed as done: the things are gone.
+    /// Marks the failed slots as done, with a statement that the objects are gone.
     async fn state_that_it_is_gone(&self) {
         let body = self.engine.execution(self.id).await.unwrap().1.body;
         let slots = body["slots"].as_array().unwrap().clone();
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-/// A store that refuses to delete one bucket; ends where the deletion is parked.
+/// A store that refuses to delete one bucket; runs until the deletion is parked.
 async fn refused_bucket() -> Stage {
     let stage = Stage::slurm(|_| {}).await;
     stage.script(Fault::on("RemoveThing", FaultKind::RefuseBefore).named("t-acme--eu-west").times(0));
@@ -73,7 +73,7 @@ async fn refused_bucket() -> Stage {
     stage
 }
 
-/// Two operators say four times that it is done, and it is not.
+/// Two operators state four times that it is done, and it is not.
 #[tokio::test]
 async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     let stage = refused_bucket().await;
@@ -191,7 +191,7 @@ async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() 
     let record = records.iter().find(|record| record.asset.as_str().starts_with("key:")).unwrap();
     assert!(record.stated.is_some() && record.key.is_none() && record.evidence.is_empty(), "{record:?}");
     assert!(!records.iter().any(beyond_use), "its key is not known to be destroyed");
-    // Under which key a thing is that a rule keeps was seen before, and is not what the person says.
+    // The key of retained data was observed before, and differs from the statement.
     let audit = records.iter().find(|record| record.asset.as_str().ends_with(stream)).unwrap();
     let result = format!("{:?}", audit.result);
     assert!(result.contains("under key provider-archive") && !result.contains("somewhere"), "{result}");
@@ -201,7 +201,7 @@ fn beyond_use(record: &SanitisationRecord) -> bool {
     matches!(&record.result, SanitisationOutcome::NotApplicable { rule, .. } if rule == "backup_beyond_use")
 }
 
-/// It came back after it had been looked for.
+/// It came back after the observation.
 #[tokio::test]
 async fn what_the_last_look_finds_again_is_not_verified_any_more() {
     let stage = Stage::slurm(|_| {}).await;
@@ -220,7 +220,7 @@ async fn what_the_last_look_finds_again_is_not_verified_any_more() {
     assert_eq!((record.verification, record.validation), (None, None));
 }
 
-/// The key came back before it was looked for: what stays was not lost with it.
+/// The key came back before the observation: remaining data was not lost with it.
 #[tokio::test]
 async fn a_backup_is_not_beyond_use_once_its_key_was_found_again() {
     let stage = Stage::slurm(|_| {}).await;

@@ -1,5 +1,5 @@
-//! Keys in a stand-in for Vault that were outside of it: after the offboarding the old ciphertext decrypts again, so the certificate
-//! must not say that it cannot.
+//! Keys in a fake Vault that were exported: after the offboarding the old ciphertext can be decrypted, so the certificate must not
+//! deny it.
 
 use super::stage::Stage;
 use backends::{

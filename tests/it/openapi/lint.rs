@@ -1,4 +1,4 @@
-//! The description itself.
+//! The OpenAPI description itself.
 
 use crate::served::Served;
 use api::{Access, openapi, rules};
@@ -120,7 +120,7 @@ async fn the_type_of_every_problem_leads_to_what_it_is() {
     let led = served.send(browser).await;
     assert_eq!(led.status, 303);
     let page = led.headers[header::LOCATION].to_str().unwrap();
-    // The script of the page finds the place.
+    // The page's script opens the anchor.
     let shown = served.send(served.ask(Method::GET, page.split('#').next().unwrap())).await;
     assert!(shown.body.as_str().unwrap().contains("console/reference.js"), "{}", shown.body);
     let unknown = served.send(served.ask(Method::GET, "/problems/cake.baked")).await;

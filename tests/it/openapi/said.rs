@@ -13,7 +13,7 @@ pub(super) struct Said {
     validators: BTreeMap<String, Validator>,
 }
 
-/// Lets objects have the fields that are described, and no others.
+/// Allows only the described fields in objects.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -111,7 +111,7 @@ impl Said {
         }
     }
 
-    /// The bodies that an operation takes, each with its media type and schema.
+    /// Returns the bodies that an operation accepts, each with its media type and schema.
     pub(super) fn bodies(operation: &Value) -> Vec<(String, Value)> {
         let content = operation["requestBody"]["content"].as_object();
         let bodies = content.into_iter().flatten();

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// The time without events after which a stream counts as complete.
 const SILENCE: Duration = Duration::from_millis(1_500);
-/// The most events that are taken of one stream.
+/// The maximum number of events read from one stream.
 const MOST: usize = 60;
 
 /// Returns the events of a stream until it is silent.
@@ -26,7 +26,7 @@ async fn heard(stream: &mut Stream) -> Vec<Told> {
     all
 }
 
-/// The addresses of a stream: of the executions that there are, and with the parameters that make a difference.
+/// Returns the addresses of a stream: with existing executions, and with the relevant parameters.
 async fn addresses(world: &mut World, path: &str) -> Vec<String> {
     if path.contains('{') {
         let ids = world.ids(path).await;

@@ -1,6 +1,6 @@
-//! The server, held to its description: requests made of it, such as it describes and such as it does not, by people of
-//! several roles and by keys of clusters and agents. The numbers behind them are the same in every run once, and others another
-//! time: `TENURE_SEED` repeats a run by the number that it showed.
+//! Tests the server against its description: valid and invalid requests by users of several roles and by keys of clusters and
+//! agents. One run in every test uses fixed random numbers, another uses new ones: `TENURE_SEED` repeats a run by its printed
+//! number.
 
 use super::{
     lint::operations,
@@ -57,7 +57,7 @@ impl Tester {
         self.draw(&(0..of).boxed()) == 0
     }
 
-    /// The address, of things that there are or of others.
+    /// Returns an address, with existing or other ids.
     async fn address(&mut self, path: &str) -> String {
         let mut ids = self.world.ids(path).await;
         // The first ids are the oldest, and most of them have events.
@@ -80,7 +80,7 @@ impl Tester {
         filled + rest
     }
 
-    /// The parameters; some are left out, some are wrong.
+    /// Returns the parameters; some are missing, some are wrong.
     fn query(&mut self, operation: &Value) -> String {
         let parameters: Vec<Value> =
             self.said.parameters(operation).filter(|one| one["in"] == "query").cloned().collect();
@@ -191,7 +191,7 @@ impl Tester {
         self.wrong.entry(name).or_default().push(short);
     }
 
-    /// One request, and the same again.
+    /// Sends a request twice.
     async fn ask(&mut self, path: &str, method: &Method, operation: &Value, (who, token): (&str, &str)) {
         let address = format!("{}{}", self.address(path).await, self.query(operation));
         let sent = self.sent(operation);
@@ -258,7 +258,7 @@ impl Tester {
     }
 }
 
-/// A request that was drawn.
+/// A generated request.
 struct Asked {
     address: String,
     token: String,
@@ -310,9 +310,9 @@ async fn the_server_does_what_its_description_says_whatever_is_drawn() {
     .await;
 }
 
-/// Of ten operations more than `least` must have been answered with a success: six where it is known what is drawn.
+/// At least `least` of ten operations must have succeeded: six if the numbers are fixed.
 async fn held_to_its_description(runner: TestRunner, seed: &str, least: usize) {
-    // Shown with whatever fails.
+    // Printed with a failure.
     println!("requests drawn from a seed: {seed}");
     let api = openapi();
     let world = World::new().await;

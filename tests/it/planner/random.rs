@@ -163,7 +163,7 @@ proptest! {
         prop_assert!(!feasible(&state) || feasible(&richer));
     }
 
-    /// P-11: neither the order of arrival nor what came and went in between matters.
+    /// P-11: neither the order of arrival nor workloads that came and went matter.
     #[test]
     fn equal_states_give_equal_plans(state in states(), algorithm in algorithms(), turn in 0..10_usize) {
         let settings = Settings { algorithm, ..Settings::default() };
@@ -182,8 +182,8 @@ proptest! {
         prop_assert_eq!(plan(&first, &demand, &settings), plan(&second, &demand, &settings));
     }
 
-    /// P-11: a short explanation is the beginning of the long one, and the answer does not depend on it. Where nothing can come
-    /// of looking further, the planner stops looking once its evidence is full.
+    /// P-11: a short explanation is a prefix of the long one, and does not change the answer. If further search is useless, the
+    /// planner stops once its evidence is full.
     #[test]
     fn how_much_is_explained_changes_nothing_else(
         state in states(), algorithm in algorithms(), explain in 0..6_usize, more in 0..5_u64,
@@ -242,7 +242,7 @@ proptest! {
         }
     }
 
-    /// Whatever the numbers are, there is an answer.
+    /// Every input gets an answer.
     #[test]
     fn extreme_amounts_are_answered(
         state in states(),

@@ -1,4 +1,4 @@
-//! The rules that Kueue does not have: filters, gangs, nodes and slices; the guard and time in modules of their own.
+//! The rules beyond Kueue: filters, gangs, nodes and slices; the guard and time have their own modules.
 
 mod guard;
 mod in_flight;
@@ -209,7 +209,7 @@ fn a_gang_of_which_one_may_not_go_is_not_broken() {
 
 // ---------------------------------------------------------------- P-6
 
-/// Two nodes with four GPUs each, a workload of two on every half; the most recent ones lie on different nodes.
+/// Two nodes with four GPUs each, a workload of two on every half; the most recent ones are on different nodes.
 fn on_two_nodes() -> Snapshot {
     let mut snapshot = tenant(&[("production", 8), ("research", 0)]);
     for (id, node, at) in [("r-0", "n-1", 4), ("r-1", "n-2", 3), ("r-2", "n-1", 1), ("r-3", "n-2", 2)] {
@@ -270,7 +270,8 @@ fn a_demand_that_no_node_can_hold_is_fragmented() {
     assert!(error.explanation.attempts.len() <= 2 * 9, "{:?}", error.explanation.attempts);
 }
 
-/// Slices are a kind of their own; freeing all of a GPU's does not make it a GPU, and those of one GPU may be needed.
+/// Slices are a separate resource: freeing all slices of a GPU makes no whole GPU, and slices of one GPU may be
+/// required.
 #[test]
 fn freed_slices_are_slices_on_their_gpu() {
     let slice = ResourceKind::slice("h100", "1g.10gb");

@@ -1,4 +1,4 @@
-//! Three servers, one database, and trouble.
+//! Three servers, one database, and faults.
 
 use std::{path::Path, time::Duration};
 use tests::{

@@ -1,4 +1,4 @@
-//! The primary dies, and the standby takes its place.
+//! The primary dies, and the standby replaces it.
 
 use super::opened;
 use std::{
@@ -17,7 +17,7 @@ use tests::{
     servers::postgres::{Cluster, Disk, installed},
 };
 
-/// With a synchronous standby no commit that was acknowledged is lost, and writing goes on by itself.
+/// With a synchronous standby no acknowledged commit is lost, and writing continues by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
     let Some(bin) = installed() else { return };

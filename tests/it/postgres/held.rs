@@ -1,4 +1,4 @@
-//! A database that is not what it was is held.
+//! A restored or changed database is held.
 
 use super::{opened, options};
 use std::{fs::File, process::Command, time::Duration};
@@ -28,7 +28,7 @@ async fn with_a_task(options: &PostgresOptions) {
     store.close().await.unwrap();
 }
 
-/// How often the task was handed out, after the hold, if there is one, has been ended.
+/// Returns how often the task was leased, after any hold was released.
 async fn released(store: &Postgres) -> u32 {
     if let Some(hold) = store.current_hold().await.unwrap() {
         assert!(store.lease("w", Timestamp(100), TTL, 9).await.unwrap().is_empty());
@@ -39,7 +39,7 @@ async fn released(store: &Postgres) -> u32 {
     leases[0].deliveries
 }
 
-/// Into another database, and into the same one after what was there is gone: as an administrator restores, with the usual tools.
+/// Restores with the usual tools, into another database and into the emptied original.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_made_of_is_not() {
     let Some(options) = options() else { return };
@@ -157,7 +157,7 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     let another = opened(&other).await;
     assert_eq!(another.current_hold().await.unwrap(), None, "another history may be as short as it likes");
     another.close().await.unwrap();
-    // The other history was seen last here.
+    // The other history was the last one here.
     opened(&options).await.close().await.unwrap();
     cluster().sql(&format!("UPDATE {}.head SET sequence = 1", options.schema)).unwrap();
 

@@ -1,4 +1,4 @@
-//! Several processes on one database, each as a store of its own.
+//! Several processes on one database, each with its own store.
 
 use super::{opened, options};
 use std::{
@@ -40,7 +40,7 @@ async fn of_two_processes_that_have_read_the_same_one_commits() {
     assert_eq!(won[0] + won[1], 50);
 }
 
-/// S08. A process that was barred writes nothing more, and another of the same name is another.
+/// S08. A barred process writes nothing more, and a new process of its name is a different one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_barred_writes_nothing_more() {
     let Some(options) = options() else { return };
@@ -62,7 +62,7 @@ async fn a_process_that_is_barred_writes_nothing_more() {
     assert!(two.document(&Key::new("things", "2")).await.unwrap().is_none());
 }
 
-/// S09. The wire is cut again and again, also between a commit and its answer: each is made once, and acknowledged.
+/// S09. The wire is cut repeatedly, also between a commit and its answer: each commit is made once and acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_whose_answer_was_lost_is_made_once() {
     let Some(options) = options() else { return };
@@ -88,7 +88,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
             })
         })
         .collect();
-    // Longer where the machine is busy, until enough were made between the cuts.
+    // Longer on a busy machine, until there were enough commits between the cuts.
     for cut in 0..600_u64 {
         if cut >= 60 && all.load(Ordering::Relaxed) > 120 {
             break;
@@ -162,7 +162,7 @@ async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
     let leases =
         lost.lease(&lost.lease_holder(), Timestamp(1_000), Duration::from_secs(10), 8).await.unwrap();
     assert_eq!(leases.len(), 8);
-    // Due while those were held, so that all of it has waited longer by the time that the leases lapse.
+    // Due while the others were leased, so that all of these have waited longer when the leases expire.
     let waiting = (100..500).map(|number| task(number, 2_000)).collect();
     lost.commit(Commit { schedule: waiting, ..Commit::default() }).await.unwrap();
 
@@ -205,7 +205,7 @@ async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
              relname LIKE 'journal\\_%' AND relnamespace = current_schema()::regnamespace";
         sql(names)
     };
-    // Wherever a commit falls, its part is there.
+    // The part of every sequence exists.
     for at in [4_999_999, 10_000_000, 14_999_999, 24_999_999] {
         sql(&format!("UPDATE head SET sequence = {at}"));
         store.commit(one(at)).await.unwrap();

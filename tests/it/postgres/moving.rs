@@ -14,7 +14,7 @@ fn embedded(dir: &Path) -> Arc<Embedded> {
     Arc::new(Embedded::open(dir, Options::default()).unwrap().store)
 }
 
-/// Everything, by every way of reading: records, histories, work, and the whole history in order.
+/// Reads everything in every way: records, histories, work, and the whole history in order.
 async fn all(
     store: &dyn Store,
 ) -> (Vec<Record>, Vec<Vec<Entry>>, Vec<Task>, Vec<(u32, Entry)>, Vec<store::Document>) {
@@ -36,7 +36,7 @@ async fn delivered(store: &dyn Store, id: TaskId) -> (u32, u64) {
     (lease.deliveries, lease.epoch.0)
 }
 
-/// Versions, revisions and sequences are kept, so what was read before is still as it was read.
+/// Versions, revisions and sequences are preserved, so earlier reads stay valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     let Some(options) = options() else { return };

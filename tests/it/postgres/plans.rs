@@ -1,4 +1,4 @@
-//! How the database finds what a commit names.
+//! The database's plans for commits.
 
 use super::{opened, options};
 use std::time::Duration;
@@ -81,6 +81,6 @@ async fn no_commit_and_no_lease_reads_a_whole_table() {
     walk(&options, 10, 60).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let reads = whole() - before;
-    // To open a store and to look for a backlog may cost a few.
+    // Opening a store and looking for a backlog may scan tables a few times.
     assert!(reads < 20, "240 steps read whole tables {reads} times");
 }

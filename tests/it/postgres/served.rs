@@ -29,7 +29,7 @@ pub(super) fn start(options: &store::postgres::PostgresOptions, name: &str, more
     Served::start_with(&all)
 }
 
-/// S08. Asked of one, agreed to at the other; and what one was at work on when it was killed, the other completes.
+/// S08. Requested at one server and approved at the other; work of a killed server is completed by the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_began_another_goes_on_with() {
     let Some(options) = options() else { return };
@@ -38,7 +38,7 @@ async fn what_one_server_began_another_goes_on_with() {
     let platform: &[(&str, &str)] = &[("TENURE_PLATFORM", &world.url)];
     let one = start(&options, "one", platform);
     let mut two = start(&options, "two", platform);
-    // The first admin was made by the first, for both.
+    // The first server made the first admin, for both.
     two.admin.clone_from(&one.admin);
     one.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let olga = two.user("olga", &["platform_ops", "capacity_manager", "finance", "security"], None).await;
@@ -65,7 +65,7 @@ async fn what_one_server_began_another_goes_on_with() {
     assert_eq!(items(&two.get("/v1/tenants").await).len(), 2);
 }
 
-/// Of three who ask at once one is answered by the work, and the others by its answer or by a word of patience.
+/// One of three simultaneous requests does the work; the others get its answer or are told to retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
     let Some(options) = options() else { return };

@@ -1,4 +1,4 @@
-//! Many submits of one tenant at the same moment, on a database; and writes while a backup runs.
+//! Many simultaneous submits of one tenant on a database; and writes during a backup.
 
 use super::{opened, options, served::start};
 use crate::{
@@ -27,7 +27,7 @@ async fn a_hundred_submits_of_one_tenant_to_two_servers_are_all_decided() {
     all_are_decided(&[&one, &two], 100).await;
 }
 
-/// A session that holds what `lock` takes, until it goes out of scope.
+/// A session that holds the lock of statement `lock` until it is dropped.
 struct Session {
     name: String,
     client: Child,
@@ -58,7 +58,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The server notices that a client has gone only when it writes to it.
+        // The server notices the end of a client only when it writes to it.
         let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name";
         _ = cluster().sql(&format!("{end} = '{}'", self.name));
         _ = self.client.kill();
@@ -97,7 +97,7 @@ async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
         for n in 0..4 {
             let started = Instant::now();
             store.commit(said(end + n)).await.unwrap();
-            // The backup goes on for longer than any limit of a statement.
+            // The backup takes longer than any statement timeout.
             assert!(started.elapsed() < Duration::from_secs(10), "a write waited for the backup at {end}");
         }
     }
@@ -107,8 +107,8 @@ async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
     store.close().await.unwrap();
 }
 
-/// The row that every commit locks is held for longer than a statement may take: the commit is made all the same, or it is said that the
-/// store cannot now; never that the request is wrong.
+/// The row that every commit locks is held for longer than a statement may take. The commit is made all the same, or the store is
+/// reported as unavailable; the request is never reported as wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_a_database_keeps_waiting_is_made_or_is_unavailable() {
     let Some(options) = options() else { return };

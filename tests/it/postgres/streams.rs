@@ -1,4 +1,4 @@
-//! Watching one server while another works.
+//! Streams of one server while another one works.
 
 use super::{options, served::start};
 use crate::{

@@ -1,4 +1,4 @@
-//! Executions in every condition move while they are under way.
+//! Open executions in every condition move between stores.
 
 use super::options;
 use strum::VariantArray as _;

@@ -1,4 +1,4 @@
-//! Quota decrease, from request to a limit in force, and back from everywhere.
+//! Quota decrease, from request to a limit in force, and undone from every state.
 
 use super::stage::{BEGIN, Stage, gpu, request};
 use engine::{DAY, HOUR, MINUTE, check};
@@ -46,7 +46,7 @@ async fn what_is_not_in_use_is_taken_without_asking() {
     assert_eq!(stage.all::<Earmarks>().await, []);
 }
 
-/// I-7: while more is used than is left the workspace is over its limit, and that can be seen.
+/// I-7: while its use exceeds the new quota, the workspace is over its limit, and this is visible.
 #[tokio::test]
 async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     let stage = Stage::with_tenant("H100").await;
@@ -82,7 +82,7 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(1));
 }
 
-/// The tenant bought no more than its workspaces are promised once research has one less, so it has no pool that could lend.
+/// Once research has one less, the tenant's entitlement equals its quotas, so there is no pool to lend.
 async fn all_promised() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     let buy = |view: &mut engine::View| {
@@ -106,7 +106,7 @@ async fn what_was_bought_and_promised_to_nobody_becomes_a_loan_and_is_no_excess(
     assert_eq!((loans.len(), loans[0].lender.as_str(), loans[0].amount), (1, Lender::POOL, 1));
 }
 
-/// A limit is changed by itself, up and down, whichever way is named; people are asked.
+/// A borrowing or lending limit can be raised or lowered separately, in either direction; approval is needed.
 #[tokio::test]
 async fn limits_are_changed_by_themselves_in_either_direction() {
     let stage = Stage::with_tenant("H100").await;
@@ -135,7 +135,7 @@ async fn limits_are_changed_by_themselves_in_either_direction() {
     }
 }
 
-/// I-8: no use is left uncovered where another workspace lends it.
+/// I-8: use beyond the quota becomes a loan if another workspace lends it.
 #[tokio::test]
 async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
     let stage = all_promised().await;

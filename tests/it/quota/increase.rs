@@ -1,4 +1,4 @@
-//! Quota increase, from request to a limit in force, and back from everywhere.
+//! Quota increase, from request to a limit in force, and undone from every state.
 
 use super::stage::{BEGIN, Stage, gpu, request};
 use engine::{DAY, Error, check};
@@ -26,7 +26,7 @@ async fn quota_increase_survives_every_fault_crash_and_interruption() {
     assert!(report.passed(), "{report}");
 }
 
-/// S-26, S-48: one source says what every layer is to say, and each is read back.
+/// S-26, S-48: one source determines the value of every layer, and each value is read back.
 #[tokio::test]
 async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     let stage = Stage::with_tenant("H100").await;
@@ -56,7 +56,7 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     );
 }
 
-/// S-122: a container may always be as large as its workspace, and never larger.
+/// S-122: the container limit always equals the size of the workspace.
 #[tokio::test]
 async fn the_largest_container_grows_and_shrinks_with_the_workspace() {
     let stage = Stage::with_tenant("H100").await;
@@ -73,7 +73,7 @@ async fn the_largest_container_grows_and_shrinks_with_the_workspace() {
     assert_eq!(stage.world().violations(), Vec::<String>::new());
 }
 
-/// S-26: on Slurm the association says it.
+/// S-26: on Slurm the association has the limit.
 #[tokio::test]
 async fn on_slurm_the_association_is_raised() {
     let stage = Stage::with_tenant("A100").await;
@@ -183,7 +183,7 @@ async fn a_temporary_increase_ends_by_itself() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2));
 }
 
-/// I-15, for quotas: a change holds its workspace and resource, and no other.
+/// I-15, for quotas: a change locks its workspace and resource, and no other.
 #[tokio::test]
 async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
     let stage = Stage::with_tenant("H100").await;

@@ -1,4 +1,4 @@
-//! whatever is cut short, the tighter limit is in force.
+//! after any interruption the tighter limit is in force.
 
 use super::stage::{Stage, gpu, request};
 use async_trait::async_trait;
@@ -15,13 +15,13 @@ use workflows::{
     tenancy::*,
 };
 
-/// A world that compares every layer with the ledger around each of its effects.
+/// A simulated platform that compares every layer with the ledger around each of its effects.
 struct Watched {
     world: LocalWorld,
     store: Arc<Memory>,
     broken: Mutex<Vec<String>>,
     looks: Mutex<u32>,
-    /// How often the hard limit is still to be changed behind our back, just before it is read back.
+    /// How many more times another writer changes the hard limit just before it is read back.
     meddling: Mutex<u32>,
 }
 
@@ -117,7 +117,7 @@ async fn phase(stage: &Stage, id: ExecutionId) -> (String, String) {
     (record.phase, record.reason.unwrap_or_default())
 }
 
-/// Lets every retry come due.
+/// Advances the clock past every retry.
 async fn settle(stage: &Stage) {
     for _ in 0..10 {
         stage.pass(engine::MINUTE).await;
@@ -162,7 +162,7 @@ async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() 
                 if reason == "rolled_back" {
                     assert_eq!(now, before, "{action} {what:?}");
                     if !more {
-                        // So that the next increase begins where this one did.
+                        // Returns to the quota from which the next increase starts.
                         watched.world.script(Script::default());
                         stage.decrease(asks).await;
                     }
@@ -209,7 +209,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
     assert_eq!(stage.state(id).await, "Effective");
 }
 
-/// A change of a limit that is not as it was read is refused, and the undo leaves what others have set since.
+/// A limit that has changed since it was read is not overwritten, and the undo keeps later values of other writers.
 #[tokio::test]
 async fn what_others_have_set_since_is_neither_overwritten_nor_taken_back() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));

@@ -1,4 +1,4 @@
-//! The pages of the quota workflows say what runs.
+//! The pages of the quota workflows match the code.
 
 use engine::{Workflow, diagram};
 use std::{env, fs};

@@ -1,4 +1,4 @@
-//! A tenant in service, with an engine on an in-memory store and a world that can be looked at.
+//! A tenant in service, with an engine on an in-memory store and an observable platform.
 
 use backends::simulated::{LocalWorld, World, local_world, simulated_platform};
 use engine::{Engine, Error, ManualClock, Person, Request as Asked, Verdict, View, Workflow};
@@ -102,7 +102,7 @@ impl Stage {
         self.engine.record(id).await.unwrap().state
     }
 
-    /// Lets time pass, and does what falls due.
+    /// Advances the clock and performs due work.
     pub(crate) async fn pass(&self, span: Duration) {
         self.clock.advance(span);
         self.engine.run_until_idle().await.unwrap();
@@ -130,7 +130,7 @@ impl Stage {
         assert_eq!(submitted.admission.answer, AdmissionVerdict::Admit, "{:?}", submitted.admission.weighed);
     }
 
-    /// The platform says that everything is as the ledger has it.
+    /// Sends an observation that equals the ledger.
     pub(crate) async fn sees(&self) {
         let tenant = "acme".parse().unwrap();
         let observe = |view: &mut View| {
@@ -170,7 +170,7 @@ impl Stage {
     }
 }
 
-/// A request of workspace research for H100, with these fields more.
+/// A request of workspace research for H100, with these additional fields.
 pub(crate) fn request(asks: &str) -> QuotaRequest {
     let fixed = [("workspace", "research"), ("resource", "gpu/H100"), ("reason", "a benchmark")];
     let missing = fixed.iter().filter(|(field, _)| !asks.contains(&format!("{field}:")));

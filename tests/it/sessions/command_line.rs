@@ -1,4 +1,4 @@
-//! Signing in from the command line, and what `tenure doctor` says of a session.
+//! Signing in from the command line, and the report of `tenure doctor` on a session.
 
 use super::House;
 use crate::served::{Ran, TENURE, tenure};
@@ -45,7 +45,7 @@ async fn a_command_line_signs_in_by_the_device_flow_and_out_again() {
     assert_eq!(house.me(token.trim()).await.1["name"], "oidc:robot");
 }
 
-/// The token of a sign-in is kept with the context, shown nowhere, and gone with the sign-out.
+/// The token of a sign-in is stored with the context, is never shown, and is removed at sign-out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
     let house = House::start().await;

@@ -1,4 +1,4 @@
-//! Sign-ins that are refused: forged or changed tokens, codes without the tab that left, and no provider.
+//! Refused sign-ins: forged or changed tokens, codes without their tab, and no provider.
 
 use super::{House, challenge, fragment};
 use reqwest::{Client, Url, redirect::Policy};
@@ -20,7 +20,7 @@ async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_le
     assert_eq!(house.prove(proof).await.0, 201);
 }
 
-/// A state that was changed, of another house, or of none; a code that was used; what the provider itself refuses.
+/// A changed state, a state of another server, or no state; a used code; refusals of the provider itself.
 #[tokio::test]
 async fn nobody_comes_back_who_has_not_left() {
     let house = House::start().await;
@@ -47,7 +47,7 @@ async fn nobody_comes_back_who_has_not_left() {
     assert!(!entry.to_string().contains(&state) && entry["subject"] == "/login/callback", "{entry}");
 }
 
-/// Each thing that can be wrong with an ID token by itself.
+/// Each possible error of an ID token.
 #[tokio::test]
 async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
     let house = House::start().await;
@@ -92,7 +92,7 @@ async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
     }
 }
 
-/// Without a provider there is nothing to sign in with, and that is said.
+/// Without a provider nobody can sign in, and the answer says so.
 #[tokio::test]
 async fn a_server_without_a_provider_says_so() {
     let served = crate::served::Served::start();
@@ -106,12 +106,12 @@ async fn a_server_without_a_provider_says_so() {
     assert_eq!(odd.status(), 400);
 }
 
-/// Whatever is done to a token, in whatever place: it is refused.
+/// Any change in any place of a token: it is refused.
 #[tokio::test]
 async fn a_token_that_was_changed_anywhere_is_refused() {
     let house = House::start().await;
     let good = house.identity.token(&json!({}));
-    // Not the last character: two of its bits carry nothing.
+    // Not the last character: two of its bits are unused.
     for at in 0..good.len() - 1 {
         let mut changed = good.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };

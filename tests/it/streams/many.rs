@@ -1,4 +1,4 @@
-//! Many who watch the same.
+//! Many readers of the same stream.
 
 use super::Stream;
 use crate::served::{Served, large};

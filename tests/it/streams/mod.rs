@@ -10,10 +10,10 @@ use reqwest::Method;
 use serde_json::Value;
 use std::{collections::VecDeque, time::Duration};
 
-/// How long an event may take to come, beside other tests.
+/// The maximum wait for an event, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An event as it came.
+/// A received event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) name: String,
@@ -22,7 +22,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The execution that it is about.
+    /// Returns the execution of the event.
     pub(crate) fn execution(&self) -> &str {
         self.data["execution"]["id"].as_str().unwrap_or_else(|| panic!("{self:?}"))
     }
@@ -38,12 +38,12 @@ pub(crate) struct Stream {
     answer: reqwest::Response,
     rest: String,
     told: VecDeque<Told>,
-    /// The id of the last event that was taken.
+    /// The id of the last read event.
     pub(crate) last: String,
 }
 
 impl Stream {
-    /// Listens as the holder of `token`, behind `after` if that is not empty.
+    /// Opens a stream as the holder of `token`, after the event `after` if that is not empty.
     pub(crate) async fn open(served: &Served, token: &str, path: &str, after: &str) -> Self {
         let answer = ask(served, token, path, after).await;
         assert_eq!(answer.status(), 200, "{path}: {}", answer.text().await.unwrap());
@@ -51,7 +51,7 @@ impl Stream {
         Self { answer, rest: String::new(), told: VecDeque::new(), last: after.to_owned() }
     }
 
-    /// Whatever is read next is put by; `false` at the end.
+    /// Reads the next part into the buffer; `false` at the end.
     async fn read(&mut self) -> bool {
         let Ok(Some(chunk)) = self.answer.chunk().await else { return false };
         self.rest.push_str(std::str::from_utf8(&chunk).expect("whole characters"));
@@ -70,9 +70,9 @@ impl Stream {
         true
     }
 
-    /// The next event; `None` once the stream has ended.
+    /// Returns the next event; `None` once the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Told> {
-        // A stream that only says that it is there does not go on.
+        // Keep-alive messages are no progress.
         let heard = async { while self.told.is_empty() && self.read().await {} };
         tokio::time::timeout(PATIENCE, heard).await.expect("an event comes");
         let told = self.told.pop_front()?;
@@ -82,7 +82,7 @@ impl Stream {
         Some(told)
     }
 
-    /// The next event, which there must be.
+    /// Returns the next event, which must exist.
     pub(crate) async fn must(&mut self) -> Told {
         self.next().await.expect("the stream goes on")
     }

@@ -47,7 +47,7 @@ fn entries_of(told: &Told) -> Value {
     told.data["entries"].clone()
 }
 
-/// Numbers that look random, the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Draw(u64);
 
 impl Draw {
@@ -57,7 +57,7 @@ impl Draw {
     }
 }
 
-/// Cut while everything is in motion, again and again, and afterwards once at every place there is.
+/// Interrupted repeatedly while events arrive, and afterwards once after every event.
 #[tokio::test]
 async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
     let served = Served::with_nodes().await;
@@ -110,7 +110,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
     }
 }
 
-/// Stopped in order, killed without a word: the id of an event is good on the next server.
+/// Stopped or killed: the id of an event is valid on the next server.
 #[tokio::test]
 async fn a_restart_of_the_server_does_not_change_where_a_watcher_goes_on() {
     let first = Served::with_nodes().await;

@@ -1,4 +1,4 @@
-//! Random histories of claims, releases and quotas: after every event the invariants of the ledger hold.
+//! Random histories of claims, releases and quotas: the invariants of the ledger hold after every event.
 
 use super::{ask, constraints, fleet, name, register};
 use engine::{ActionError, Call};
@@ -17,7 +17,7 @@ enum Deed {
     Release(u8),
     SetQuota(u8, u32),
     ClearQuota(u8),
-    /// Its node `n` is taken out of service and wiped, as offboarding will do.
+    /// Its node `n` is taken out of service and wiped, as in an offboarding.
     Retire(u8, usize),
 }
 
@@ -69,7 +69,7 @@ fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionEr
     }
 }
 
-/// In service, drained, being wiped: three documents written as offboarding will write them.
+/// In service, drained, being wiped: three documents, as an offboarding writes them.
 fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> {
     let held = books.find::<NodeAllocation>(name(tenant).as_str());
     let Some(id) = held.iter().flat_map(|held| held.nodes.keys()).nth(nth).cloned() else { return Ok(()) };
@@ -82,7 +82,7 @@ fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> 
     })
 }
 
-/// I-1: one owner at most, and none changes without the epoch rising by one.
+/// I-1: at most one owner, and each new owner raises the epoch by one.
 fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCaseError> {
     let before: BTreeMap<_, _> = before.iter().map(|node| (&node.id, node)).collect();
     for node in after {
@@ -118,7 +118,7 @@ fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// I-3: everything a tenant holds is its own, and nothing else is.
+/// I-3: the allocation of a tenant equals the nodes that it owns.
 fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
     let nodes: BTreeMap<_, _> = books.all::<Node>().into_iter().map(|node| (node.id.clone(), node)).collect();
     let mut seen = BTreeSet::new();
@@ -134,7 +134,7 @@ fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// I-22, and who may be in which cluster.
+/// I-22, and the clusters that a tenant may use.
 fn nodes_lie_where_their_owners_may_be(books: &Books) -> Result<(), TestCaseError> {
     let regions: BTreeMap<_, _> =
         books.all::<Region>().into_iter().map(|region| (region.id.clone(), region)).collect();
@@ -166,7 +166,7 @@ proptest! {
             };
             let (before, call) = (books.all::<Node>(), executions.call(*tenant));
             if *crashes {
-                // Decided, and the process died before the commit: the same again, from the same documents.
+                // The process dies between decision and commit: the same decision again, from the same documents.
                 let _lost = carry_out(&mut books.clone(), deed, &call);
             }
             let quota_of = |books: &Books| books.find::<Quota>(&format!("{}/default", name(*tenant)));
@@ -181,7 +181,7 @@ proptest! {
             }
             let quota = quota_of(&books);
             if quota != quota_before {
-                // I-5: no change of quotas ever leaves more promised than is owned.
+                // I-5: no quota change ever promises more than is owned.
                 let owned = books.find::<NodeAllocation>(name(*tenant).as_str()).map(|h| h.owned()).unwrap_or_default();
                 let within = |quota: Quota| quota.allowances.values().all(|line| line.nominal <= u64::from(owned.0));
                 prop_assert!(quota.is_none_or(within), "{:?} of {}", deed, owned);

@@ -34,7 +34,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.click(PLAN).await;
     assert!(browser.text("dialog .plan").await.contains("namespace"));
     browser.picture(&pictures().join("asking-tenant.png")).await;
-    // Another number is another plan.
+    // Another number changes the plan.
     browser.write("dialog input[name=gpus]", "16").await;
     assert_eq!(browser.run(&disabled()).await, json!(true), "the plan of another request was seen");
     browser.click(PLAN).await;
@@ -49,7 +49,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
         "{item:#}"
     );
 
-    // Another quota, of a workspace that there is.
+    // Another quota of an existing workspace.
     browser.go("tenants/acme").await;
     browser.click("[data-order=quota]").await;
     browser.write("dialog input[name=to]", "12").await;
@@ -61,7 +61,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     let change = begun(&admin, "workflow=quota_decrease").await;
     until(&admin, &change, |item| item["open"] == false).await;
 
-    // A way out.
+    // Offboarding.
     browser.go("tenants/acme").await;
     browser.click("[data-order=leave]").await;
     browser.write("dialog textarea[name=reason]", "moves").await;
@@ -91,7 +91,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert!(said.contains("no policy permits it") && said.contains("admin"), "{said}");
     browser.picture(&pictures().join("asking-access.png")).await;
 
-    // Another policy, once it was tried.
+    // Another policy, after it was tested.
     let policy = admin.get("/v1/policies/current").await;
     let version = policy["id"].as_u64().unwrap();
     let text = policy["text"].as_str().unwrap().replacen(
@@ -112,7 +112,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert_eq!(browser.complaints(&["422"]).await, Vec::<String>::new());
 }
 
-/// A server with a tenant in service, and olga signed in.
+/// A server with a tenant in service, and user olga signed in.
 async fn with_acme(dir: &tempfile::TempDir, browser: &Browser) -> (Server, Caller) {
     let (server, admin, id) = waiting(dir).await;
     let olga = admin.user("olga", "admin").await;

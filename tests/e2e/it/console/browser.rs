@@ -1,4 +1,4 @@
-//! A browser, driven by what every browser understands: `WebDriver` over HTTP.
+//! A browser, driven over `WebDriver`, which every browser supports.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{Client, Method};
@@ -12,13 +12,13 @@ use std::{
 };
 use tests::processes::Process;
 
-/// How an element is named in answers.
+/// The key of an element in answers.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// How long something may take to appear.
+/// How long to wait for an element.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A browser of its own profile, which ends with its owner.
+/// A browser with its own profile, which ends with its owner.
 #[derive(Debug)]
 pub struct Browser {
     http: Client,
@@ -29,7 +29,7 @@ pub struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends the browser; killed before that, it would leave it running.
+        // The driver ends the browser; if it were killed first, the browser would keep running.
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
             let request = format!(
                 "DELETE /session/{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
@@ -44,7 +44,7 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Starts one without a screen; nothing where no driver is installed.
+    /// Starts a headless browser; returns `None` if no driver is installed.
     pub async fn start(profile: &Path) -> Option<Self> {
         let installed = Command::new("chromedriver").arg("--version").output().is_ok();
         if !installed {
@@ -96,7 +96,7 @@ impl Browser {
         self.post("/url", json!({ "url": url })).await;
     }
 
-    /// Goes to a page of the console, and waits until it shows what it shows.
+    /// Goes to a page of the console, and waits until it has loaded.
     pub async fn go(&self, page: &str) {
         self.run(&format!("location.hash = {}", json!(format!("#/{page}")))).await;
         let deadline = Instant::now() + PATIENCE;
@@ -115,7 +115,7 @@ impl Browser {
         self.post("/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
-    /// How many elements there are now.
+    /// Returns the current number of elements.
     pub async fn count(&self, css: &str) -> u64 {
         self.run(&format!("return document.querySelectorAll({}).length", json!(css)))
             .await
@@ -123,7 +123,7 @@ impl Browser {
             .unwrap_or(0)
     }
 
-    /// The first element, once it is there.
+    /// Returns the first element, once it exists.
     async fn element(&self, css: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -172,8 +172,7 @@ impl Browser {
         }
     }
 
-    /// Clicks what sends a form of a page without scripts, and waits until another page has come: the next click is not for the
-    /// button that goes.
+    /// Submits a form of a page without scripts, and waits for the next page: the next click must not hit the old button.
     pub async fn send(&self, css: &str) {
         let element = self.clicked(css).await;
         let deadline = Instant::now() + PATIENCE;
@@ -192,7 +191,7 @@ impl Browser {
         assert!(answer.is_null(), "{css}: {answer}");
     }
 
-    /// Presses keys, one after the other, wherever the focus is.
+    /// Presses keys, one after the other, at the focus.
     pub async fn press(&self, keys: &str) {
         let press = |key: char| {
             [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]

@@ -4,7 +4,7 @@ use super::{browser::Browser, until, waiting};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// How soon a page shows what has happened; without a stream it would ask after 3 to 15 s.
+/// How soon a page shows an event; without a stream it would poll every 3 to 15 s.
 const SOON: Duration = Duration::from_secs(3);
 
 /// Waits until the script returns true in the page.
@@ -35,7 +35,7 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
     browser.go("executions?open=true").await;
     let live = "return document.querySelector('#live .live')?.innerText === 'live'";
     shows(&browser, live, SOON).await;
-    // Long enough that it asks seldom.
+    // Long enough for the slow polling interval.
     tokio::time::sleep(Duration::from_secs(8)).await;
     let focus = "const link = document.querySelector('#main [data-row] a, #main tbody a'); link.focus(); \
                  window.before = link; return link.href";

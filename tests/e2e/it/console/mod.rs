@@ -1,4 +1,4 @@
-//! The console in a browser: an operator signs in, agrees to a tenant, and looks at every page.
+//! The console in a browser: an operator signs in, approves a tenant, and visits every page.
 
 mod asking;
 mod browser;
@@ -17,10 +17,10 @@ use tests::processes::{Caller, Server};
 
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
 
-/// How long a page, or an onboarding on the simulated platform, may take; a browser is slow beside other tests.
+/// How long a page, or an onboarding on the simulated platform, may take; a browser is slow on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request that people must agree to.
+/// A request that needs an approval.
 const ACME: &str = "name: acme\ntenant:\n  tier: enterprise\n  isolation: dedicated\n  data_residency: eu-only\n  \
                     allow_preemption: false\n  allow_gpu_sharing: false\nentitlement:\n  gpu_model: H100\n  gpus: 16\n";
 
@@ -132,7 +132,7 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     browser.go(&format!("executions/{id}")).await;
     assert!(browser.text(".standing").await.contains("Active"));
     assert!(browser.count(".machine .current").await == 1 && browser.count(".edge.taken").await > 10);
-    // Whatever people write is text, also where it looks like markup.
+    // Text of users is shown as text, also if it looks like markup.
     let reason = "<img src=x onerror=\"document.title='taken'\">";
     let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": reason });
     let (status, said) = admin.call(Method::POST, "/v1/holds", None, Some(hold)).await;
@@ -145,7 +145,7 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     drop(server);
 }
 
-/// Every page, light and dark, wide and narrow: nothing is missing, refused or wider than the screen.
+/// Visits every page, light and dark, wide and narrow: nothing is missing, refused or wider than the screen.
 async fn look(browser: &Browser, more: &[String]) {
     for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
         browser.wear(width, scheme).await;

@@ -1,4 +1,4 @@
-//! The tutorial as a newcomer types it, who agrees in the console where the tutorial says how.
+//! The tutorial as a newcomer types it, with the approval in the console.
 
 use super::{PATIENCE, TENURE, browser::Browser};
 use std::{
@@ -13,7 +13,7 @@ const BY_COMMAND: &str =
     r#"tenure --token "$(cat olga.token)" approvals approve "$ASKED" --reason "capacity is there""#;
 /// Waits while the reader works in the console.
 const WAITS: &str = r#"touch asked; while tenure approvals list | grep -q "$ASKED"; do sleep 0.2; done"#;
-/// A token copied, a page opened, a plan read, a reason typed, a button: six things to do, at ten seconds each.
+/// Copy a token, open a page, read a plan, type a reason, click a button: six actions, ten seconds each.
 const BY_HAND: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
     browser.open(&newcomer.url).await;
     browser.write("input[name=token]", token.trim()).await;
     browser.click("button.primary").await;
-    // Keys are for the console, which comes once it is known who is asking.
+    // Keys work only in the console, which appears after the sign-in.
     browser.text("[data-slot=figures]").await;
     browser.press("ga").await;
     browser.click("[data-slot=inbox] a").await;

@@ -27,7 +27,7 @@ const NODE: &str = "gpu-7";
 const TENANT: &str = "acme";
 const NOBODY_TURNS_AWAY: &str = "local programs do not throttle";
 
-/// Meets what the file `trouble` beside it says, and runs the words after it if it gets there.
+/// Injects the fault in the file `trouble`, and else runs its arguments.
 const TROUBLE: &str = r#"#!/bin/sh
 beside=$(dirname "$0")
 read -r what span <"$beside/trouble"
@@ -51,7 +51,7 @@ esac
 exec "$@"
 "#;
 
-/// The way to a machine, with trouble on it.
+/// The path to a machine, with faults.
 struct Way(TempDir);
 
 impl Way {
@@ -187,7 +187,7 @@ async fn erasures_of_drives_hold_what_actuators_promise() {
     holds(&kit::run(&subject).await);
 }
 
-/// Keys of volumes that others made: LUKS on files, which a stand-in of `lsblk` lists as disks.
+/// Keys of existing volumes: LUKS on files, which a fake `lsblk` lists as disks.
 struct Volumes {
     way: Way,
     folder: TempDir,
@@ -212,7 +212,7 @@ fn cryptsetup(words: &[&str]) -> (bool, String) {
 }
 
 impl Volumes {
-    /// None where cryptsetup is not here; then it was said that the test is skipped.
+    /// Returns `None` without cryptsetup, after printing that the test is skipped.
     fn new() -> Option<Self> {
         if !Path::new("/usr/sbin/cryptsetup").is_file() {
             e2e::skipped("cryptsetup", "tests/servers/prepare.sh installs what is needed");
@@ -254,7 +254,7 @@ impl Subject for Volumes {
         "drives (LUKS keys)"
     }
 
-    /// By cryptsetup itself.
+    /// Uses cryptsetup itself.
     async fn make(&self, thing: &str, amount: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         let (file, key) = (self.file(thing), self.folder.path().join("key"));
         fs::File::create(&file).unwrap().set_len(20 << 20).unwrap();

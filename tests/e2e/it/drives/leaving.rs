@@ -1,4 +1,5 @@
-//! A tenant leaves, and one of its nodes has a real drive. The engine runs in this process; everything but the drive is simulated.
+//! The offboarding of a tenant with a real drive in one of its nodes. The engine runs in this process; everything but the drive is
+//! simulated.
 
 use super::{
     stamp,
@@ -131,7 +132,7 @@ fn patient(of: &CallMetadata) -> CallMetadata {
     CallMetadata { deadline: stamp("").deadline, ..of.clone() }
 }
 
-/// A tenant with one node, which leaves.
+/// A tenant with one node, during its offboarding.
 struct Leaving {
     engine: Engine<Platform>,
     store: Arc<Memory>,
@@ -141,7 +142,7 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// `policy` are changes of the built-in one.
+    /// Starts it; `policy` are changes of the built-in policy.
     async fn begin(vm: &Vm, policy: &[(&str, &str)]) -> Self {
         let (drives, state) = vm.machine();
         Self { _state: Some(state), ..Self::with(drives, policy).await }
@@ -167,7 +168,7 @@ impl Leaving {
         Self { engine, store, clock, id, _state: None }
     }
 
-    /// Goes on until it has ended; where it ended.
+    /// Runs until it has ended; returns its final state.
     async fn to_rest(&self) -> String {
         for _ in 0..5_000 {
             let record = self.engine.record(self.id).await.unwrap();
@@ -206,7 +207,7 @@ impl Leaving {
         page.items.iter().map(|document| serde_json::from_slice(&document.body).unwrap()).collect()
     }
 
-    /// The certificate as a file, verified by the issuer's public key; with how many exceptions it says that it has.
+    /// Returns the certificate, verified with the issuer's public key, and its number of exceptions.
     async fn certificate(&self) -> (Verification, usize) {
         let id = self.id;
         let file = self.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();

@@ -37,7 +37,7 @@ cd "$(dirname "$0")" || exit 1
 echo '{"blockdevices":[{"name":"nvme0n1","path":"/dev/nvme0n1","type":"disk","size":1048576,"serial":"'"$(cat serial)"'","mountpoints":[null]}]}'
 "#;
 
-/// A drive in a folder.
+/// A simulated drive in a folder.
 pub struct Drive(TempDir);
 
 impl Drive {
@@ -68,7 +68,7 @@ impl Drive {
         self.0.path().join(name)
     }
 
-    /// Its sanitize log: SSTAT and the action that was asked last.
+    /// Writes its sanitize log: SSTAT and the last requested action.
     fn log(&self, name: &str, sstat: u16, action: u8) {
         let mut page = vec![0; 512];
         page[2..4].copy_from_slice(&sstat.to_le_bytes());
@@ -77,7 +77,7 @@ impl Drive {
         fs::write(self.file(name), page).unwrap();
     }
 
-    /// Has it answer a command to sanitise that it cannot.
+    /// Makes it answer sanitise commands as unsupported.
     pub fn refuses(&self) {
         fs::write(self.file("refuses"), "").unwrap();
     }
@@ -97,7 +97,7 @@ impl Drive {
         LocalMachine::connect("eu-1", "gpu-7", self.target()).unwrap()
     }
 
-    /// The settings of a machine that has it.
+    /// Returns the settings of a machine with this drive.
     pub fn target(&self) -> DrivesTarget {
         let (nvme, lsblk) = (self.file("nvme"), self.file("lsblk"));
         DrivesTarget { nvme, lsblk, ..DrivesTarget::new(self.file("state")) }
@@ -165,7 +165,7 @@ async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothin
     assert_eq!(drive.told(), 2);
 }
 
-/// A kernel's name may be another drive's by now: what counts is the serial number that the drive itself says.
+/// A kernel name may refer to another drive by now: the serial number that the drive itself reports counts.
 #[tokio::test]
 async fn a_drive_is_erased_by_its_serial_number_and_never_by_its_name() {
     let drive = Drive::new();

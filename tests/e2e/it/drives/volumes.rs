@@ -1,4 +1,4 @@
-//! LUKS volumes: what no key opens any more.
+//! LUKS volumes that no key opens any more.
 
 use super::{
     stamp,

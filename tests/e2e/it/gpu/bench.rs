@@ -1,4 +1,4 @@
-//! A machine with GPUs, in a folder: the stand-in under both libraries' names, and the file in which the GPUs are.
+//! A machine with GPUs, in a folder: the fake under both libraries' names, and the state file of the GPUs.
 
 use backends::nvml::{LocalNode, NvmlTarget};
 use engine::ActionError;
@@ -19,7 +19,7 @@ pub struct Bench {
     _own: Option<TempDir>,
 }
 
-/// The library, as it was built with this binary.
+/// The library, built with this binary.
 fn stand_in() -> PathBuf {
     let own = env::current_exe().unwrap();
     let built = own.parent().unwrap().join("libnvml_stand_in.so");
@@ -32,7 +32,7 @@ fn stand_in() -> PathBuf {
 }
 
 impl Bench {
-    /// A machine with these GPUs; `{}` has eight well ones.
+    /// A machine with these GPUs; `{}` has eight healthy ones.
     pub fn new(state: Value) -> Self {
         let own = tempfile::tempdir().unwrap();
         let bench = Self { folder: own.path().to_owned(), _own: Some(own) };
@@ -43,7 +43,7 @@ impl Bench {
         bench
     }
 
-    /// The same machine, seen by another process.
+    /// The same machine in another process.
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), _own: None }
     }
@@ -53,7 +53,7 @@ impl Bench {
         Self::new(json!({ "gpus": [gpu] }))
     }
 
-    /// Changes the GPUs behind the back of the driver's users.
+    /// Changes the GPUs without using the driver.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
         let changed = |text: &str| {
             let mut state: Value = serde_json::from_str(text).unwrap();
@@ -63,7 +63,7 @@ impl Bench {
         nvml_stand_in::edit(&self.folder.join("gpus.json"), changed).unwrap();
     }
 
-    /// The GPUs as they really are.
+    /// Returns the actual state of the GPUs.
     pub fn state(&self) -> Value {
         let mut seen = Value::Null;
         self.edit(|state| seen = state.clone());
@@ -81,7 +81,7 @@ impl Bench {
         lines
     }
 
-    /// Has a function fail.
+    /// Makes a function fail.
     pub fn fail(&self, function: &str, how: Value) {
         self.edit(|state| {
             if state["fail"].is_null() {
@@ -137,7 +137,7 @@ impl Bench {
     }
 }
 
-/// Stamps of steps, each of a later epoch than the one before.
+/// Call metadata, each with a later epoch than the one before.
 pub struct Stamps(Calls);
 
 impl Stamps {

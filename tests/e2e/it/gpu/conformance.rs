@@ -39,7 +39,7 @@ fn profile(amount: u64) -> &'static str {
     LAYOUTS.iter().find(|(of, _, _)| *of == amount).unwrap().1
 }
 
-/// How a driver has trouble.
+/// Returns the driver settings of a fault.
 fn driver(next: Trouble) -> Value {
     match next {
         Trouble::Deny => json!({ "init": DENIED }),
@@ -61,7 +61,7 @@ fn driver(next: Trouble) -> Value {
     }
 }
 
-/// A machine, and what serves it.
+/// A machine and its backend.
 struct Machine {
     bench: Bench,
     node: LocalNode,
@@ -108,7 +108,7 @@ impl Drop for Machine {
 
 /// Layouts of machines.
 struct Layouts {
-    /// Where agents come for orders; none where the driver is called here.
+    /// The agents' mailboxes; none if the driver is called here.
     agents: Option<Arc<Agents>>,
     trouble: Arc<Mutex<Trouble>>,
     machines: Mutex<BTreeMap<String, Machine>>,
@@ -119,7 +119,7 @@ impl Layouts {
         Self { agents, trouble: Arc::new(Mutex::new(Trouble::Calm)), machines: Mutex::default() }
     }
 
-    /// The driver's trouble, as far as it is his: an agent has its own.
+    /// Returns the driver's part of a fault: an agent has its own part.
     fn of_driver(&self, next: Trouble) -> Trouble {
         match next {
             Trouble::Down | Trouble::Slow(_) if self.agents.is_some() => Trouble::Calm,
@@ -147,7 +147,7 @@ impl Layouts {
         node
     }
 
-    /// Waits until every agent comes for orders, or none does.
+    /// Waits until every agent polls, or none does.
     async fn until_present(&self, wanted: bool) {
         let Some(agents) = &self.agents else { return };
         let is = || {
@@ -175,7 +175,7 @@ impl Layouts {
     }
 }
 
-/// A layout has no identity and bears no mark.
+/// A layout has neither an identity nor a label.
 fn found() -> FoundObject {
     let (uid, tenant, step) = ("layout".to_owned(), "acme".to_owned(), String::new());
     FoundObject { uid, tenant, step, spec: Value::Null, terminating: false }
@@ -262,7 +262,7 @@ impl Subject for Layouts {
         }
     }
 
-    /// The machine goes with its case, once it has no layout.
+    /// Removes the machine's layout, so that the machine goes with its case.
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
         let mut machines = self.machines.lock().unwrap();
         let has = machines.get(thing).and_then(Machine::amount);

@@ -8,7 +8,7 @@ use workflows::platform::{Diagnosis, DiagnosisLevel, Gpus};
 
 const RECIPE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/recipes/dcgm/diagnosis.sh");
 
-/// A program in the folder of these GPUs.
+/// Writes a program into the folder of these GPUs.
 fn program(bench: &Bench, name: &str, text: &str) -> PathBuf {
     let path = bench.folder.join(name);
     fs::write(&path, format!("#!/usr/bin/env bash\n{text}\n")).unwrap();
@@ -87,7 +87,7 @@ async fn the_recipe_for_dcgm_tells_fit_from_unfit_from_untested() {
             // Nothing was tested.
             (&["Skip", "Skip"], 0, 69),
             (&[], 0, 69),
-            // It broke off.
+            // It was aborted.
             (&["Pass"], 255, 69),
         ] {
             let bench = Bench::one(json!({}));

@@ -49,7 +49,7 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
     );
 }
 
-/// The change goes back to where the killed process began, not to the half that it left.
+/// The undo restores the state before the killed process began, not the intermediate state.
 #[tokio::test]
 async fn a_change_that_was_left_half_done_is_undone_to_its_beginning() {
     let (bench, stamps) = (Bench::one(json!({})), Stamps::new().await);

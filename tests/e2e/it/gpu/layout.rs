@@ -43,7 +43,7 @@ async fn what_fits_stays_and_goes_on_working_while_the_rest_changes() {
     assert_eq!(log.iter().filter(|line| line.starts_with("create gi")).count(), 2, "{log:?}");
     assert_eq!(node.layout(CLUSTER, NODE, &stamps.next("read")).await.unwrap().profile, "mixed");
 
-    // Both would have to go now, and one of them is at work.
+    // Both would have to be removed now, and one of them is busy.
     let refused = node.set_layout(CLUSTER, NODE, "all-7g.80gb", &stamps.next("three")).await;
     assert_eq!(code(refused), "gpu.busy");
     assert_eq!(bench.log(), [""; 0], "nothing was touched");

@@ -1,4 +1,4 @@
-//! GPUs by the real bindings, over a stand-in for the driver's libraries that is built with these tests.
+//! GPUs with the real bindings, on a fake of the driver's libraries that is built with these tests.
 //!
 //! The tests cover the path from an action to the C interface and back. The NVIDIA driver itself is simulated.
 

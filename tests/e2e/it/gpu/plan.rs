@@ -99,7 +99,7 @@ fn possible(
     })
 }
 
-/// The most instances that any way keeps, of those ways in which no busy one goes.
+/// Returns the maximum number of kept instances, among the changes that remove no busy one.
 fn most_kept(now: &[GpuInstance], busy: &BTreeSet<u32>, wanted: &[u32]) -> Option<u32> {
     let profiles = profiles();
     let ways = 0..1_u32 << now.len();
@@ -122,7 +122,7 @@ fn most_kept(now: &[GpuInstance], busy: &BTreeSet<u32>, wanted: &[u32]) -> Optio
     counts.max()
 }
 
-/// Does the steps as a GPU would, refusing what one refuses.
+/// Runs the steps as a GPU would, and fails where it would refuse.
 fn act(now: &[GpuInstance], steps: &[Step]) -> Vec<GpuInstance> {
     let mut all = now.to_vec();
     for step in steps {

@@ -69,7 +69,7 @@ impl Drop for Tenant {
 }
 
 impl Tenant {
-    /// Fills the memory with a secret and stays.
+    /// Fills the memory with a secret and keeps running.
     fn stays() -> Self {
         let mut child =
             Command::new("python3").args([TENANT, "leave"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -80,7 +80,7 @@ impl Tenant {
         Self(child)
     }
 
-    /// How many bytes the next tenant sees, and how many blocks of them are not zero.
+    /// Returns the number of bytes that the next tenant sees, and how many blocks of them are not zero.
     fn next() -> (u64, u64) {
         let said = Command::new("python3").args([TENANT, "look"]).output().unwrap();
         assert!(said.status.success(), "{said:?}");
@@ -136,7 +136,7 @@ async fn a_gpu_is_said_to_be_what_its_maker_says() {
     assert!(seen.is_empty(), "the GPU is in use: {seen:?}");
 }
 
-/// Nothing is partitioned: what would be done is only looked at.
+/// Nothing is partitioned: only the plan is checked.
 #[tokio::test]
 #[ignore = "needs a GPU that nobody uses"]
 async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() {
@@ -244,7 +244,7 @@ async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
         .spawn()
         .unwrap();
     while clients(&here.node, &stamps.next("begun")).await.is_empty() {}
-    // It is long since filling, and not yet done with reading.
+    // Filling is long over, and reading has not finished.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(child.try_wait().unwrap().is_none(), "it was too quick");
     child.kill().unwrap();

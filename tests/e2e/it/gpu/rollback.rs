@@ -49,7 +49,7 @@ async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
             }
         }
     }
-    // One mode, two of each to go, three of each to come; each fails before and after.
+    // One mode, two instances of each kind to remove, three of each to create; each fails before and after.
     assert_eq!((backs, fine), (22, CHANGING.len()));
 }
 

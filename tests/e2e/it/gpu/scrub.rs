@@ -1,4 +1,4 @@
-//! Clearing GPU memory, over a stand-in for the CUDA driver whose memory is a file.
+//! Clearing GPU memory, with a fake CUDA driver whose memory is a file.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use backends::nvml::{LocalNode, Scrub};
@@ -37,7 +37,7 @@ async fn a_secret_in_gpu_memory_is_seen_and_cannot_be_found_afterwards() {
     assert_eq!((first.mismatches, first.bytes_total, first.bytes_covered), (0, 64 * MIB, 62 * MIB));
     assert_eq!(first.coverage(), 96_875);
     assert!(first.took > Duration::ZERO);
-    // The driver keeps the first MiB for itself, and less than a block is left at the end: neither is claimed.
+    // The driver reserves the first MiB, and less than a block is left at the end: neither is claimed.
     let memory = fs::read(bench.folder.join("gpu-0.memory")).unwrap();
     let cleared = &memory[MIB as usize..63 * MIB as usize];
     assert!(cleared.iter().all(|byte| *byte == 0), "what is handed on is zero");
@@ -65,7 +65,7 @@ async fn what_cannot_be_had_is_not_claimed() {
     assert_eq!((scrubbed.bytes_covered, scrubbed.coverage(), scrubbed.bytes_total), (0, 0, 64 * MIB));
     assert!(finds(&none, 0));
 
-    // Memory in pieces: the biggest is refused a few times.
+    // Fragmented memory: the largest block is refused a few times.
     let pieces = used();
     pieces.fail("cuMemAlloc_v2", json!({ "code": 2, "times": 2 }));
     let scrubbed = scrub(&pieces.node()).await.unwrap();
@@ -94,7 +94,7 @@ async fn without_cuda_it_is_not_supported_and_never_clean() {
         assert_eq!(code(scrub(&bench.node()).await), "platform.unsupported");
     }
     bench.calm();
-    // A CUDA that shows this process other GPUs.
+    // A CUDA driver that shows this process other GPUs.
     bench.fail("cuDeviceGetCount", json!({ "code": 100 }));
     assert_eq!(code(scrub(&bench.node()).await), "gpu.scrub_failed");
     assert!(finds(&bench, 0));

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tests::kit::{Subject, Trouble, proxy::Proxy};
 use workflows::platform::{CallMetadata, FoundObject, Keys};
 
-/// Looks and meddles past the backend.
+/// Reads and changes without the backend.
 pub(super) trait Behind: Send + Sync {
     /// Returns true if the key exists.
     fn there(&self, name: &str) -> bool;

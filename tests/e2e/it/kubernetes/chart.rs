@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The objects of the chart with these values, or `None`, said aloud, where it cannot be rendered.
+/// Returns the objects of the chart with these values, or `None` with a message if it cannot be rendered.
 fn rendered(values: &Value) -> Option<Vec<Value>> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("values.yaml");
@@ -29,7 +29,7 @@ fn rendered(values: &Value) -> Option<Vec<Value>> {
     let text = String::from_utf8(ran.stdout).unwrap();
     let documents = text.split("\n---\n").map(|text| text.trim_start_matches("---\n"));
     let read = |text| serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-    // A template that makes nothing with these values leaves an empty document.
+    // A template without output for these values leaves an empty document.
     Some(documents.map(read).filter(|object: &Value| !object.is_null()).collect())
 }
 
@@ -106,7 +106,7 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
     let many = rendered(&many).unwrap();
 
     for object in plain.iter().chain(&many) {
-        // The operator of Prometheus is not there, and so its kinds are not.
+        // The Prometheus operator is not installed, so its kinds are unknown.
         if object["apiVersion"] != "monitoring.coreos.com/v1" {
             tried(&world, object);
         }

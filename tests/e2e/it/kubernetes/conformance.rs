@@ -1,5 +1,5 @@
-//! The conformance kit over the backend: a resource quota is the thing, its GPUs are the amount, and a proxy on the way to the
-//! real server makes the trouble.
+//! The conformance kit for the backend: a resource quota is the object, its GPUs are the amount, and a proxy in front of the
+//! real server injects the faults.
 
 use super::{
     server::{World, world},
@@ -24,7 +24,7 @@ struct Quotas<'a> {
     world: &'a World,
     proxy: Proxy,
     cluster: KubernetesCluster,
-    /// Looked at and removed as what a tenant left behind, rather than as the object of a step.
+    /// True to observe and remove it as a tenant's leftover, instead of as the object of a step.
     left: bool,
 }
 
@@ -150,7 +150,7 @@ async fn with_a_namespace(world: &World) {
     }
 }
 
-/// Every promise of the contract, on a real server, with the excuses that `docs/backends/kubernetes.md` gives.
+/// The whole contract, on a real server, with the exceptions that `docs/backends/kubernetes.md` gives.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_backend_keeps_the_contract_of_actuators() {
     let Some(world) = world().await else { return };

@@ -15,7 +15,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-/// A pod that runs, as its node would say.
+/// Reports a running pod, as its node would.
 async fn running(world: &World, pods: &str, name: &str) {
     world.post(pods, pod(name)).await;
     let ready = json!([{ "type": "Ready", "status": "True" }]);

@@ -8,7 +8,7 @@ use super::{
 use serde_json::{Value, json};
 use workflows::{platform::*, tenancy::Tier};
 
-/// A namespace with its hard limits, and the class before it.
+/// Returns a namespace with its hard limits, after its priority class.
 fn limited(tenant: &str) -> Vec<Pair> {
     let wanted = |pair: &Pair| ["namespace", "quota"].contains(&pair.step);
     onboarding(tenant, 1).into_iter().filter(wanted).collect()
@@ -64,8 +64,8 @@ async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// The largest container is as large as the workspace, also after its quota was raised, lowered and put back; and a workspace
-/// without a limit range has its quota changed all the same.
+/// The container limit equals the workspace's size, also after its quota was raised, lowered and restored. The quota of a
+/// workspace without a limit range is changed all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_container_follows_the_quota() {
     let Some(world) = world().await else { return };
@@ -164,7 +164,7 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     world.delete(&format!("{CLASSES}/{}", other.name)).await;
 }
 
-/// The limit range goes with its namespace: an offboarding finds nothing of it that it would have to name.
+/// The limit range is deleted with its namespace: an offboarding finds nothing of it to name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_survey_names_neither_the_limit_range_nor_the_class() {
     let Some(world) = world().await else { return };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tests::kit::proxy::{Asked, by_method};
 use workflows::platform::*;
 
-/// One more than fit into a page.
+/// One more than a page holds.
 const MANY: usize = 501;
 
 fn second_page(asked: &Asked) -> bool {
@@ -47,7 +47,7 @@ async fn a_survey_whose_list_has_expired_is_begun_anew() {
     world.remove(&format!("{maps}?labelSelector=tenure.dev/tenant=many")).await;
 }
 
-/// The same of the pods on a node: a GPU is not taken for free because the pod that holds it is on the second page.
+/// The same for the pods of a node: a GPU is not free because its pod is on the second page.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_a_node_whose_list_has_expired_are_listed_anew() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Layouts of GPUs by the labels of NVIDIA's GPU operator. Neither it nor a GPU is here: [`Manager`] writes what its MIG manager, the
+//! GPU layouts by the labels of NVIDIA's GPU operator. Neither it nor a GPU is here: [`Manager`] writes what its MIG manager, the
 //! kubelet and GPU feature discovery would.
 
 use super::{
@@ -27,13 +27,13 @@ const SLICES: u32 = 7 * GPUS;
 /// How the fake reacts to a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
-    /// All that it should.
+    /// Everything as intended.
     Its,
-    /// It says `success`, and the kubelet gives out what it gave out before.
+    /// It reports `success`, and the kubelet offers the old devices.
     Forgets,
     /// The kubelet offers the requested devices, and the hardware is unchanged.
     Pretends,
-    /// It gives up.
+    /// It reports a failure.
     Fails,
     /// It begins, and dies.
     Dies,
@@ -203,7 +203,7 @@ fn set(node: &str, profile: &str) -> SetGpuLayout {
     SetGpuLayout { cluster: CLUSTER.into(), node: node.into(), profile: profile.into() }
 }
 
-/// Attempts until there is something else to be said than that it is under way.
+/// Repeats the call while it is pending.
 async fn judged(stage: &Stage, deed: &SetGpuLayout, step: &str) -> Result<(), ActionError> {
     for _ in 0..300 {
         match stage.once(deed, step, false).await {

@@ -25,7 +25,7 @@ fn taints(node: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Label, taint and epoch come and go together; an epoch is spent once, whether or not the node was ever taken with it.
+/// Label, taint and epoch change together; an epoch is spent once, even if the node was never taken with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     let Some(world) = world().await else { return };

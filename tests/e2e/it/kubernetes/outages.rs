@@ -11,8 +11,8 @@ use std::time::Duration;
 use tests::actions::pairs::Deed;
 use workflows::platform::codes;
 
-/// S3. Killed in the middle of every step and of every undo, at moments that differ, and started again: all is done once, and all
-/// is taken back.
+/// S3. Killed during every step and every undo, at varying moments, and restarted: everything is done once, and everything is
+/// undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_may_die_in_the_middle_of_every_step() {
     let Some(world) = world().await else { return };

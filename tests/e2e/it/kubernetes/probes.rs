@@ -1,4 +1,4 @@
-//! Probes that try what can be tried without pods, and say so of the rest.
+//! Probes without pods, and clear answers where a probe needs pods.
 
 use super::{
     server::{PATIENCE, differences, world},

@@ -1,4 +1,4 @@
-//! Probes with pods, on a real API server; scheduler, kubelets and network are the stand-in of [`e2e::kubelet`].
+//! Probes with pods, on a real API server; [`e2e::kubelet`] simulates scheduler, kubelets and network.
 
 use super::{
     server::{World, differences, world},
@@ -18,7 +18,7 @@ const PROBES: &str = "tenure-probes";
 const IMAGE: &str =
     "registry.example/busybox@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// A tenant with a namespace and a node, and the stand-in at work.
+/// A tenant with a namespace and a node, and the running simulation.
 struct Scene {
     stage: Stage,
     tenant: &'static str,
@@ -39,7 +39,7 @@ impl Scene {
         stage.on.kubernetes.take_node(CLUSTER, NODE, &owner, &stage.stamp("take", 1)).await.unwrap();
         let space = &onboarding(tenant, 1)[0];
         stage.done(space.act.as_ref(), space.step, false).await;
-        // A pod wants the account that a controller makes in a new namespace, and its token comes later still.
+        // A pod needs the account that a controller makes in a new namespace, and its token comes even later.
         let account = format!("/api/v1/namespaces/{}/serviceaccounts/default", namespace(tenant));
         world
             .until(|| async {
@@ -53,7 +53,7 @@ impl Scene {
         self.stage.on.kubernetes.probe_isolation(CLUSTER, self.tenant, WORKSPACE, kind, stamp).await
     }
 
-    /// The circumstances of a call that has as long as it has in earnest.
+    /// Returns the metadata of a call with its real deadline.
     fn stamp(&self, step: &str, epoch: u64) -> CallMetadata {
         CallMetadata { deadline: Duration::from_secs(30), ..self.stage.stamp(step, epoch) }
     }
@@ -135,7 +135,7 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     assert!(!on.held && on.transcript.contains(&format!("was placed on node {NODE}")), "{on:?}");
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 
-    // Without a node of the tenant's neither is placed, which is no evidence.
+    // Without a node of the tenant neither pod is placed, which is no evidence.
     world.delete(&format!("/api/v1/nodes/{NODE}")).await;
     scene.kubelets.play(|play| play.heeds_taints = true);
     let short = CallMetadata { deadline: Duration::from_secs(4), ..stamp };
@@ -152,7 +152,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     let scene = Scene::new(&world, "broken-off").await;
     let stamp = scene.stamp("traffic", 2);
     let before = world.snapshot().await;
-    // Given up once all four pods are there and one client has found that the wall holds; without the other nothing is found.
+    // Given up once all four pods exist and one client has found isolation; without the other one there is no result.
     scene.kubelets.play(|play| play.ends = 1);
     let left = async {
         loop {
@@ -172,7 +172,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     let late = scene.probe(CrossTenantTraffic, &scene.stage.stamp("traffic", 1)).await.unwrap_err();
     assert_eq!(late.code, codes::FENCED, "an earlier holder of the lease touches nothing: {late}");
 
-    // Meanwhile the wall has fallen.
+    // Meanwhile the isolation is gone.
     scene.kubelets.play(|play| play.reaches = Box::new(|_, _| true));
     scene.kubelets.play(|play| (play.runs, play.ends) = (true, usize::MAX));
     let found = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();

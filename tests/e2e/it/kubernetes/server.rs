@@ -16,7 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How long anything on its way is waited for.
+/// The maximum wait for anything asynchronous.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 const BETWEEN: Duration = Duration::from_millis(100);
 /// Where priority classes are.
@@ -25,7 +25,7 @@ pub const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 /// At most this number of servers run: a test mostly waits for the cluster's own controllers.
 const SERVERS: usize = 2;
 static TURNS: Semaphore = Semaphore::const_new(SERVERS);
-/// Servers that no test has at the moment.
+/// Servers that no test uses at the moment.
 static IDLE: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
 
 /// A server, which ends with this process.
@@ -51,7 +51,7 @@ impl Drop for World {
 /// The content of every object of the cluster, by `plural.group namespace/name`.
 pub type Snapshot = BTreeMap<String, Value>;
 
-/// Has a server to oneself; `None`, said aloud, where it cannot be had.
+/// Takes a server; `None` with a message if there is none.
 pub async fn world() -> Option<World> {
     let turn = TURNS.acquire().await.unwrap();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -116,7 +116,7 @@ impl World {
             verifier_kubeconfig: Some(self.kubeconfig("verifier")),
             // An API server of 1.20 has no admission policies.
             admission_webhook: Some("images.example".into()),
-            // The tests look again soon by themselves.
+            // The tests poll again soon by themselves.
             watch_ms: 300,
             ..KubernetesTarget::default()
         }
@@ -126,7 +126,7 @@ impl World {
         self.dir().join(format!("{who}.kubeconfig"))
     }
 
-    /// The same by way of a proxy before the server.
+    /// The same through a proxy in front of the server.
     pub async fn proxied(&self, changes: Changes) -> (Proxy, KubernetesTarget) {
         let client = trusting(&self.dir().join("ca.crt")).unwrap();
         let proxy = Proxy::with(&self.url, client, changes).await.unwrap();
@@ -136,7 +136,7 @@ impl World {
         (proxy, KubernetesTarget { kubeconfig: Some(path), ..self.target() })
     }
 
-    /// Has etcd forget all that was before now, as it does by itself after some minutes.
+    /// Compacts etcd's history up to now, as happens by itself after some minutes.
     pub async fn compact(&self) {
         let etcd = std::fs::read_to_string(self.dir().join("etcd.url")).unwrap().trim().to_owned();
         let ask = async |what: &str, body: Value| -> Value {
@@ -155,7 +155,7 @@ impl World {
         self.client.get(asked).bearer_auth(&self.token).send().await.unwrap().text().await.unwrap()
     }
 
-    /// Ends the API server at once.
+    /// Kills the API server.
     pub async fn kill(&self) {
         self.script("kubernetes-apiserver.sh", &["kill"], false).await;
     }
@@ -199,7 +199,7 @@ impl World {
         post(self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token), body).await
     }
 
-    /// Makes many objects, some at a time.
+    /// Makes many objects, several at a time.
     pub async fn post_all(&self, path: &str, objects: Vec<Value>) {
         let mut making = JoinSet::new();
         for object in objects {

@@ -1,4 +1,4 @@
-//! A history of a tenant's account: what each event does to it.
+//! A history of a tenant's account, and the effect of each event.
 
 use super::{NAMES, events::Event};
 use engine::{ActionError, Undecided, View};
@@ -46,7 +46,7 @@ impl History {
         Self { world, kind, submitted: 0, reclaims: 0, buys: false, spent: 0 }
     }
 
-    /// The same in slices: one GPU of each node is cut into seven.
+    /// The same with slices: one GPU of each node is cut into seven.
     pub(super) fn sliced(sharing: bool) -> Self {
         let mut history = Self::new("gpu/H100/1g.10gb".parse().unwrap());
         let shared = |view: &mut View| {
@@ -71,8 +71,8 @@ impl History {
         self
     }
 
-    /// The same when its last workspace has borrowed all that others lend: few histories come there by themselves, and without it
-    /// nothing is ever called back.
+    /// The same, with a last workspace that has borrowed everything. Few random histories get there, and without it there is no
+    /// reclaim.
     pub(super) fn lent(mut self, lent: bool) -> Self {
         let (preemptible, service) = (true, false);
         let borrows = Event::Submit { workspace: 3, gpus: 2, together: 0, preemptible, service, priority: 0 };
@@ -86,7 +86,7 @@ impl History {
         self.world.cohort().accounts[&workspace(name)].balance(&self.kind)
     }
 
-    /// Decides as the engine does: sometimes it crashes before the commit, so that the same is decided again.
+    /// Decides as the engine does: sometimes it crashes before the commit and decides again.
     fn decide<T>(
         &mut self,
         crashes: bool,
@@ -114,7 +114,7 @@ impl History {
         self.world.books.all::<Workload>().into_iter().filter(runs).map(|workload| workload.name).collect()
     }
 
-    /// Does what happened; a refusal is as good an answer.
+    /// Applies an event; a refusal is a valid answer.
     pub(super) fn happen(&mut self, event: &Event, crashes: bool) -> Result<(), ActionError> {
         let acme = tenant();
         let news = match event {
@@ -249,7 +249,7 @@ impl History {
         Ok(())
     }
 
-    /// The first of another workspace that waits inside its own quota.
+    /// Returns the first queued workload of another workspace that is within its own quota.
     fn another(&self, demand: &ReclaimDemand) -> Option<ReclaimDemand> {
         let inside = |name: &'static str| {
             let balance = self.balance(name);

@@ -1,4 +1,4 @@
-//! The authority that a parent hands on to its children.
+//! The authority that a parent passes to its children.
 
 use crate::engine::{
     household::{Closing, ClosingState, Erasure, bench},
