@@ -24,7 +24,7 @@ pub fn cases(count: u32) -> Config {
     Config { cases: count.saturating_mul(times.unwrap_or(1)), rng_seed, ..Config::default() }
 }
 
-/// Held by tests that start several processes and count what happens in a span of time, so that only one of them is at work.
+/// Serialises tests that start several processes and count events in a span of time.
 pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
     static HEAVY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     HEAVY.lock().await

@@ -1,10 +1,10 @@
-//! Small worlds at random, to be replayed by the thousand: a few workspaces on a few GPUs, crowded, with things going wrong.
+//! Small random worlds, to be replayed by the thousand: a few workspaces on a few GPUs, overloaded, with faults.
 
 use backends::simulated::{Fault, FaultKind, Random, Script};
 use simulator::{Baseline, Outcome, Scenario, Settings, Source, read, replay_all};
 use std::fmt::Write as _;
 
-/// Numbers that depend on nothing but the seed.
+/// A random generator that depends only on the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -21,7 +21,7 @@ impl Dice {
     }
 }
 
-/// A random scene, as the scenario that it was read from.
+/// Returns a random scene and its scenario.
 ///
 /// # Panics
 /// If the generated scenario is invalid.
@@ -110,7 +110,7 @@ pub fn faults(seed: u64) -> Script {
 /// Replays a random world.
 ///
 /// # Panics
-/// When the replay cannot go on.
+/// If the replay cannot continue.
 #[must_use]
 pub fn run(seed: u64) -> (String, Outcome) {
     let (text, scene) = scene(seed);

@@ -37,14 +37,14 @@ fn the_package_installs_upgrades_and_leaves_and_takes_the_data_along_only_when_i
 
     let tried = Command::new(e2e::scripts().join("deb-in-a-copy.sh")).arg(package.trim()).output().unwrap();
     if tried.status.code() == Some(3) {
-        // No preparation makes that possible, so it is no failure either.
+        // No preparation makes that possible, so it is a skip and not a failure.
         return println!("skipped: a copy of this system takes root and overlays: {}", said(&tried));
     }
     assert!(tried.status.success(), "{}", said(&tried));
     assert_eq!(said(&tried).matches("\nholds: ").count(), 16, "{}", said(&tried));
 }
 
-/// The numbers are systemd's own: ten times how much a unit gives away, from 0 to 100.
+/// The numbers are systemd's own: ten times the exposure of a unit, from 0 to 100.
 #[test]
 fn the_units_give_away_little() {
     if !has("systemd-analyze") {

@@ -26,7 +26,7 @@ pub struct Play {
     pub heeds_taints: bool,
     /// True if kubelets are active: otherwise pods neither start nor end.
     pub runs: bool,
-    /// How many clients of probes may end from here on; those beyond run on.
+    /// How many more clients of probes may end; the others keep running.
     pub ends: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for Play {
     }
 }
 
-/// The stand-in at work; it ends when it is dropped.
+/// The running simulation; it ends when it is dropped.
 pub struct Kubelets {
     work: JoinHandle<()>,
     play: Arc<Mutex<Play>>,
@@ -55,10 +55,10 @@ impl Drop for Kubelets {
 }
 
 impl Kubelets {
-    /// Starts it beside an API server, with an administrator's token.
+    /// Starts it for an API server, with an administrator's token.
     ///
     /// # Panics
-    /// When no client can be made.
+    /// If no client can be made.
     #[must_use]
     pub fn beside(url: String, token: String, play: Play) -> Self {
         let client = Client::builder().danger_accept_invalid_certs(true).no_proxy().build().unwrap();
@@ -73,10 +73,10 @@ impl Kubelets {
         Self { work, play }
     }
 
-    /// Changes what is played.
+    /// Changes the simulated behaviour.
     ///
     /// # Panics
-    /// When a change before this one has.
+    /// If an earlier change panicked.
     pub fn play(&self, change: impl FnOnce(&mut Play)) {
         change(&mut self.play.lock().unwrap());
     }
@@ -87,7 +87,7 @@ struct Hand {
     url: String,
     token: String,
     play: Arc<Mutex<Play>>,
-    /// The namespace of each address that was given out.
+    /// The namespace of each allocated address.
     addresses: BTreeMap<String, String>,
 }
 
@@ -111,7 +111,8 @@ impl Hand {
         }
     }
 
-    /// As a scheduler: by the pod's selector and the nodes' taints, with the words of a real one where there is no node.
+    /// Acts as a scheduler: by the pod's selector and the nodes' taints, with the messages of a real one if no node
+    /// fits.
     async fn place(&self, pod: &Value) {
         let heeds = self.play.lock().unwrap().heeds_taints;
         let none = serde_json::Map::new();

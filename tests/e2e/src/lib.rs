@@ -16,11 +16,11 @@ pub fn scripts() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../servers"))
 }
 
-/// Says that a test is skipped because `what` is not on this machine. Where `TENURE_SKIP_NONE` is set, as `.ci/run` does once it
-/// has prepared every server, that is a failure.
+/// Reports that a test is skipped because `what` is not installed. If `TENURE_SKIP_NONE` is set, as `.ci/run` does after
+/// preparing every server, that is a failure.
 ///
 /// # Panics
-/// Where `TENURE_SKIP_NONE` is set.
+/// If `TENURE_SKIP_NONE` is set.
 pub fn skipped(what: &str, remedy: &str) {
     assert!(
         std::env::var_os("TENURE_SKIP_NONE").is_none(),

@@ -11,18 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much of it.
+/// The size of the campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Tenants that ask.
+    /// The number of tenants.
     pub tenants: usize,
     /// Nodes of eight GPUs each.
     pub nodes: usize,
-    /// How long the killing goes on.
+    /// How long the kills last.
     pub killing: Duration,
-    /// Between two kills.
+    /// The time between two kills.
     pub every: Duration,
-    /// How long everything may take to come to rest afterwards.
+    /// The maximum time until everything is at rest afterwards.
     pub rest: Duration,
 }
 
@@ -31,13 +31,13 @@ pub struct Size {
 pub struct Outcome {
     /// Kills by SIGKILL.
     pub kills: usize,
-    /// Executions by how they ended, or where they wait.
+    /// Executions by their end, or by their waiting state.
     pub ends: BTreeMap<String, usize>,
     /// GPUs requested, existing, and granted.
     pub gpus: (usize, usize, usize),
     /// Idempotency keys that took effect on the simulated platform.
     pub keys: usize,
-    /// How long it took until all was at rest, killing included.
+    /// The time until all was at rest, including the kills.
     pub took: Duration,
     /// Violations.
     pub wrong: Vec<String>,
@@ -109,7 +109,7 @@ pub(crate) async fn import(admin: &Caller, server: &Server, nodes: usize) {
     assert_eq!(admin.all("/v1/nodes").await.len(), nodes);
 }
 
-/// Everyone asks at once for 4 to 64 GPUs; answers with the sum.
+/// Requests all tenants at once, with 4 to 64 GPUs each; returns the sum.
 async fn ask(requester: Caller, tenants: usize) -> usize {
     let gpus = |n: usize| 4 + (n * 37) % 61;
     let asking = (0..tenants).map(|n| {

@@ -23,9 +23,9 @@ pub enum Kind {
     Approval,
     /// It waits for a signal.
     Signal,
-    /// It waits for time to pass.
+    /// It waits for a timer.
     Timer,
-    /// Its action has failed, and will be tried again.
+    /// Its action has failed, and will be retried.
     Retrying,
     /// A worker had its task and died: only the yard knows if it took effect.
     InFlight,
@@ -35,11 +35,11 @@ pub enum Kind {
     Parent,
     /// It is a child and waits for a signal. No top-level execution has this kind; each parent has two such children.
     Child,
-    /// It is parked past its point of no return.
+    /// It is parked past its pivot.
     Parked,
     /// It is parked, because the outcome of a call is unknown.
     Unknown,
-    /// It turns back: one undo is done, another fails for now.
+    /// It is undoing: one undo is done, another fails temporarily.
     Unwinding,
 }
 
@@ -57,7 +57,7 @@ impl Yard {
         self.open.store(true, Ordering::Release);
     }
 
-    /// Another one, as this is now.
+    /// Returns a copy of the current state.
     #[must_use]
     pub fn twin(&self) -> Self {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -65,7 +65,7 @@ impl Yard {
         Self { effects: Mutex::new(self.effects()), failures: Mutex::new(failures), open }
     }
 
-    /// How often each was done.
+    /// Returns how often each key took effect.
     #[must_use]
     pub fn effects(&self) -> BTreeMap<String, u32> {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -77,7 +77,7 @@ impl Yard {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(subject).copied().unwrap_or(0)
     }
 
-    /// Does it.
+    /// Adds an effect.
     pub fn effect(&self, key: String) {
         *self.effects.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += 1;
     }
@@ -99,17 +99,17 @@ impl Yard {
 /// The behaviour of an action while the yard is closed. Once it is open, each takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
-    /// Its work.
+    /// Takes effect.
     Plainly,
-    /// Nothing: it is to be tried again.
+    /// No effect: a transient failure.
     Busy,
     /// No effect yet: retry in an hour.
     Later,
-    /// Nothing, for good.
+    /// No effect: a permanent failure.
     Broken,
     /// Takes effect, but neither the answer nor a probe shows it.
     Unheard,
-    /// Nothing, for good, even when the yard is open.
+    /// No effect: a permanent failure, even when the yard is open.
     Never,
 }
 

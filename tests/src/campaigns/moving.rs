@@ -18,9 +18,9 @@ use store::{
     transfer::{self, Source},
 };
 
-/// Work done side by side.
+/// Concurrent work.
 const WORKERS: usize = 16;
-/// Executions begun side by side.
+/// Concurrent starts.
 const AT_ONCE: usize = 64;
 const BEGUN: Timestamp = Timestamp(1_795_000_000_000);
 
@@ -29,9 +29,9 @@ const BEGUN: Timestamp = Timestamp(1_795_000_000_000);
 pub struct Moved {
     /// Executions by condition when they were exported.
     pub conditions: BTreeMap<Kind, usize>,
-    /// Tasks that a worker had been given, and had not concluded.
+    /// Tasks that a worker had leased and not completed.
     pub in_flight: usize,
-    /// Executions, children among them.
+    /// Executions, including children.
     pub executions: usize,
     /// The size of the export.
     pub bytes: u64,
@@ -39,13 +39,13 @@ pub struct Moved {
     pub export: Duration,
     /// The time to read it into the database.
     pub import: Duration,
-    /// From the last commit before to the first one after.
+    /// The time from the last commit before the move to the first one after it.
     pub down: Duration,
-    /// Until all had ended: what stayed, what moved, and what moved on.
+    /// The time until all had ended: unmoved, moved, and moved back.
     pub resume: [Duration; 3],
-    /// How they ended.
+    /// Executions by their end.
     pub ends: BTreeMap<String, usize>,
-    /// Effects outside, each by a key of its own.
+    /// External effects, each with its own key.
     pub effects: usize,
     /// Differences from the reference, and repeated effects.
     pub wrong: Vec<String>,
@@ -122,7 +122,7 @@ impl Twin {
         }
     }
 
-    /// Works, and lets time pass, until nothing more happens by itself within `span`.
+    /// Works and advances the clock until nothing more happens by itself within `span`.
     async fn settle(&self, span: Duration) {
         let end = self.clock.now().after(span);
         loop {
@@ -138,7 +138,7 @@ impl Twin {
         self.engine.list(&Filter::default(), None, 1_000_000).await.expect("they are listed").items
     }
 
-    /// A worker takes what is in its first step, and dies: half of it is done.
+    /// A worker leases the tasks of each first step and dies after half of the work.
     async fn lose_a_worker(&self) {
         let leases = self.store.lease("dying", self.clock.now(), SECOND, 1_000_000).await.expect("leases");
         for (n, lease) in leases.iter().enumerate() {
@@ -262,7 +262,7 @@ async fn conditions(twin: &Twin) -> BTreeMap<Kind, usize> {
     found
 }
 
-/// Lets an export say that the store moves. One that moves is held; here it is a twin that goes on, to be compared with.
+/// Marks an export as a move. The exported store of a move is held; here it continues as a twin, for comparison.
 fn as_a_move(file: &Path) {
     let text = std::fs::read_to_string(file).expect("the export is there");
     let (lines, trailer) = text.trim_end().rsplit_once('\n').expect("an export has a trailer");
@@ -271,20 +271,20 @@ fn as_a_move(file: &Path) {
     std::fs::write(file, format!("{lines}\n{trailer}\n")).expect("it is written");
 }
 
-/// Reads the export into an empty database, from where it can be worked on.
+/// Imports the export into an empty database and opens it.
 async fn settle_in(options: &PostgresOptions, file: &Path) -> Arc<Postgres> {
     let store = Postgres::open(options.clone()).await.expect("the database opens");
     store.import(File::open(file).expect("the export is there")).await.expect("it is read");
     Arc::new(store)
 }
 
-/// Reads the export into a folder, from where it can be worked on.
+/// Imports the export into a folder and opens it.
 async fn settle_back(dir: &Path, file: &Path) -> Arc<Embedded> {
     transfer::import(File::open(file).expect("the export is there"), dir).expect("it is read");
     Arc::new(Embedded::open(dir, Options::default()).expect("the folder opens").store)
 }
 
-/// Tasks in an export that were handed out before.
+/// Returns the tasks in an export that were leased before.
 fn handed_out(file: &Path) -> usize {
     let lines = BufReader::new(File::open(file).expect("the export is there")).lines().map_while(Result::ok);
     lines.filter(|line| line.starts_with("{\"task\"") && line.contains("\"deliveries\":1")).count()
@@ -311,7 +311,7 @@ async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     let twin = Twin::on(store.clone(), BEGUN, Yard::default());
     twin.begin(count).await;
     twin.work().await;
-    // The retries have failed more than once, and the last are taken by a worker that dies with them.
+    // The retries have failed more than once, and a worker dies with the last ones.
     twin.settle(20 * SECOND).await;
     for record in twin.records().await.iter().filter(|record| record.state == "Arriving") {
         twin.engine.signal(record.id, "come").await.expect("the signal is sent");

@@ -13,7 +13,7 @@ use std::{
 /// The result of a call: an exit code and the output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// As `sysexits.h` has it, and 80 for a late call.
+    /// As in `sysexits.h`, and 80 for a late call.
     pub code: i32,
     /// The answer, or the description of the failure.
     pub said: Value,
@@ -34,10 +34,10 @@ pub struct House {
 }
 
 impl House {
-    /// In this folder, which is made.
+    /// Creates the folder.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn at(folder: &Path) -> io::Result<Self> {
         for part in ["things", "keys", "fences"] {
             fs::create_dir_all(folder.join(part))?;
@@ -60,21 +60,21 @@ impl House {
         serde_json::from_slice(&fs::read(self.thing(name)).ok()?).ok()
     }
 
-    /// Puts a thing into the folder past everything.
+    /// Puts an object into the folder, without the tool.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn put(&self, name: &str, thing: &Value) -> io::Result<()> {
-        // Whole or not at all: others look at it without the lock.
+        // Atomic: others read it without the lock.
         let beside = self.folder.join(format!("{name}.new"));
         fs::write(&beside, thing.to_string())?;
         fs::rename(beside, self.thing(name))
     }
 
-    /// Takes a thing out of the folder past everything.
+    /// Removes an object from the folder, without the tool.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn take(&self, name: &str) -> io::Result<()> {
         match fs::remove_file(self.thing(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -82,10 +82,10 @@ impl House {
         }
     }
 
-    /// Has this trouble from here on, when it is a program.
+    /// Sets the fault of the program from now on.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn trouble(&self, next: Trouble) -> io::Result<()> {
         let told = match next {
             Trouble::LoseRequest => json!({ "what": "lose_request" }),
@@ -105,7 +105,7 @@ impl House {
     /// answering.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn troubled(&self, request: &Value) -> io::Result<Option<Verdict>> {
         let told: Value = fs::read(self.folder.join("trouble"))
             .ok()
@@ -118,7 +118,7 @@ impl House {
                 self.trouble(Trouble::Calm)?;
                 match what {
                     "lose_answer" => drop(self.answer(request)?),
-                    // It comes as far as the thing, and not as far as to remember the key.
+                    // Takes effect without storing the key.
                     "half_done" => drop(self.act(request)?),
                     _ => {}
                 }
@@ -139,10 +139,10 @@ impl House {
         }
     }
 
-    /// Takes a request.
+    /// Handles a request.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn answer(&self, request: &Value) -> io::Result<Verdict> {
         let lock = File::create(self.folder.join("lock"))?;
         lock.lock()?;

@@ -8,14 +8,14 @@ pub(super) fn wide(amount: u64) -> i128 {
     i128::from(amount)
 }
 
-/// The state without some workloads, and perhaps with the demand.
+/// The state without some workloads, and optionally with the demand.
 #[derive(Clone)]
 pub(super) struct Tree<'a> {
     pub(super) state: &'a State,
     mistake: Mistake,
     pub(super) gone: Vec<usize>,
     pub(super) extra: bool,
-    /// The quota of each subtree and kind, which nothing here changes.
+    /// The quota of each subtree and kind, which is constant here.
     quotas: Vec<Vec<i128>>,
 }
 

@@ -21,7 +21,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The same person, at another address.
+    /// Returns the same user at another address.
     #[must_use]
     pub fn at(&self, url: &str) -> Self {
         Self { urls: vec![url.to_owned()], ..self.clone() }
@@ -33,16 +33,16 @@ impl Caller {
         &self.token
     }
 
-    /// The same person, who calls whichever of these answers.
+    /// Returns the same user, who calls any of these servers that answers.
     #[must_use]
     pub fn of_any(self, servers: &[&Server]) -> Self {
         Self { urls: servers.iter().map(|server| server.url()).collect(), ..self }
     }
 
-    /// One call, repeated while the server is away or busy with itself; `key` makes that safe.
+    /// Makes one call, repeated while the server is away or busy; `key` makes that safe.
     ///
     /// # Panics
-    /// When it is away for a minute.
+    /// If it is away for a minute.
     pub async fn call(
         &self,
         method: Method,
@@ -86,7 +86,7 @@ impl Caller {
     /// Every item of the list at `path`.
     ///
     /// # Panics
-    /// When it is no list.
+    /// If it is no list.
     pub async fn all(&self, path: &str) -> Vec<Value> {
         let (mut items, mut cursor) = (Vec::new(), None::<String>);
         let join = if path.contains('?') { '&' } else { '?' };
@@ -101,10 +101,10 @@ impl Caller {
         }
     }
 
-    /// Adds a user and answers with a way to call as that user.
+    /// Adds a user and returns a caller for them.
     ///
     /// # Panics
-    /// When the server refuses.
+    /// If the server refuses.
     pub async fn user(&self, name: &str, role: &str) -> Self {
         let (status, body) =
             self.call(Method::POST, "/v1/users", None, Some(json!({ "name": name, "roles": [role] }))).await;

@@ -54,10 +54,10 @@ impl Server {
         server
     }
 
-    /// Starts it again; answers how long it took until it listened.
+    /// Restarts it; returns the time until it listens.
     ///
     /// # Panics
-    /// When it ends before it listens.
+    /// If it ends before it listens.
     pub fn restart(&mut self) -> Duration {
         let began = Instant::now();
         let mut command = self.command();
@@ -65,10 +65,10 @@ impl Server {
         began.elapsed()
     }
 
-    /// The same as a supervisor does it: again while it ends before it listens, as it does where its database is away.
+    /// Restarts it as a supervisor does: repeatedly while it ends before it listens, as it does without its database.
     ///
     /// # Panics
-    /// When it does not listen within a minute.
+    /// If it does not listen within a minute.
     pub fn restart_until_it_listens(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -102,12 +102,12 @@ impl Server {
         command
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.process = None;
     }
 
-    /// SIGTERM, and waits until it has ended; answers with its exit code.
+    /// Sends SIGTERM, and waits for the end; returns its exit code.
     pub fn stop(&mut self) -> Option<i32> {
         let mut process = self.process.take()?;
         let pid = rustix::process::Pid::from_child(&process.child);
@@ -120,7 +120,7 @@ impl Server {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// SIGSTOP, or SIGCONT.
+    /// Sends SIGSTOP, or SIGCONT.
     pub fn stand_still(&self, still: bool) {
         let signal = if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
         let pid = self.process.as_ref().map(|process| rustix::process::Pid::from_child(&process.child));
@@ -135,7 +135,7 @@ impl Server {
         self.process.as_ref().map_or(0, Process::rss)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
@@ -144,7 +144,7 @@ impl Server {
     /// The first admin's token.
     ///
     /// # Panics
-    /// When the server has not kept it.
+    /// If the server has not stored it.
     #[must_use]
     pub fn admin(&self) -> String {
         let file = self.dir.join("admin.token");
@@ -157,7 +157,7 @@ impl Server {
         self.port
     }
 
-    /// A way to call it that outlives kills.
+    /// Returns a caller that survives kills of the server.
     #[must_use]
     pub fn caller(&self, token: &str) -> Caller {
         Caller {

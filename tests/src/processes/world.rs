@@ -9,7 +9,7 @@ use std::{path::Path, process::Command};
 #[derive(Debug)]
 pub struct World {
     _process: Process,
-    /// Where it listens, such as `http://127.0.0.1:20001`.
+    /// Its address, such as `http://127.0.0.1:20001`.
     pub url: String,
 }
 

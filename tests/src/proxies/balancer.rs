@@ -16,7 +16,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How often each server is asked.
+/// The interval of the checks of each server.
 pub const EVERY: Duration = Duration::from_millis(200);
 
 /// A server whose check takes longer is not ready.
@@ -40,7 +40,7 @@ struct Backend {
 }
 
 impl Balancer {
-    /// Before the servers at these ports of this machine. Comes back once all of them were ready.
+    /// Starts it for the servers at these ports of this machine. Returns once all of them were ready.
     ///
     /// # Errors
     /// If no port is available.
@@ -60,7 +60,7 @@ impl Balancer {
         Ok(balancer)
     }
 
-    /// Where clients find it.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
@@ -72,7 +72,7 @@ impl Balancer {
         self.backends[which].ready.load(Ordering::Acquire)
     }
 
-    /// Connections that were led to the server so far.
+    /// Returns the number of connections directed to the server so far.
     #[must_use]
     pub fn led(&self, which: usize) -> usize {
         self.backends[which].led.load(Ordering::Acquire)
@@ -112,7 +112,7 @@ async fn lead(listener: TcpListener, backends: Arc<Vec<Backend>>) {
     }
 }
 
-/// The next that is ready, once one is.
+/// Returns the next ready server, once there is one.
 async fn next(backends: &[Backend], turn: usize) -> &Backend {
     loop {
         let mut in_turn = backends.iter().cycle().skip(turn % backends.len()).take(backends.len());

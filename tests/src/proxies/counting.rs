@@ -1,4 +1,4 @@
-//! A wire to a PostgreSQL server on which is counted what is asked, by statement, and which may be as slow as a network.
+//! A wire to a PostgreSQL server that counts statements, and can be as slow as a network.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,13 +17,13 @@ use std::{
 pub struct Traffic {
     /// How often the server received a request and its answer was awaited.
     pub round_trips: u64,
-    /// Transactions that were begun by name; every other statement is one of its own.
+    /// Transactions with an explicit begin; every other statement is its own transaction.
     pub begun: u64,
     /// Notifications that the server sent.
     pub told: u64,
     /// Bytes to the server.
     pub bytes: u64,
-    /// How often each statement was carried out, by its text.
+    /// How often each statement was executed, by its text.
     pub statements: BTreeMap<String, u64>,
 }
 
@@ -43,14 +43,14 @@ impl Traffic {
         }
     }
 
-    /// How often statements were carried out whose text contains `part`.
+    /// Returns the executions of statements whose text contains `part`.
     #[must_use]
     pub fn of(&self, part: &str) -> u64 {
         self.statements.iter().filter(|(text, _)| text.contains(part)).map(|(_, count)| count).sum()
     }
 }
 
-/// A wire to a server of this machine. It takes connections until the process ends.
+/// A wire to a server of this machine. It accepts connections until the process ends.
 #[derive(Debug)]
 pub struct Wire {
     port: u16,
@@ -77,7 +77,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Where it begins, as a URL.
+    /// Returns its address as a URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", self.port)
@@ -133,7 +133,7 @@ fn pour(mut from: TcpStream, mut to: TcpStream, mut seen: impl FnMut(&[u8])) {
     _ = to.shutdown(Shutdown::Both);
 }
 
-/// Reads messages of the protocol, version 3, from what goes one way.
+/// Reads messages of the protocol, version 3, in one direction.
 #[derive(Default)]
 struct Reader {
     /// True in the direction from the client to the server.

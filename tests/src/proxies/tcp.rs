@@ -42,13 +42,13 @@ impl Proxy {
         Ok(Self { port, cut, target, open })
     }
 
-    /// Where it begins.
+    /// Returns its port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Lets it end at another port from here on; what goes through it breaks off.
+    /// Directs it to another port from now on; open connections break.
     pub fn lead_to(&self, target: u16) {
         self.target.store(target, Ordering::Release);
         self.cut(false);

@@ -21,7 +21,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The client that it knows.
+/// The registered client.
 pub const CLIENT: &str = "tenure";
 /// The secret of [`CLIENT`].
 pub const SECRET: &str = "s3cret: with / odd & signs";
@@ -38,7 +38,7 @@ pub struct Identity {
 
 struct Inner {
     key: EcdsaKeyPair,
-    /// Names the key.
+    /// The name of the key.
     kid: String,
     /// The claims of the next tokens.
     claims: Value,
@@ -68,7 +68,7 @@ impl Identity {
     /// Starts one on a free port.
     ///
     /// # Panics
-    /// When none can be had.
+    /// If there is none.
     pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let issuer = format!("http://{}", listener.local_addr().expect("an address"));
@@ -102,7 +102,7 @@ impl Identity {
         self.with(|inner| inner.claims = claims);
     }
 
-    /// It stops answering, or answers again.
+    /// Makes it stop answering, or answer again.
     pub fn away(&self, away: bool) {
         self.with(|inner| inner.away = away);
     }
@@ -118,10 +118,10 @@ impl Identity {
         self.with(|inner| inner.read)
     }
 
-    /// An ID token that says this, over what such a token says as a rule.
+    /// Returns an ID token with these claims, over the usual ones.
     ///
     /// # Panics
-    /// When it cannot be signed.
+    /// If it cannot be signed.
     #[must_use]
     pub fn token(&self, claims: &Value) -> String {
         self.with(|inner| {
@@ -130,7 +130,7 @@ impl Identity {
         })
     }
 
-    /// The same under another header.
+    /// Returns the same with another header.
     #[must_use]
     pub fn token_under(&self, header: &Value, claims: &Value) -> String {
         self.with(|inner| self.signed(inner, header, claims))
@@ -225,7 +225,7 @@ async fn token(State(identity): State<Identity>, headers: axum::http::HeaderMap,
         return Json(json!({ "id_token": identity.token(&json!({})), "token_type": "bearer" }))
             .into_response();
     }
-    // As RFC 6749, 2.3.1 has it: both encoded as in a form, then joined, then in base64.
+    // As in RFC 6749, 2.3.1: both are form-encoded, then joined, then base64-encoded.
     let basic = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let secret = decoded(basic.trim_start_matches("Basic "));
     if secret != format!("{CLIENT}:{}", encoded(SECRET)) {

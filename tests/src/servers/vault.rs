@@ -1,4 +1,4 @@
-//! A stand-in for Vault: its transit engine and the metadata of its key-value engine, over HTTP.
+//! A fake Vault: its transit engine and the metadata of its key-value engine, over HTTP.
 //!
 //! It is not Vault, and reports this in the header `x-stand-in`. Its effects are real, including encryption with AES-256-GCM. Its
 //! answers follow Vault's documentation and sources: 404 with an empty list of errors for a missing object, 404 with a message for
@@ -33,15 +33,15 @@ use tokio::{net::TcpListener, task::JoinHandle};
 /// The rights of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Everything but to make a key by encrypting with it.
+    /// Everything except creating a key by encrypting with it.
     All,
-    /// To look.
+    /// Read access.
     Read,
-    /// Nothing: a login that is known and has no policy.
+    /// No rights: a known login without a policy.
     Nothing,
 }
 
-/// The stand-in, which listens until it is dropped.
+/// The fake, which listens until it is dropped.
 #[derive(Debug)]
 pub struct StandIn {
     address: SocketAddr,
@@ -89,7 +89,7 @@ impl StandIn {
         Ok(Self { address, held, listening })
     }
 
-    /// Where clients find it.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -100,7 +100,7 @@ impl StandIn {
         lock(&self.held).sealed = sealed;
     }
 
-    /// Takes the tokens away and gives this one all rights.
+    /// Revokes all tokens and gives this one all rights.
     pub fn only_token(&self, token: &str) {
         lock(&self.held).tokens = BTreeMap::from([(token.to_owned(), Rights::All)]);
     }
@@ -250,7 +250,7 @@ async fn answer(
         return errors(StatusCode::FORBIDDEN, &["1 error occurred:\n\t* permission denied\n\n"]);
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    // Each namespace has engines of its own.
+    // Each namespace has its own engines.
     let (space, path) = (text("x-vault-namespace"), uri.path().trim_start_matches("/v1/").to_owned());
     let within = |name: &str| if space.is_empty() { name.to_owned() } else { format!("{space}:{name}") };
     let parts: Vec<&str> = path.split('/').collect();
@@ -332,7 +332,7 @@ fn configured(held: &mut Held, name: &str, at: &str, body: &Value) -> Response {
     if let Some(allowed) = body["deletion_allowed"].as_bool() {
         key.deletion_allowed = allowed;
     }
-    // Once set, never unset.
+    // A flag that is set stays set.
     key.exportable |= body["exportable"] == json!(true);
     key.allow_plaintext_backup |= body["allow_plaintext_backup"] == json!(true);
     say(StatusCode::OK, &key.described(name))
@@ -346,7 +346,7 @@ fn crypted(held: &Held, verb: &str, at: &str, body: &Value) -> Response {
         ("encrypt", Some(key)) => {
             say(StatusCode::OK, &json!({ "data": { "ciphertext": key.encrypt(&text("plaintext")) } }))
         }
-        // Encrypting makes a key where the token may create; none here may.
+        // Encrypting creates a key if the token may create; no token here may.
         ("encrypt", None) => errors(StatusCode::FORBIDDEN, &["1 error occurred:\n\t* permission denied\n\n"]),
         (_, None) => refused("encryption key not found"),
         (_, Some(key)) => match key.decrypt(&text("ciphertext")) {

@@ -1,7 +1,7 @@
 //! The simulated platform as a separate process, so that a kill of Tenure or of the platform does not affect the other.
 //!
-//! `POST /call` takes one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
-//! look at it; `POST /script` replaces its faults.
+//! `POST /call` performs one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
+//! read its state; `POST /script` replaces its faults.
 
 use axum::{
     Json, Router,
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// A world with the time that each of its answers takes.
+/// A simulated platform, with the duration of each answer.
 #[derive(Clone)]
 struct Served {
     world: Arc<LocalWorld>,
@@ -24,7 +24,7 @@ struct Served {
 /// Serves the platform until the process ends.
 ///
 /// # Errors
-/// When the listener fails.
+/// If the listener fails.
 pub async fn serve(listener: TcpListener, world: Arc<LocalWorld>, slow: Duration) -> io::Result<()> {
     axum::serve(listener, router(Served { world, slow })).await
 }
@@ -32,7 +32,7 @@ pub async fn serve(listener: TcpListener, world: Arc<LocalWorld>, slow: Duration
 /// Listens on a free port of this machine and serves the platform there until the runtime ends.
 ///
 /// # Errors
-/// When no port can be had.
+/// If no port is available.
 pub async fn serve_here(world: Arc<LocalWorld>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! The onboarding as a later version has it: the data in another shape, and a machine with a state more.
+//! The onboarding of a later version: data of another shape, and an additional state.
 
 use engine::{Plan, SECOND, Step, Subject, UpgradeError, Workflow, wait};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use workflows::{
 pub struct Later {
     /// The earlier content.
     pub was: Onboarding,
-    /// How the tenant is greeted.
+    /// The tenant's greeting.
     pub greeting: String,
 }
 
@@ -23,7 +23,7 @@ pub struct Later {
 pub enum Place {
     /// A state of the earlier version.
     Was(State),
-    /// The new one, between `Activating` and `Active`.
+    /// The new state, between `Activating` and `Active`.
     Greeting,
 }
 

@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Merges into an object under another field manager.
+    /// Merges into an object as another field manager.
     pub async fn merge(&self, path: &str, body: Value) -> Value {
         let request = self.client.patch(format!("{}{path}?fieldManager=somebody-else", self.url));
         let request = request.header("content-type", "application/merge-patch+json").body(body.to_string());
@@ -225,7 +225,7 @@ impl World {
         body
     }
 
-    /// Server-side apply under another field manager, by force.
+    /// Applies an object server-side as another field manager, by force.
     pub async fn apply(&self, path: &str, body: Value) -> Value {
         let request = self.client.patch(format!("{}{path}?fieldManager=argocd&force=true", self.url));
         let request = request.header("content-type", "application/apply-patch+yaml").body(body.to_string());
@@ -256,7 +256,7 @@ impl World {
         panic!("it does not come to be so within {PATIENCE:?}");
     }
 
-    /// A node that is a record and no machine.
+    /// Adds a node record without a machine.
     pub async fn node(&self, name: &str) {
         if self.get(&format!("/api/v1/nodes/{name}")).await.is_none() {
             let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
@@ -273,7 +273,7 @@ impl World {
         Some(plain(CLASSES, &class))
     }
 
-    /// Every object of every kind that can be listed, without what differs from one making to the next.
+    /// Returns every listable object, without fields that differ from run to run.
     pub async fn snapshot(&self) -> Snapshot {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -340,7 +340,7 @@ impl World {
     }
 }
 
-/// Asks until the server takes it, where it says that it will in a moment.
+/// Retries until the server accepts, if its answer asks for a retry.
 async fn post(request: reqwest::RequestBuilder, body: Value) -> Value {
     let until = Instant::now() + Duration::from_secs(60);
     loop {

@@ -19,7 +19,7 @@ pub async fn found(stage: &Stage, tenant: &str, eyes: Observer) -> Result<Vec<St
     Ok(all.into_iter().map(|seen| format!("{}/{}", seen.thing.kind, seen.thing.name)).collect())
 }
 
-/// An object that bears a tenant's mark.
+/// Returns an object with a tenant's label.
 fn marked(kind: &str, version: &str, name: &str, tenant: &str) -> Value {
     json!({
         "apiVersion": version, "kind": kind,
@@ -74,7 +74,7 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
             "ResourceFlavor/t-left--h100",
             "ResourceQuota/t-left--prod/tenure",
             "RoleBinding/t-left--prod/tenant",
-            // The webhook's guard, in the place of the policy.
+            // The webhook's guard, which replaces the policy.
             "ValidatingAdmissionPolicy/t-left--prod",
         ]
     );
@@ -96,7 +96,7 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
     assert_eq!(found(&stage, "left", Observer::Verifier).await.unwrap(), [""; 0]);
 }
 
-/// Looks until the survey says what is wanted: rights and discovery follow a change.
+/// Repeats the survey until it has the expected result: rights and discovery follow a change with a delay.
 async fn comes_to(
     world: &World,
     stage: &Stage,
@@ -116,8 +116,8 @@ async fn comes_to(
     last.into_inner().unwrap()
 }
 
-/// A kind that may not be listed, and a group whose server is dead, may hold anything: the survey fails with their names, for as long
-/// as they are there, and in the middle of what else it would find.
+/// A kind without the right to list it, and a group whose server is down, may contain anything: the survey fails with their names
+/// while they exist, whatever else it finds.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_listed_is_an_error_that_names_it() {
     let Some(world) = world().await else { return };

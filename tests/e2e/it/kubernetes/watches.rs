@@ -51,7 +51,7 @@ fn place(tenant: &str) -> ObjectRef {
     ObjectRef::new(CLUSTER, ObjectKind::Namespace, &namespace(tenant))
 }
 
-/// The stamp of a call that has two minutes.
+/// Returns the metadata of a call that has two minutes.
 fn stamp(stage: &Stage) -> CallMetadata {
     CallMetadata { deadline: Duration::from_secs(120), ..stage.stamp("wait", 1) }
 }
@@ -69,7 +69,7 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
     let freeing = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let_go(&world, "waits").await;
-        // The cluster's own controller takes as long as it takes, and longer on a busy machine.
+        // The cluster's own controller needs an unknown time, and more on a busy machine.
         world.until(|| async { world.get(&space("waits")).await.is_none() }).await;
         Instant::now()
     };
@@ -81,8 +81,7 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
     assert!(asked <= 4, "{asked} requests for one wait of three seconds and more");
 }
 
-/// The watch arrives when the server does not remember any more what it begins with: the object is read, and the watch begun again
-/// from there.
+/// The watch starts at a version that the server no longer has: the object is read, and the watch starts again from there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
     let Some(world) = world().await else { return };

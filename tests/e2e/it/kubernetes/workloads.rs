@@ -73,7 +73,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     scene.end().await;
 }
 
-/// Pods that no Kueue queues leave by eviction, one by one by identity; a disruption budget that says no is named, and tried again.
+/// Pods outside of Kueue are evicted one by one by identity; a blocking disruption budget is named, and the eviction is retried.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disruption_budget_is_respected_and_named() {
     let Some(world) = world().await else { return };
@@ -89,7 +89,7 @@ async fn a_disruption_budget_is_respected_and_named() {
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "tenure.dev/workload": "serve" } } },
     });
     world.post(&budgets, budget).await;
-    // Of two healthy pods, as the real controller of disruption budgets counts.
+    // Sets the allowed disruptions of two healthy pods, as the real controller would.
     let allow = async |n: u64| {
         let at = format!("{budgets}/keep-one");
         world.merge(&at, json!({ "spec": { "minAvailable": 2 - n } })).await;
@@ -208,10 +208,10 @@ async fn what_a_borrower_was_told_is_taken_back() {
     assert_eq!(after["spec"], before["spec"]);
     assert!(after["metadata"]["annotations"]["tenure.dev/weights"].is_null(), "{after}");
     assert_eq!(scene.seen("llm").await.unwrap(), before_told);
-    // A late call of the notice does not come back to life.
+    // A late call of the notice has no effect.
     scene.on.set_notice(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
     assert_eq!(scene.seen("llm").await.unwrap().reclaim_at, None);
-    // The owner's late answer is to a question that is no more.
+    // The owner's late answer belongs to a request that no longer exists.
     world.merge(&workload, answer).await;
     assert!(!scene.on.checkpoint(&of, &scene.stamp("save-again", 1)).await.unwrap());
     assert!(!scene.seen("llm").await.unwrap().checkpointed);
@@ -269,7 +269,7 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     }
 }
 
-/// Every pod that asks for GPUs of a node is named until it has ended; indexes are said only where they are known.
+/// Every pod that requests GPUs of a node is named until it has ended; indexes are reported only if they are known.
 #[tokio::test(flavor = "multi_thread")]
 async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
     let Some(world) = world().await else { return };
@@ -332,7 +332,7 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
         .filter(|(_, verb)| verb != "watch")
         .collect();
     assert_eq!(rights.len(), 9);
-    // The roles of the probes and of surveys give some of them, too, and so does what an offboarding needs.
+    // The roles of probes, surveys and offboardings also contain some of them.
     let own = world.get(TENURE).await.unwrap()["rules"].clone();
     let evicting = json!(["pods/eviction"]);
     let others: Value =

@@ -1,4 +1,4 @@
-//! The gateway dies in the midst of the work and comes back.
+//! The gateway is killed during work and restarted.
 
 use super::{bucket, stage, stamp};
 use e2e::gateway::Gateway;
@@ -7,7 +7,7 @@ use reqwest::Method;
 use std::time::Duration;
 use workflows::platform::{Objects, Observer, TenantResource, TenantResources};
 
-/// Whatever the calls say that were under way, they say nothing false, and a repeat ends the work.
+/// Interrupted calls report nothing false, and a repeat completes the work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
     let Some(gateway) = Gateway::start() else { return };

@@ -10,7 +10,7 @@ use workflows::platform::{
 
 const SECRET: &str = "the launch code is 0000, as planted by a test";
 
-/// Plants the secret: in old versions, under delete markers, under odd keys, and in a part of an upload that is left open.
+/// Plants the secret: in old versions, under delete markers, under unusual keys, and in a part of an open upload.
 pub async fn plant(raw: &Raw, name: &str, secret: &str) {
     for n in 0..12 {
         raw.ok(Method::PUT, &format!("/{name}/plan"), format!("{secret} {n}").as_bytes()).await;
@@ -26,7 +26,7 @@ pub async fn plant(raw: &Raw, name: &str, secret: &str) {
     raw.ok(Method::PUT, &format!("/{name}/open?partNumber=1&uploadId={id}"), part.as_bytes()).await;
 }
 
-/// Empties until nothing is left that can be removed; how often that took.
+/// Empties the bucket until nothing removable is left; returns the number of calls.
 async fn emptied(
     on: &Stage,
     thing: &TenantResource,
@@ -51,7 +51,7 @@ async fn looked(on: &Stage, thing: &TenantResource, eyes: Observer) -> Option<Ob
 /// independent client with other credentials finds nothing, and the store's own tool finds nothing on its disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_removed() {
-    // Of its own: every byte of its store is searched.
+    // A separate gateway: every byte of its store is searched.
     let Some(gateway) = Gateway::start() else { return };
     let (on, step) = (stage(&gateway), stamp("offboard", 1));
     let (platform, verifier) = (gateway.raw("PLATFORM"), gateway.raw("VERIFIER"));

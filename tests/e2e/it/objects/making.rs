@@ -44,7 +44,7 @@ async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
     assert_eq!(raw.listings(&wanted.name).await, None);
 }
 
-/// Killed between making and marking, a bucket is neither lost to who makes it nor left behind by who undoes it.
+/// After a kill between creating and labelling, a repeat adopts the bucket and an undo removes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_making_that_was_cut_short_is_ended_or_undone() {
     let Some(gateway) = Gateway::shared() else { return };
@@ -72,7 +72,7 @@ async fn a_making_that_was_cut_short_is_ended_or_undone() {
     raw.ok(Method::DELETE, &path, b"").await;
 }
 
-/// Ceph 16 takes a bucket's encryption for the making of a bucket and answers a question for it with a listing.
+/// Ceph 16 treats the request to encrypt a bucket as its creation, and answers a query for it with a listing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_cannot_encrypt_buckets_is_found_out_and_nothing_stays_behind() {
     let Some(gateway) = Gateway::shared() else { return };

@@ -15,7 +15,7 @@ use workflows::platform::{Bucket, CallMetadata};
 
 const REGION: &str = "eu-west";
 
-/// A store as Tenure speaks to it, and the files with its secrets.
+/// A store as Tenure uses it, and the files with its secrets.
 struct Stage {
     s3: S3,
     target: S3Target,

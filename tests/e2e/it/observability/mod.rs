@@ -1,4 +1,4 @@
-//! The alerts and dashboards that are shipped, against a real Prometheus that scrapes a real server.
+//! The shipped alerts and dashboards, with a real Prometheus that scrapes a real server.
 
 mod prometheus;
 
@@ -29,13 +29,13 @@ fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&read(&shipped().join(name))).unwrap()
 }
 
-/// Every rule of a file.
+/// Returns every rule of a file.
 fn rules(file: &Value) -> impl Iterator<Item = &Value> {
     let groups = file["groups"].as_array().unwrap().iter();
     groups.flat_map(|group| group["rules"].as_array().unwrap())
 }
 
-/// The dashboards by file name, and the expressions in each.
+/// Returns the dashboards by file name, with their expressions.
 fn dashboards() -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(shipped().join("dashboards")).unwrap() {
@@ -49,7 +49,7 @@ fn dashboards() -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The metrics that an expression names: words that begin as ours do.
+/// Returns the metrics that an expression names: words with our prefix.
 fn named(expression: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let words = expression.split(|c| !word(c));
@@ -119,7 +119,7 @@ async fn in_trouble(dir: &Path) -> (Server, Caller) {
 /// The metrics follow Prometheus' rules: exactly the counters end in `_total`, and each metric has a help line.
 async fn sound(programs: &Path, url: &str) {
     let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
-    // `promtool` reads the older text, in which a counter has its whole name and nothing marks the end or is an example.
+    // `promtool` reads the older text format: a counter has its full name, and there are no end marker and no exemplars.
     let counters = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"));
     let counters: BTreeSet<&str> = counters.collect();
     let older = text.lines().filter(|line| *line != "# EOF").map(|line| match line.strip_prefix("# ") {
@@ -163,7 +163,7 @@ async fn onboard(server: &Server, name: &str, tier: &str, gpus: u64, workspaces:
     started["id"].as_str().unwrap_or_else(|| panic!("{started}")).to_owned()
 }
 
-/// One workspace of acme takes all of its GPUs, half of them on loan, once they have been seen.
+/// One workspace of acme uses all of its GPUs, half of them on loan, once they have been observed.
 async fn borrow(staff: &Caller) {
     let wanted =
         json!({ "tenant": "acme", "workspace": "exploring", "name": "long", "requests": { "gpu/H100": 8 } });
@@ -226,7 +226,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
     assert!(boards.len() >= 4 && expressions.len() > 100, "{} {}", boards.len(), expressions.len());
     let missing: BTreeSet<String> =
         expressions.iter().flat_map(|text| named(text)).filter(|name| !served.contains(name)).collect();
-    // Those of a certificate, and of channels, are served where there is one: `tests/it/tls.rs`, `tests/it/channels/seen_to.rs`.
+    // Metrics of a certificate and of channels exist only with one: `tests/it/tls.rs`, `tests/it/channels/seen_to.rs`.
     let elsewhere = |name: &String| name.starts_with("tenure_tls_") || name == "tenure_deliveries";
     let missing: BTreeSet<_> = missing.into_iter().filter(|name| !elsewhere(name)).collect();
     assert!(missing.is_empty(), "{missing:?} are not served");

@@ -1,4 +1,4 @@
-//! Prometheus as a process, and promtool beside it.
+//! Prometheus as a process, and promtool.
 
 use reqwest::{Client, Url};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use std::{
 };
 use tests::processes::free_port;
 
-/// How long it may take to start, and to see what there is to see.
+/// The maximum wait for its start and its first scrapes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The programs, or `None`, said aloud, where they cannot be had.
+/// Returns the folder of the programs, or `None` with a message if they cannot be installed.
 pub fn programs() -> Option<PathBuf> {
     let ran = Command::new(e2e::scripts().join("prometheus.sh")).output().unwrap();
     if !ran.status.success() {
@@ -45,7 +45,7 @@ pub fn checked(programs: &Path, metrics: &str) -> String {
     said
 }
 
-/// Prometheus, killed when it goes out of scope.
+/// Prometheus, killed when it is dropped.
 pub struct Prometheus {
     child: Child,
     url: String,

@@ -1,4 +1,4 @@
-//! Accounts, and what their workspaces may use.
+//! Accounts, and the limits of their workspaces.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
@@ -35,7 +35,7 @@ async fn an_account_is_made_once_with_its_workspaces_and_read_back() {
     assert_eq!(differs.unwrap_err().code, codes::OBJECT_FOREIGN);
 }
 
-/// The limit binds in the running controller, and binds again after the undo.
+/// The limit is enforced by the running controller, also after the undo.
 #[tokio::test]
 async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that_back() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -92,7 +92,7 @@ async fn a_limit_that_somebody_else_has_set_is_not_overwritten() {
     assert_eq!(cluster.limits("t-drift--prod"), format!("t-drift--prod|{GPU}=5"));
 }
 
-/// `sacctmgr` shows 64000 MiB as `62.50G`; and jobs are counted by another limit than resources are.
+/// `sacctmgr` shows 64000 MiB as `62.50G`; and jobs have a different limit than resources.
 #[tokio::test]
 async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -112,7 +112,7 @@ async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
     assert_eq!(bare.spec, json!({}));
 }
 
-/// A resource that the cluster does not count cannot be limited, and the message says where it is named.
+/// A resource that the cluster does not count cannot be limited, and the message names the setting.
 #[tokio::test]
 async fn a_resource_that_slurm_does_not_count_is_refused_with_the_remedy() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -132,7 +132,7 @@ async fn a_dry_run_changes_nothing() {
     assert_eq!(slurm.account("gpu", "t-dry", &dry).await.unwrap(), None);
 }
 
-/// Rows of the accounting whose numbers do not lie within those of their parent.
+/// Rows of the accounting whose numbers are outside of their parent's.
 const OUTSIDE: &str = "select count(*) from gpu_assoc_table child left join gpu_assoc_table parent \
     on parent.acct = child.parent_acct and parent.user = '' and parent.deleted = 0 \
     where child.deleted = 0 and child.parent_acct != '' \

@@ -1,4 +1,4 @@
-//! A cluster of the tests, started by `tests/servers/slurm-up.sh`, and what looks into it past the backend.
+//! A test cluster, started by `tests/servers/slurm-up.sh`, with direct access to its state.
 
 use backends::slurm::{NewJob, SlurmCluster, SlurmTarget};
 use engine::ActionError;
@@ -19,7 +19,7 @@ use store::Epoch;
 use tempfile::TempDir;
 use workflows::platform::{Associations, CallMetadata, WorkloadRef};
 
-/// The GPUs of a node, and what Slurm calls one of them.
+/// The GPUs of a node, by their name in Slurm.
 pub(crate) const GPU: &str = "gres/gpu:h200";
 
 /// The output of the script about the started cluster.
@@ -34,7 +34,7 @@ struct Started {
     run: PathBuf,
 }
 
-/// A running cluster; it ends with the last that uses it.
+/// A running cluster; it ends with its last user.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     dir: TempDir,
@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 
 impl Cluster {
-    /// The cluster that tests share which end no daemon. `None`, said aloud, where none can be had.
+    /// Returns the cluster of all tests that end no daemon, or `None` with a message if there is none.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = shared.upgrade().filter(|running| running.is_whole()) {
@@ -78,7 +78,7 @@ impl Cluster {
         json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf, "saves_within": "0s", "accounting_lock": self.lock() })
     }
 
-    /// The backend under test, with some settings changed.
+    /// Returns the tested backend, with some settings changed.
     pub(crate) fn with(&self, changes: &Value) -> SlurmCluster {
         let mut settings = self.settings();
         let fields = settings.as_object_mut().unwrap();
@@ -103,12 +103,12 @@ impl Cluster {
         self.dir.path()
     }
 
-    /// Where daemons note their process ids.
+    /// Returns the folder of the daemons' process ids.
     pub(crate) fn run(&self) -> &Path {
         &self.started.run
     }
 
-    /// Where the scripts are that start daemons.
+    /// Returns the folder of the scripts that start daemons.
     pub(crate) fn bin(&self) -> &Path {
         &self.started.bin
     }
@@ -164,7 +164,7 @@ impl Cluster {
             let request = request.header("X-SLURM-USER-NAME", "root").header("X-SLURM-USER-TOKEN", token);
             body.iter().fold(request, |request, body| request.json(body)).send()
         };
-        // It closes a connection now and then when its own to slurmdbd has gone, before it has read anything.
+        // After losing its connection to slurmdbd it sometimes closes a connection before reading from it.
         let answer = match send().await {
             Ok(answer) => answer,
             Err(_) => send().await.unwrap(),
@@ -173,7 +173,7 @@ impl Cluster {
         (status, answer.json().await.unwrap_or_default())
     }
 
-    /// Ends a daemon as a crash does.
+    /// Kills a daemon, as a crash would.
     pub(crate) fn kill(&self, daemon: &str) {
         let pid = fs::read_to_string(self.started.run.join(daemon)).unwrap();
         let killed =
@@ -189,12 +189,12 @@ impl Cluster {
         })
     }
 
-    /// Starts a daemon again that was killed.
+    /// Starts a killed daemon again.
     pub(crate) fn restart(&self, daemon: &str) {
         assert!(Command::new(self.started.bin.join(daemon)).status().unwrap().success());
     }
 
-    /// The command line that kills a daemon.
+    /// Returns the command line that kills a daemon.
     pub(crate) fn killing(&self, daemon: &str) -> String {
         format!("kill -KILL -- -$(cat {})", self.started.run.join(daemon).display())
     }
@@ -205,12 +205,12 @@ impl Cluster {
         self.says(&["sacctmgr", "-i", "add", "user", user, &account]);
     }
 
-    /// Limits of an account as the accounting has them, by `sacctmgr`.
+    /// Returns the limits of an account in the accounting, by `sacctmgr`.
     pub(crate) fn limits(&self, account: &str) -> String {
         let account = format!("account={account}");
         let said =
             self.says(&["sacctmgr", "-nP", "show", "assoc", "where", &account, "format=account,grptres"]);
-        // Users of the account have lines of their own, without limits.
+        // Users of the account have separate lines, without limits.
         let limited = said.lines().find(|line| line.contains('='));
         limited.or_else(|| said.lines().next()).unwrap_or_default().to_owned()
     }
@@ -261,7 +261,7 @@ pub(crate) fn workload(tenant: &str, name: &str) -> WorkloadRef {
     WorkloadRef { cluster: "gpu".into(), tenant, workspace, name: name.into() }
 }
 
-/// A job of a workload that sleeps.
+/// Returns a sleeping job of a workload.
 pub(crate) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
     NewJob {
         name: of.name.clone(),
@@ -293,7 +293,7 @@ pub(crate) async fn until_told<F: Future<Output = bool>>(
     }
 }
 
-/// Calls until it is no transient failure.
+/// Repeats the call after transient failures.
 pub(crate) async fn repeated<T, F: Future<Output = Result<T, ActionError>>>(
     mut call: impl FnMut() -> F,
 ) -> T {

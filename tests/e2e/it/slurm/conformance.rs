@@ -1,4 +1,4 @@
-//! The conformance kit over limits of accounts: REST through the kit's proxy, `sacctmgr` through a stand-in that loses calls.
+//! The conformance kit for account limits: REST through the kit's proxy, `sacctmgr` through a wrapper that loses calls.
 
 use super::cluster::{Cluster, GPU, gpus};
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ const CANNOT_COMPARE: &str =
     "Slurm has no conditional write and compares no epochs (docs/backends/contract.md, fencing)";
 const KNOWS_NO_KEYS: &str = "Slurm has no idempotency keys, so a repeated key cannot be detected";
 
-/// The real `sacctmgr`, with the trouble that is written in a file.
+/// The real `sacctmgr`, with the fault that a file names.
 const STAND_IN: &str = r#"
 mode=$(cat "MODE" 2>/dev/null)
 lost='sacctmgr: error: Socket timed out on send/recv operation'

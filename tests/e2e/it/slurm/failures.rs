@@ -1,4 +1,4 @@
-//! Each daemon killed in the middle: the failure says what is known, and a repeat completes what was begun.
+//! Each daemon is killed during work: the failure reports the known state, and a repeat completes the work.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use backends::slurm::SlurmCluster;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 use workflows::platform::{CallMetadata, FieldSwap, Slurm, Workloads, codes};
 
-/// A backend whose `sacctmgr` runs as it is, until its nth call, before which a daemon is killed.
+/// A backend whose `sacctmgr` runs unchanged until its nth call; before that call a daemon is killed.
 fn dying(cluster: &Cluster, daemon: &str, nth: u32) -> SlurmCluster {
     let count = cluster.path().join(format!("calls-{daemon}-{nth}"));
     let text = format!(
@@ -18,7 +18,7 @@ fn dying(cluster: &Cluster, daemon: &str, nth: u32) -> SlurmCluster {
     cluster.with(&json!({ "sacctmgr": cluster.tool(&format!("sacctmgr-{daemon}-{nth}"), &text) }))
 }
 
-/// Not permanent, and of a code that says what happened to the call.
+/// Checks that the error is not permanent, and that its code describes the fate of the call.
 fn passing(error: &ActionError) {
     let known = match error.class {
         Class::Transient => [codes::UNAVAILABLE, codes::OBJECT_CHANGED].contains(&error.code.as_str()),
@@ -28,7 +28,7 @@ fn passing(error: &ActionError) {
     assert!(known, "{error:?}");
 }
 
-/// Killed after the tenant's account was made and before its workspaces' were.
+/// Killed after the creation of the tenant's account and before that of its workspaces.
 #[tokio::test]
 async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -82,7 +82,7 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
     }
 }
 
-/// A reclaim in which the controller, then `slurmrestd`, is killed.
+/// A reclaim in which first the controller and then `slurmrestd` is killed.
 #[tokio::test]
 async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
     let Some(cluster) = Cluster::start(1) else { return };

@@ -31,7 +31,7 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     let (release, nowhere) = (stamp("0C/Release/1"), GpuSet::new());
     let runs = || cluster.job_state(job) == "RUNNING";
     killed_behind(&cluster, runs, || slurm.start(&train, &nowhere, false, &release)).await;
-    // Slurm begins a job again only two minutes after a launch that came to nothing, as of one that the controller has forgotten.
+    // Slurm restarts a job only two minutes after a failed launch, such as one that the controller has forgotten.
     until("the job runs", Duration::from_secs(60), || async { runs() }).await;
     cluster.says(&["scancel", &job.to_string()]);
     until("it has left", Duration::from_secs(20), || async { cluster.job_state(job).is_empty() }).await;
@@ -44,7 +44,8 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     assert!(!reserved(), "it was returned and is still reserved");
 }
 
-/// Makes the call, again while it fails, and kills the controller as soon as it has taken effect; it is back 2 s later.
+/// Makes the call with retries, and kills the controller as soon as it has taken effect; the controller is back 2 s
+/// later.
 async fn killed_behind<T, F: Future<Output = Result<T, ActionError>>>(
     cluster: &Cluster,
     done: impl Fn() -> bool,

@@ -1,4 +1,4 @@
-//! A tenant that leaves: frozen, drained, removed, and looked for once more with other credentials.
+//! An offboarding: frozen, drained, removed, and observed again with other credentials.
 
 use super::cluster::{Cluster, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
@@ -8,7 +8,7 @@ use workflows::platform::{
     AccessMode, Kubernetes, Observer, Ownership, Slurm, TenantResource, TenantResources, codes,
 };
 
-/// Account, users, QOS and reservation go; what the jobs did stays on record.
+/// Account, users, QOS and reservation are removed; the records of the jobs stay.
 #[tokio::test]
 async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     let Some(cluster) = Cluster::start(1) else { return };

@@ -1,4 +1,4 @@
-//! Nodes of a tenant: a line in the node's comment and a reservation, drains with our reason.
+//! Nodes of a tenant: a line in the node's comment and a reservation, and drains with our reason.
 
 use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use backends::slurm::{NewJob, SlurmCluster};
@@ -19,7 +19,7 @@ async fn with_account(cluster: &Cluster, tenants: &[&str]) -> SlurmCluster {
     slurm
 }
 
-/// The reservation holds both nodes, a job of the tenant spans them, and it goes with the last of them.
+/// The reservation covers both nodes, a job of the tenant spans them, and it ends with the last one.
 #[tokio::test]
 async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_are_returned() {
     let Some(cluster) = Cluster::start(2) else { return };
@@ -60,7 +60,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
     assert!(cluster.says(&["scontrol", "show", "reservation"]).contains("No reservations"));
     let old = slurm.take_node("gpu", "gpu0", &owner("owns", 1), &stamp("0E/Taking/1")).await.unwrap_err();
     assert_eq!(old.code, codes::EPOCH_OLD);
-    // A return whose take never came spends its epoch all the same.
+    // A return without an earlier take also spends its epoch.
     slurm.return_node("gpu", "gpu0", &owner("owns", 7), &stamp("0F/Returning/1")).await.unwrap();
     let late = slurm.take_node("gpu", "gpu0", &owner("owns", 6), &stamp("0F/Taking/1")).await.unwrap_err();
     assert_eq!(late.code, codes::EPOCH_OLD);

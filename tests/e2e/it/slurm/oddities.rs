@@ -13,7 +13,7 @@ use workflows::platform::{CallMetadata, Slurm, WorkloadRef, Workloads, codes};
 #[tokio::test]
 async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
     let Some(cluster) = Cluster::shared() else { return };
-    // The server also serves v0.0.37, which is too old.
+    // The server also offers v0.0.37, which is too old.
     assert_eq!(cluster.backend().data_parser().await.unwrap(), "v0.0.38");
 }
 
@@ -81,7 +81,7 @@ async fn a_wrong_token_an_unknown_account_and_an_unknown_job_are_told_apart() {
     }
 }
 
-/// The tools need no munge where they have the token; a wrong one is a denial there as well.
+/// With the token, the tools need no munge; a wrong token is a denial there as well.
 #[tokio::test]
 async fn the_tools_can_use_the_token_instead_of_munge() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -97,7 +97,7 @@ async fn the_tools_can_use_the_token_instead_of_munge() {
     assert_eq!((denied.class, denied.code.as_str()), (Class::Permanent, codes::DENIED), "{denied}");
 }
 
-/// A body that is not understood is HTTP 200, with the failure in the list of errors.
+/// An update with an unknown body is HTTP 200, with the failure in the list of errors.
 #[tokio::test]
 async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -107,7 +107,7 @@ async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well
     assert!(!body["errors"].as_array().unwrap().is_empty(), "{body}");
 }
 
-/// Slurm has no key of a request: the comment is one.
+/// Slurm has no idempotency keys: the comment is used as one.
 #[tokio::test]
 async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -145,7 +145,7 @@ async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
     assert!(!env.contains("CUDA_VISIBLE_DEVICES"), "Slurm says more than it did: {env}");
 }
 
-/// A deletion over REST of an account that is not there fails with a number that elsewhere means that nothing is new.
+/// A REST deletion of a missing account fails with a number that elsewhere means that nothing has changed.
 #[tokio::test]
 async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -153,7 +153,7 @@ async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
     assert_eq!(body["errors"][0]["error_number"], json!(1900), "{body}");
 }
 
-/// A deletion that names the cluster leaves the account's name behind; ours takes it along.
+/// A deletion that names the cluster keeps the account's name; ours removes it too.
 #[tokio::test]
 async fn an_account_that_is_only_a_name_is_none_and_is_made_again() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -163,7 +163,7 @@ async fn an_account_that_is_only_a_name_is_none_and_is_made_again() {
     cluster.says(&["sacctmgr", "-i", "delete", "account", "where", "name=t-husk", "cluster=gpu"]);
     assert!(cluster.says(&["sacctmgr", "-nP", "show", "account", "format=account"]).contains("t-husk"));
 
-    // slurmrestd finds out only by asking that its connection to slurmdbd has gone; an engine asks again, too.
+    // slurmrestd notices only during a request that its connection to slurmdbd is gone; an engine retries as well.
     let (look, make) = (stamp("look"), stamp("second"));
     assert_eq!(repeated(|| slurm.account("gpu", "t-husk", &look)).await, None);
     let second = repeated(|| slurm.create_account("gpu", "t-husk", "husk", &wanted, &make)).await;
@@ -213,7 +213,7 @@ async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     assert_eq!(cluster.limits("t-hang--prod"), format!("t-hang--prod|{GPU}=1"));
 }
 
-/// Dropping the call is its cancellation: the tool and whatever it started end with it.
+/// Dropping the future cancels the call: the tool and its child processes end.
 #[tokio::test]
 async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -236,7 +236,7 @@ async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
     until("both have ended", Duration::from_secs(5), || async { pids.iter().all(ended) }).await;
 }
 
-/// A requeued job is completing for a while before it waits: it counts as there until its nodes are free.
+/// A requeued job is completing for a while before it waits: it counts as running until its nodes are free.
 #[tokio::test]
 async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
     let Some(cluster) = Cluster::shared() else { return };

@@ -1,4 +1,4 @@
-//! The kit of conformance over the groups of a tenant, made in a real SCIM service by the recipe. Their amount is in their name.
+//! The conformance kit for the groups of a tenant, made in a real SCIM service by the recipe. Their name contains their amount.
 
 use super::{
     servers::{Scim, client},

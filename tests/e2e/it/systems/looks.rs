@@ -40,7 +40,7 @@ async fn seen(system: &System, tenant: &str) -> Vec<String> {
     names
 }
 
-/// Removes everything of a tenant, one thing after the other.
+/// Removes every object of a tenant, one after the other.
 async fn cleared(system: &System, tenant: &str) {
     for seen in system.survey(system.name(), tenant, Observer::Platform, &stamp("clear")).await.unwrap() {
         system.remove(&seen.thing, &seen.uid, &stamp("clear")).await.unwrap();

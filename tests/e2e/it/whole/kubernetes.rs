@@ -19,7 +19,7 @@ const NODES: [&str; 3] = ["west-a", "west-b", "west-c"];
 
 async fn house(world: &World, tenancy: &str) -> House {
     for node in NODES {
-        // A node keeps the epochs that it has spent, and this house begins at the first.
+        // A node keeps its spent epochs, and this server begins with the first.
         world.delete(&format!("/api/v1/nodes/{node}")).await;
         world.node(node).await;
     }
@@ -93,8 +93,8 @@ async fn life(isolation: &str, tenancy: &str) {
     webhook.end().await;
 }
 
-/// Tenure and the API server are killed again and again while a tenant comes, and while it leaves: the objects are those of the tenant
-/// who came in peace, and nothing is left of them.
+/// Tenure and the API server are killed repeatedly during an onboarding and an offboarding: the objects equal those of an undisturbed
+/// tenant, and none of them is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_again_and_again() {
     let Some(world) = world().await else { return };
@@ -116,7 +116,8 @@ async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_a
     webhook.end().await;
 }
 
-/// The same of one who changes its mind when all but the probes is done: they do not end, since no kubelet is at work.
+/// The same for an onboarding that is cancelled when only the probes are missing: they do not end, since no kubelet is
+/// active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_server_are_killed_again_and_again()
  {
@@ -133,7 +134,7 @@ async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_ser
     let ended = unrest
         .about(async {
             house.take_back(&id).await;
-            // Pods of the probes go once a kubelet lets them.
+            // Pods of the probes end once a kubelet confirms it.
             kubelets.play(|play| play.runs = true);
             house.until(&id, |item| item["open"] == false).await
         })
@@ -194,7 +195,7 @@ fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
     assert_eq!(wanted, text, "run with BLESS=1 and look at the difference");
 }
 
-/// Without what differs from one making to the next.
+/// Removes fields that differ from run to run.
 fn timeless(object: &Value) -> Value {
     match object {
         Value::Object(fields) => {

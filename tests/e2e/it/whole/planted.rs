@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 
-/// Under which names the fleet knows them; the node is the machine's.
+/// Their names in the fleet; the node is the machine.
 pub const CLUSTER: &str = "west";
 pub const REGION: &str = "eu";
 /// The tenant's drives, by serial number.
@@ -42,7 +42,7 @@ reset) done_with '{"memory_overwritten":true,"controllers_reset":true,"baseline"
 esac
 "#;
 
-/// Where a tenant's belongings are.
+/// The places of a tenant's data.
 pub struct Places {
     pub vm: Arc<Vm>,
     pub gateway: Gateway,
@@ -60,7 +60,7 @@ pub struct Planted {
 }
 
 impl Places {
-    /// An object store, a key store and a machine of their own; none where one of them cannot be had.
+    /// Opens separate stores and a machine; `None` if one of them cannot be installed.
     pub fn open() -> Option<Self> {
         let (vm, gateway, token) = (Vm::of_a_tenant()?, Gateway::start()?, Token::new()?);
         let files = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ impl Places {
         self.files.path().join(name)
     }
 
-    /// The file of targets that has them all.
+    /// Returns the target file with all of them.
     pub fn targets(&self) -> Value {
         let account = |who: &str| json!({ "access_key_id": self.gateway.env(&format!("{who}_KEY")), "secret_key_file": self.at(who) });
         let hook = |name: &str| (name.to_owned(), json!({ "program": self.at(name) }));
@@ -106,7 +106,7 @@ impl Places {
         })
     }
 
-    /// Plants a secret in each place, and sees by each scan that it is found.
+    /// Plants a secret in each place, and checks that each scan finds it.
     pub async fn plant(&self, tenant: &'static str) -> Planted {
         let raw = self.gateway.raw("PLATFORM");
         let bucket = bucket(tenant);
@@ -126,7 +126,7 @@ impl Places {
         planted
     }
 
-    /// A volume with a secret in it, closed again; answers with its UUID, under which its key is known.
+    /// Makes a volume with a secret in it and closes it; returns its UUID, which names its key.
     fn volume(&self, tenant: &str) -> String {
         let device = self.vm.device(VOLUME);
         self.vm.says(&[
@@ -187,12 +187,12 @@ impl Places {
         fs::read(back).ok().map(|clear| clear.len())
     }
 
-    /// In how many lines of the raw drive its secret lies.
+    /// Returns the number of lines of the raw drive that contain its secret.
     pub fn drive_shows(&self) -> usize {
         self.vm.scan(FILES, ON_DRIVE)
     }
 
-    /// In how many lines of the volume's raw drive its own name lies: in its header, and nowhere else.
+    /// Returns the number of lines of the volume's raw drive that contain its name: it is only in the header.
     pub fn header_shows(&self, of: &Planted) -> usize {
         self.vm.scan(VOLUME, &of.uuid).min(1)
     }

@@ -1,4 +1,4 @@
-//! A tenant's life on a real Slurm: it comes, grows, lends, is called back, and leaves.
+//! A tenant's life on a real Slurm: onboarding, growth, a loan, its reclaim, and offboarding.
 
 use super::{deaths::Deaths, house::House};
 use crate::slurm::cluster::{Cluster, GPU, sleeper, stamp, until};
@@ -18,7 +18,7 @@ fn job(workspace: &str, name: &str, gpus: u64) -> NewJob {
     NewJob { reservation: "t-acme".into(), ..sleeper(&of, gpus) }
 }
 
-/// Everything that was made is gone at the end, and what the jobs did is still on record.
+/// All created objects are gone at the end, and the records of the jobs stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_grows_lends_and_leaves() {
     let Some(cluster) = Cluster::start(3) else { return };
@@ -36,7 +36,7 @@ async fn a_tenant_comes_grows_lends_and_leaves_while_each_daemon_is_killed() {
     life(&Scene { cluster, deaths: Some(deaths) }, &settings).await;
 }
 
-/// Where it happens, and who dies over it.
+/// The cluster, and the daemons to kill.
 struct Scene {
     cluster: Cluster,
     deaths: Option<Deaths>,
@@ -137,7 +137,7 @@ async fn grows(house: &House, scene: &Scene) {
     assert_eq!(cluster.limits("t-acme--research"), format!("t-acme--research|{GPU}=8"));
 }
 
-/// One workspace runs on all GPUs; the other wants its own back, and its job starts.
+/// One workspace runs on all GPUs; the other needs its own ones back, and its job starts.
 async fn lends_and_is_called_back(house: &House, scene: &Scene) {
     let (cluster, slurm) = (&scene.cluster, scene.cluster.backend());
     house.idle("gpu", "H200", "acme").await;
@@ -155,7 +155,7 @@ async fn lends_and_is_called_back(house: &House, scene: &Scene) {
         house.ended(&house.begun("reclaim").await).await
     };
     scene.over(&["scontrol slurmctld", "scontrol slurmrestd", "scontrol slurmdbd"], reclaim).await;
-    // Released by the reclaim, once the GPUs were seen to be free.
+    // Released by the reclaim, once the GPUs were observed to be free.
     until("the owner runs", Duration::from_secs(60), || async { cluster.job_state(own) == "RUNNING" }).await;
     assert_eq!(cluster.job_state(lent), "PENDING");
     let missed = house.staff.all("/v1/reclaims-missed").await;

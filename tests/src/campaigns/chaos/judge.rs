@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// States in which an execution has done all that it was begun for.
+/// States in which an execution has done all of its work.
 const DONE: [&str; 6] = ["Active", "Restored", "Cleared", "Started", "LeftToOwner", "Superseded"];
 
 impl Ended {
@@ -22,7 +22,7 @@ impl Ended {
     }
 }
 
-/// Everything.
+/// Runs all checks.
 pub(super) async fn judge(
     eyes: &Eyes,
     world: &World,
@@ -74,10 +74,10 @@ fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
     }
 }
 
-/// The part of a step that makes the class of a tier.
+/// The slot of the step that makes a tier's class.
 const SHARED: &str = "#class";
 
-/// A key took effect once, and whatever is done left behind all that the same left behind in peace.
+/// Checks that each key took effect once, and that completed executions left the same effects as undisturbed ones.
 fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut shared = 0;
@@ -91,7 +91,7 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
             shared += 1;
             continue;
         }
-        // execution/state/how many times entered/slot
+        // execution/state/number of entries/slot
         if let [execution, state, _, slot] = key.split('/').collect::<Vec<_>>()[..] {
             left.entry(execution).or_default().insert(format!("{state}/{slot}"));
         }
@@ -99,10 +99,11 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     if shared == 0 {
         outcome.wrong.push(format!("nobody has made what ends with {SHARED}"));
     }
-    // The first of each kind was over before any trouble began.
+    // The first of each kind had ended before any fault began.
     let mut owed: BTreeMap<(&str, &str), &BTreeSet<String>> = BTreeMap::new();
     let nothing = BTreeSet::new();
-    // The campaign lets borrowers run itself, so a start may find its workload running, and then changes nothing.
+    // The campaign also starts borrowers' workloads itself, so a start may find its workload running and change
+    // nothing.
     let same_each_time = |execution: &&Ended| execution.done() && execution.workflow != "workload_start";
     for execution in executions.iter().filter(same_each_time) {
         let has = left.get(execution.id.as_str()).unwrap_or(&nothing);
@@ -144,7 +145,7 @@ fn left_behind(executions: &[Ended], snapshot: &Value, outcome: &mut Outcome) {
     }
 }
 
-/// Ledger and world agree on who owns what.
+/// Checks that ledger and platform agree on the owner of each node.
 async fn nodes(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     let (ours, theirs) = (eyes.owners().await, owners(world).await);
     for node in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
@@ -165,7 +166,7 @@ async fn owners(world: &World) -> BTreeMap<String, String> {
     owners.as_object().into_iter().flatten().filter_map(owner).collect()
 }
 
-/// Looks once at what must not be at any moment.
+/// Checks the invariants that hold at any moment.
 pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     outcome.looks += 1;
     let mut found: Vec<String> =

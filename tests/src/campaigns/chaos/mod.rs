@@ -34,10 +34,10 @@ use watch::Eyes;
 const LEASE: Duration = Duration::from_secs(2);
 /// The time beyond a lease within which another server must have the task.
 const SLACK: Duration = Duration::from_secs(5);
-/// Between two looks at what must not be at any moment.
+/// The pause between two checks of the invariants.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// How much of it.
+/// The size of the campaign.
 #[derive(Clone, Debug)]
 pub struct Size {
     /// The load.
@@ -45,20 +45,20 @@ pub struct Size {
     /// The time over which the load is sent. Faults last for that time, and until all requests were sent and have ended.
     /// Requests that are still unsent after three times as long are dropped.
     pub trouble: Duration,
-    /// Between the end of one server's trouble and the next.
+    /// The pause between two faults of servers.
     pub every: Range<Duration>,
-    /// Between two deaths of the database.
+    /// The time between two kills of the database.
     pub database: Range<Duration>,
 }
 
 /// The fate of the tasks that a server held when a fault began.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// How often there was this trouble.
+    /// The number of these faults.
     pub troubles: usize,
-    /// Tasks held then.
+    /// Tasks held at that time.
     pub held: usize,
-    /// How long after it each was taken over, but for the time in which the database was away once the lease had lapsed; the
+    /// The time until each was leased again, without the time after the lease's expiry in which the database was away; the
     /// shortest first.
     pub after: Vec<Duration>,
     /// Tasks that no other server had to lease.
@@ -68,19 +68,19 @@ pub struct Taken {
 /// The observations.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Executions by their workflow and the state in which they ended: how long each took, the shortest first.
+    /// Executions by workflow and final state: the duration of each, the shortest first.
     pub ends: BTreeMap<String, Vec<Duration>>,
-    /// By trouble.
+    /// By fault.
     pub taken: BTreeMap<&'static str, Taken>,
-    /// How often the database died, and how long it was away in all.
+    /// How often the database was killed, and how long it was away in total.
     pub database: (usize, Duration),
     /// Idempotency keys that took effect on the simulated platform.
     pub keys: usize,
     /// Effects that completed actions owe and that exist.
     pub owed: usize,
-    /// Looks at what must not be at any moment.
+    /// Checks of the invariants.
     pub looks: usize,
-    /// Nodes that have an owner.
+    /// Nodes with an owner.
     pub owned: usize,
     /// Tasks lost by paused servers, and those of them whose late result was refused according to the journal.
     pub late: (usize, usize),
@@ -88,7 +88,7 @@ pub struct Outcome {
     pub refused: usize,
     /// Refusals of late calls by the simulated platform.
     pub refused_outside: usize,
-    /// How long it took until all was at rest.
+    /// The time until all was at rest.
     pub took: Duration,
     /// Violations.
     pub wrong: Vec<String>,
@@ -138,17 +138,17 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The half, the last in a hundred, and the longest of spans in order.
+/// Formats the median, the 99th percentile and the maximum of sorted spans.
 fn spread(spans: &[Duration]) -> String {
     let at = |percent: usize| spans.get((spans.len() * percent / 100).min(spans.len().saturating_sub(1)));
     let [half, most, last] = [50, 99, 100].map(|percent| at(percent).copied().unwrap_or_default());
     format!("{half:.1?} (p50), {most:.1?} (p99), {last:.1?} (at most)")
 }
 
-/// Runs the campaign on `cluster`, in `dir`, with three servers. The same `seed` does the same to them in the same order.
+/// Runs the campaign on `cluster`, in `dir`, with three servers. The same `seed` gives the same faults in the same order.
 ///
 /// # Panics
-/// When it cannot be begun.
+/// If it cannot be started.
 pub async fn run(
     tenure: &Path,
     world: &Path,
@@ -178,7 +178,7 @@ pub async fn run(
     let over = || asking.is_finished() && Instant::now() > until;
     let struck = troubles::strike(&mut stage.servers, &world, &eyes, (dice, size.every, LEASE), over).await;
     stop.store(true, Ordering::Release);
-    // Kept until all has been asked.
+    // Kept until all requests were sent.
     let (_cluster, away) = dying.await.expect("the database was killed and started");
     asking.await.expect("every request was sent");
     watching.abort();
@@ -199,7 +199,7 @@ pub async fn run(
 /// All processes of the campaign, and its callers.
 struct Stage {
     world: Arc<World>,
-    /// Each with its name and its wire to the database.
+    /// Each with its name and its connection to the database.
     servers: Vec<(String, Proxy, Server)>,
     eyes: Arc<Eyes>,
     load: Load,
@@ -207,7 +207,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// In peace.
+    /// Sets up the servers before the faults.
     async fn set(tenure: &Path, world: &Path, dir: &Path, cluster: &Cluster, wanted: Wanted) -> Self {
         let world = Arc::new(World::start(world, dir));
         let mut servers = Vec::new();

@@ -20,7 +20,7 @@ pub(super) const STOOD_STILL: &str = "standing still";
 const KILLED: &str = "killed";
 const CUT_OFF: &str = "cut off";
 
-/// The same seed throws the same numbers.
+/// A random generator with a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(u64);
 
@@ -52,13 +52,13 @@ pub(super) fn slow(in_a_thousand: u16, ms: u64) -> Value {
     })
 }
 
-/// The usual pace of the platform.
+/// Returns the platform's normal speed.
 pub(super) fn usual() -> Value {
     slow(100, 300)
 }
 
-/// Strikes one server after the other until `until`: killed, standing still, cut off from the database, in an order that is
-/// never the same for three and leaves none of the three out.
+/// Disturbs one server after the other until `until`: killed, paused, or cut off from the database, in a varying order that
+/// includes each of the three.
 pub(super) async fn strike(
     servers: &mut [(String, Proxy, Server)],
     world: &World,
@@ -80,7 +80,7 @@ pub(super) async fn strike(
         let Some((name, wire, server)) = servers.get_mut(which) else { return struck };
         let length = lease * 2;
         if kind == STOOD_STILL {
-            // With work in hand, whose result comes late.
+            // With active work, whose result comes late.
             world.script(&slow(400, 1_500)).await;
         }
         let patience = Instant::now() + Duration::from_secs(2);
@@ -118,7 +118,7 @@ pub(super) async fn strike(
     }
 }
 
-/// The spans in which the database was away, in milliseconds since 1970.
+/// The times in which the database was away, in milliseconds since 1970.
 pub(super) type Away = Vec<(u64, u64)>;
 
 /// Kills and restarts the database until `stop` is set. Blocks.

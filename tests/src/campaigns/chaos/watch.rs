@@ -40,7 +40,7 @@ CREATE TRIGGER stolen AFTER DELETE ON tenure.tasks FOR EACH ROW
     WHEN (OLD.epoch IS NOT NULL AND current_setting('application_name') <> 'tenure ' || split_part(OLD.holder, '/', 1))
     EXECUTE FUNCTION watched.stolen();";
 
-/// Milliseconds since 1970, by this machine's clock, which is the database's as well.
+/// Returns milliseconds since 1970, by this machine's clock, which the database uses as well.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -53,29 +53,29 @@ pub(super) struct Held {
     pub(super) epoch: u64,
 }
 
-/// A trouble, and what the server that had it held when it began.
+/// A fault, and the tasks that its server held when it began.
 #[derive(Clone, Debug)]
 pub(super) struct Struck {
     pub(super) kind: &'static str,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub(super) at: u64,
     pub(super) held: BTreeSet<Held>,
 }
 
-/// An execution that is over, or not.
+/// An execution, open or ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) id: String,
     pub(super) workflow: String,
     pub(super) subject: String,
     pub(super) state: String,
-    /// Why it is open, or over.
+    /// The reason of its state.
     pub(super) reason: String,
-    /// Milliseconds from its beginning to its last commit.
+    /// Milliseconds from its start to its last commit.
     pub(super) took: u64,
 }
 
-/// Asks the database, patiently.
+/// Queries the database, with retries.
 #[derive(Debug)]
 pub(super) struct Eyes {
     client: Client,
@@ -83,14 +83,14 @@ pub(super) struct Eyes {
 }
 
 impl Eyes {
-    /// Begins to watch the schema that a server has made.
+    /// Installs the triggers in the schema that a server has made.
     pub(super) async fn open(client: Client) -> Self {
         let eyes = Self { client, waited_for: Mutex::default() };
         eyes.ask(WATCH).await;
         eyes
     }
 
-    /// One answer, if the database is there.
+    /// Returns one answer, if the database is available.
     pub(super) async fn try_ask(&self, sql: &str) -> io::Result<Vec<Vec<String>>> {
         let (client, sql) = (self.client.clone(), sql.to_owned());
         let said = tokio::task::spawn_blocking(move || client.sql(&sql)).await;
@@ -99,7 +99,7 @@ impl Eyes {
         Ok(said.lines().map(columns).collect())
     }
 
-    /// One answer, once the database is there.
+    /// Returns one answer, once the database is available.
     pub(super) async fn ask(&self, sql: &str) -> Vec<Vec<String>> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -126,7 +126,7 @@ impl Eyes {
         rows.iter().filter_map(|row| Some((held(row)?, row.get(4)?.parse().ok()?))).collect()
     }
 
-    /// When each lease was renewed last, in milliseconds since 1970.
+    /// Returns the time of each lease's last renewal, in milliseconds since 1970.
     pub(super) async fn renewed(&self) -> BTreeMap<Held, u64> {
         let sql = "SELECT execution, visit, slot, epoch, max(at) FROM watched.renewed GROUP BY 1, 2, 3, 4";
         let rows = self.ask(sql).await;
@@ -146,7 +146,7 @@ impl Eyes {
         self.ask(sql).await.into_iter().map(|row| row.join(" ")).collect()
     }
 
-    /// The refusals of late results, as the journal has them: the execution, and of which lease.
+    /// Returns the refusals of late results in the journal: the execution and its lease.
     pub(super) async fn refused(&self) -> Vec<(String, Option<Held>)> {
         let sql = "SELECT execution, convert_from(detail, 'UTF8') FROM tenure.journal WHERE event = 'fenced'";
         let lease = |detail: &str| {
@@ -168,7 +168,7 @@ impl Eyes {
         rows.into_iter().filter_map(|row| Some((row.first()?.clone(), row.get(1)?.clone()))).collect()
     }
 
-    /// Every execution there is.
+    /// Returns every execution.
     pub(super) async fn executions(&self) -> Vec<Ended> {
         let sql = "SELECT id, workflow, subject, state, CASE WHEN open THEN phase ELSE reason END, \
             updated_at - created_at FROM tenure.executions ORDER BY id";
@@ -179,7 +179,7 @@ impl Eyes {
         self.ask(sql).await.into_iter().filter_map(ended).collect()
     }
 
-    /// The state in which the onboarding or reclaim of `subject` has ended; nothing when that takes too long.
+    /// Returns the final state of the onboarding or reclaim of `subject`; `None` after `within`.
     pub(super) async fn ended(&self, subject: &str, within: Duration) -> Option<String> {
         let (tell, told) = tokio::sync::oneshot::channel();
         self.waited_for.lock().unwrap().insert(subject.to_owned(), tell);

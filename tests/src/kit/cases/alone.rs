@@ -1,4 +1,4 @@
-//! One call after the other, and nothing goes wrong.
+//! Single calls, without faults.
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent, transient};
@@ -84,7 +84,7 @@ async fn harmless(b: &Bench<'_>) -> Ended {
 
 async fn gone(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
-    // A backend that remembers what it saw has seen it now.
+    // A backend with a cache has now cached it.
     b.there().await?;
     b.subject.vanish(&b.thing).await.map_err(crate::kit::Stop::Excused)?;
     b.gone().await

@@ -1,4 +1,4 @@
-//! Two calls at the same time.
+//! Concurrent calls.
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, holds};

@@ -21,7 +21,7 @@ pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// One connection: one request and what becomes of it. A connection that breaks off is closed, and that is all.
+/// Handles one connection with one request. A broken connection is closed.
 async fn carry(mut stream: TcpStream, shared: Arc<Shared>) {
     let Ok(Some((asked, headers))) = read(&mut stream).await else { return };
     shared.seen.fetch_add(1, Ordering::AcqRel);
@@ -45,7 +45,7 @@ async fn meet(
             answer.bytes().await.map_err(io::Error::other).map(drop)
         }
         Fault::Of(Trouble::Slow(span)) => {
-            // A caller that hangs up takes back what has not arrived yet.
+            // A client that disconnects cancels a request that has not arrived yet.
             let mut byte = [0];
             tokio::select! {
                 () = tokio::time::sleep(span) => pass(stream, shared, asked, headers, usize::MAX).await,

@@ -1,8 +1,7 @@
-//! Trouble on the way to a server that speaks HTTP: a proxy in front of it that loses, delays and garbles on demand.
+//! Faults in front of an HTTP server: a proxy that loses, delays and corrupts on demand.
 //!
-//! It listens on plain HTTP and speaks HTTP or HTTPS to the server, so that a client needs nothing but another address; every
-//! header of the client but those of the connection itself is passed on. Answers are passed on as they come, so that watches
-//! work. One request a connection.
+//! It listens on plain HTTP and forwards over HTTP or HTTPS, so that a client needs only another address; it forwards every
+//! header except those of the connection. Answers are streamed, so that watches work. One request for each connection.
 
 mod connection;
 mod request;
@@ -25,7 +24,7 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
-/// A request, as far as it is known which trouble it meets.
+/// A request, with the parts that select its fault.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Its method.
@@ -36,10 +35,10 @@ pub struct Asked {
     pub body: Vec<u8>,
 }
 
-/// Says of a request whether it can change something.
+/// Returns true if a request can change something.
 pub type Changes = fn(&Asked) -> bool;
 
-/// A request that is held back on its way, so that something can happen before it arrives.
+/// A request that is held in the proxy, so that other events can happen before it arrives.
 #[derive(Debug)]
 pub struct Held {
     came: oneshot::Receiver<()>,
@@ -47,14 +46,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// Waits until the request has come, does this, and lets the request go on.
+    /// Waits until the request has come, runs `deed`, and forwards the request.
     ///
     /// # Errors
-    /// When the proxy ends before it comes.
+    /// If the proxy ends before it comes.
     pub async fn after<T>(self, deed: impl Future<Output = T>) -> io::Result<T> {
         self.came.await.map_err(io::Error::other)?;
         let done = deed.await;
-        // A caller that has given up has taken its request along.
+        // A caller that has given up has cancelled its request.
         let _gone = self.go.send(());
         Ok(done)
     }
@@ -106,10 +105,10 @@ pub fn by_method(asked: &Asked) -> bool {
     !matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// A client that trusts the authority in this file and no other, for servers with certificates of their own making.
+/// A client that trusts only the authority in this file, for servers with their own certificates.
 ///
 /// # Errors
-/// When the file cannot be read or holds no certificate.
+/// If the file cannot be read or contains no certificate.
 pub fn trusting(authority: &Path) -> io::Result<Client> {
     let _installed_before = rustls::crypto::ring::default_provider().install_default();
     let pem = std::fs::read(authority)?;
@@ -119,7 +118,7 @@ pub fn trusting(authority: &Path) -> io::Result<Client> {
 }
 
 impl Proxy {
-    /// In front of the server at `upstream`, such as `http://127.0.0.1:8001`; it must need no certificate of ours to be trusted.
+    /// In front of the server at `upstream`, such as `http://127.0.0.1:8001`, which needs no private authority.
     ///
     /// # Errors
     /// If no port is available.
@@ -149,19 +148,19 @@ impl Proxy {
         Ok(Self { address, shared, listening })
     }
 
-    /// Where clients find it.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// How many requests came so far, lost ones included.
+    /// Returns the number of requests so far, including lost ones.
     #[must_use]
     pub fn seen(&self) -> usize {
         self.shared.seen.load(Ordering::Acquire)
     }
 
-    /// Has this trouble from here on.
+    /// Injects this fault from now on.
     ///
     /// # Errors
     /// If the port, which was closed meanwhile, is no longer available.
@@ -169,7 +168,7 @@ impl Proxy {
         self.fault(Fault::Of(next)).await
     }
 
-    /// Has this fault from here on. Connections that are open stay open.
+    /// Injects this fault from now on. Open connections stay open.
     ///
     /// # Errors
     /// If the port, which was closed meanwhile, is no longer available.
@@ -197,7 +196,7 @@ impl Proxy {
         Held { came: has_come, go: goes }
     }
 
-    /// Cuts every connection that is open, watches among them.
+    /// Cuts every open connection, including watches.
     pub fn cut(&self) {
         lock(&self.shared.open).drain(..).for_each(|open| open.abort());
     }
@@ -217,7 +216,7 @@ impl Shared {
         lock(&self.fault)
     }
 
-    /// Waits where this request is to be held back.
+    /// Waits if this request is to be held.
     async fn held(&self, asked: &Asked) {
         let holding = {
             let mut holding = lock(&self.holding);
@@ -241,7 +240,7 @@ impl Shared {
             Fault::Of(Trouble::LoseRequest | Trouble::LoseAnswer) | Fault::CutAfter(_) => {
                 std::mem::replace(&mut *fault, Fault::Of(Trouble::Calm))
             }
-            // The first change arrives; whatever comes then does not.
+            // The first change arrives; later calls do not.
             Fault::Of(Trouble::HalfDone) if changes => {
                 *fault = Fault::Of(Trouble::Down);
                 Fault::Of(Trouble::Calm)
