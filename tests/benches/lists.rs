@@ -1,6 +1,6 @@
-//! `cargo bench -p tests --bench lists`: the program with 1,000,000 executions, of which one in a hundred waits for approval; prints how
-//! long lists by each field, one execution, its journal and the approvals take over HTTP, and how long it takes until an event has reached
-//! the last of 1,000 watchers.
+//! `cargo bench -p tests --bench lists`: the program with 1,000,000 executions, of which one in a hundred waits for approval. Prints the
+//! time of lists by each field, of one execution, its journal and the approvals over HTTP, and the time until an event has reached the
+//! last of 1,000 readers.
 //!
 //! A hundred onboardings are requested; the others are copied from these in the store, under their own names, while no server
 //! runs. `EXECUTIONS` and `WATCHERS` set other numbers.
@@ -25,7 +25,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 /// The number of real requests; the first waits, the others are withdrawn.
 const ASKED: usize = 100;
 const WRITERS: u64 = 256;
-/// Each question is put so often.
+/// The number of repeats of each request.
 const TIMES: usize = 300;
 const WARM: usize = 20;
 /// The number of onboardings requested while the watchers read.
@@ -74,7 +74,7 @@ async fn onboard(caller: &Caller, name: &str) -> String {
     said["id"].as_str().expect("an id").to_owned()
 }
 
-/// Asks for the first hundred, and withdraws all but one.
+/// Requests the first hundred, and withdraws all but one.
 async fn begin(server: &Server, caller: &Caller) {
     let url = format!("{}/v1/fleet:import?cluster=eu-0&region=eu", server.url());
     let asked = Client::new().post(url).bearer_auth(server.admin()).header("content-type", "text/csv");
@@ -150,7 +150,7 @@ async fn samples(store: &Embedded) -> Vec<Sample> {
     samples
 }
 
-/// Makes the others, while no server has the store.
+/// Makes the others, while no server uses the store.
 async fn multiply(dir: &Path, executions: u64) {
     let began = Instant::now();
     let options = Options { backlog_bytes: 256 << 20, ..Options::default() };
@@ -172,7 +172,7 @@ async fn multiply(dir: &Path, executions: u64) {
     println!("{executions} executions written in {:.0?}", began.elapsed());
 }
 
-/// How long each question takes; whether one took too long.
+/// Measures each request; returns true if one took too long.
 async fn lists(server: &Server, executions: usize) -> bool {
     let caller = server.caller(&server.admin());
     let some = caller.get("/v1/executions?limit=200").await;
@@ -205,7 +205,7 @@ async fn watch(client: Client, url: String, token: String, heard: mpsc::Unbounde
     let mut stream = client.get(url).bearer_auth(token).send().await.expect("a stream");
     assert!(stream.status().is_success(), "{}", stream.status());
     let (mut text, mut known) = (String::new(), BTreeSet::new());
-    // It is ready once it has said what is there.
+    // The stream is ready once it has sent the current state.
     while let Ok(Some(chunk)) = stream.chunk().await {
         text.push_str(&String::from_utf8_lossy(&chunk));
         while let Some(end) = text.find("\n\n") {

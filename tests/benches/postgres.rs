@@ -16,7 +16,7 @@ use store::{
 };
 use tests::servers::postgres::{Cluster, Disk, installed};
 
-/// Executions that each process keeps going.
+/// Concurrent executions of each process.
 const WRITERS: u64 = 128;
 const ROUND: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 3;
@@ -93,7 +93,7 @@ async fn transitions(stores: &[Arc<Postgres>], from: &mut u64) -> f64 {
     done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Commits of one row a second, by as many clients as do best.
+/// Measures commits of one row a second, with the best number of clients.
 fn pgbench(cluster: &Cluster, clients: &str) -> f64 {
     let script = std::env::temp_dir().join(format!("tenure-bench-{}.sql", std::process::id()));
     std::fs::write(&script, "INSERT INTO public.single (body) VALUES (repeat('x', 200));\n")

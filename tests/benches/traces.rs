@@ -1,4 +1,4 @@
-//! Ten thousand random worlds replayed: `cargo bench -p tests --bench traces [-- FIRST COUNT]`.
+//! Replays ten thousand random worlds: `cargo bench -p tests --bench traces [-- FIRST COUNT]`.
 //!
 //! In each, workspaces lend and reclaim while calls fail, answers get lost and victims do not end. Prints the
 //! observations; a violation ends the run and prints its world.

@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench year -- TRACE [DAYS]`: a trace repeated until it has filled a year, replayed once, as policy says, on one core.
-//! Prints how long that takes, and ends with failure if anything happened that must never happen.
+//! `cargo bench -p tests --bench year -- TRACE [DAYS]`: a trace repeated to fill a year, replayed once under its policy on one core. Prints the
+//! duration, and fails on any violation.
 
 use simulator::{Baseline, Scenario, Settings, Source, any_model, read, replay_all};
 use std::{env, fs, process::ExitCode, time::Instant};

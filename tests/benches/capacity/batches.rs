@@ -19,12 +19,12 @@ use tests::{proxies::counting::Wire, servers::postgres::Cluster};
 const ROUND: Duration = Duration::from_secs(3);
 /// The fastest of this number of rounds counts: other work on the machine only makes rounds slower.
 const ROUNDS: usize = 3;
-/// Executions that go on side by side: about as many commits are in a batch.
+/// Parallel executions: a batch contains about as many commits.
 const WRITERS: [u64; 4] = [1, 8, 64, 512];
-/// A network's round trip.
+/// The round trip of a network.
 const AWAY: Duration = Duration::from_millis(1);
 
-/// One transition: the record, a line of history, the task that is done and the next.
+/// One transition: the record, a line of history, the completed task and the next one.
 pub(crate) fn transition(n: u64, revision: u64) -> Commit {
     let execution = ExecutionId::new(Timestamp(1 + n), [7; 10]);
     let record = Record {
@@ -147,9 +147,9 @@ fn log(cluster: &Cluster) -> f64 {
     said.parse().expect("a number")
 }
 
-/// The line through the points, as what it begins with and how it rises.
+/// Fits a line to the points; returns its start and its slope.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    // Each point weighs as much as it is small, so that short batches count as much as long ones.
+    // Small values weigh more, so that short batches count as much as long ones.
     let weight = |point: &(f64, f64)| 1.0 / (point.1 * point.1);
     let sum =
         |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(|point| weight(point) * of(point)).sum::<f64>();
@@ -225,7 +225,7 @@ fn sync() -> f64 {
     1e6 * took[took.len() / 2]
 }
 
-/// Two and three processes at once.
+/// Measures two and three processes at once.
 async fn beside(cluster: &Cluster, near: &Arc<Postgres>, from: &mut u64) {
     for count in 2..=3 {
         let mut all = vec![near.clone()];
@@ -276,7 +276,7 @@ async fn told(cluster: &Cluster, stores: &[Arc<Postgres>], from: &mut u64) {
     }
 }
 
-/// Over a wire that counts, first near and then as far as another machine.
+/// Measures over a counting wire, first local and then as far as another machine.
 async fn away(cluster: &Cluster, from: &mut u64) {
     println!("\n== the same over a wire that counts");
     let wire = Wire::to(cluster.port()).expect("a wire");

@@ -11,12 +11,12 @@ use std::{
 use store::{ExecutionId, Lease, Store, Timestamp, postgres::Postgres};
 use tests::servers::postgres::Cluster;
 
-/// Tasks that are open in all.
+/// The number of open tasks.
 const OPEN: u64 = 200_000;
 /// The tasks that a process leases at once: `engine.concurrency`.
 const PLACES: usize = 64;
 const ROUND: Duration = Duration::from_secs(3);
-/// The moment at which it is done; tasks are due before or after it.
+/// The time of the leases; tasks are due before or after it.
 const NOW: Timestamp = Timestamp(1_000_000);
 
 /// Fills the queue again: tasks of `tenants` tenants in turn, due in the past or far in the future.
@@ -30,7 +30,7 @@ fn fill(cluster: &Cluster, tenants: u64, due: bool) {
     cluster.sql("VACUUM ANALYZE tenure.tasks").expect("it is swept");
 }
 
-/// How long one call takes, and what of the server's processor, in microseconds.
+/// Measures the duration of one call and its share of the server's processor, in microseconds.
 async fn each<F: Future<Output = ()>>(cluster: &Cluster, mut call: impl FnMut() -> F) -> (f64, f64) {
     let (used, began) = (cpu::server(cluster), Instant::now());
     let mut calls = 0.0;
@@ -118,7 +118,7 @@ async fn contend(cluster: &Cluster, url: &str, processes: usize) {
     }
 }
 
-/// Polls them side by side, on this task.
+/// Polls all of them concurrently, on this task.
 async fn join_all<F: Future<Output = ()>>(all: Vec<F>) {
     let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {

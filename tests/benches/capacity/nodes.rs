@@ -17,7 +17,7 @@ use tests::{
 const IDLE: Duration = Duration::from_secs(30);
 /// Onboardings that wait for an approval.
 const PARKED: usize = 1_000;
-/// Callers that ask for them.
+/// Callers that request them.
 const SIDE_BY_SIDE: usize = 16;
 
 fn start(dir: &Path, wire: &Wire, name: &str) -> Server {

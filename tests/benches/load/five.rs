@@ -1,4 +1,4 @@
-//! Five steps: closed loops, an open one, and decisions while many wait.
+//! Five steps: closed loops, an open one, and decisions while many executions wait.
 
 use crate::{
     flow::Desk,
@@ -14,9 +14,9 @@ use std::{
 };
 use tests::servers::postgres::{Cluster, Disk, installed};
 
-/// Device syncs of one after the other: one to begin, one a step.
+/// Device syncs of consecutive steps: one for the start, one for each step.
 const SYNCS: f64 = 6.0;
-/// Bytes of the journal for each with 128 in flight.
+/// The maximum bytes of the journal for each, with 128 in flight.
 const JOURNAL: f64 = 2048.0;
 
 pub async fn run(dir: &Path, span: Duration) -> ExitCode {
@@ -40,7 +40,7 @@ pub async fn run(dir: &Path, span: Duration) -> ExitCode {
     if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// In memory, on as many cores as the runtime was made for: what the engine itself takes.
+/// In memory, on the runtime's cores: the cost of the engine itself.
 pub async fn in_memory(span: Duration) -> ExitCode {
     let house = House::in_memory(1024);
     let working = house.works();

@@ -21,7 +21,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// The whole of it, without servers around.
+/// An engine, its store and its clients, without servers.
 pub struct House {
     pub engine: Engine<Desk>,
     pub store: Arc<dyn Store>,
@@ -30,7 +30,7 @@ pub struct House {
     embedded: Option<Arc<Embedded>>,
 }
 
-/// An engine at work.
+/// A running engine.
 pub struct Working {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<(), engine::Error>>,
@@ -43,7 +43,7 @@ impl House {
         Arc::new(Self { embedded: Some(embedded.clone()), ..Self::on(embedded, desk, concurrency) })
     }
 
-    /// On PostgreSQL, of which it is the only server.
+    /// On PostgreSQL, as its only server.
     pub async fn on_postgres(url: String, concurrency: usize) -> Arc<Self> {
         let store = Postgres::open(PostgresOptions::for_url(url)).await.expect("a database");
         Arc::new(Self::on(Arc::new(store), Desk::default(), concurrency))
@@ -67,7 +67,7 @@ impl House {
         Self { engine, store, desk, client: Person::new("client", ["writer"]), embedded: None }
     }
 
-    /// Sets its engine to work.
+    /// Starts its engine.
     pub fn works(&self) -> Working {
         let (stop, stopped) = oneshot::channel::<()>();
         let engine = self.engine.clone();
@@ -75,7 +75,7 @@ impl House {
         Working { stop, task }
     }
 
-    /// Lets its engine finish what it does, and closes its store.
+    /// Lets its engine finish its current work, and closes its store.
     pub async fn ends(&self, working: Working) {
         working.stop.send(()).expect("it works");
         working.task.await.expect("no panic").expect("it stops");
@@ -154,7 +154,7 @@ impl House {
         self.counted(work).await
     }
 
-    /// Begins `count` of what `asked` makes of a number below it, by 256 clients, and answers with their numbers and names.
+    /// Starts `count` executions of `asked` with the numbers below it, by 256 clients; returns their numbers and ids.
     pub async fn begin<W>(self: &Arc<Self>, count: usize, asked: fn(usize) -> W) -> Vec<(usize, ExecutionId)>
     where
         W: engine::Workflow<Platform = Desk>,
@@ -186,7 +186,7 @@ impl House {
         begun.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// How long it takes until a decision is acknowledged, and from there to the end behind it.
+    /// Returns the time until a decision is acknowledged, and from there to the end of the execution.
     async fn decide(&self, id: ExecutionId, editor: &Person) -> (Duration, Duration) {
         let asked = self.engine.approval(id).await.expect("it can be read").expect("it waits");
         let began = Instant::now();
@@ -195,7 +195,8 @@ impl House {
         (acknowledged - began, self.desk.end(id).await.saturating_duration_since(acknowledged))
     }
 
-    /// Decisions one at a time: until each is acknowledged, and from there to the end behind it.
+    /// Makes decisions one at a time; returns the times until each is acknowledged, and from there to the end of the
+    /// execution.
     pub async fn decide_each(&self, ids: &[ExecutionId]) -> (Histogram<u64>, Histogram<u64>) {
         let editor = Person::new("editor", ["editor"]);
         let (mut decisions, mut ends) = (Vec::new(), Vec::new());

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From the start of the second life until all that were in the middle have ended.
+/// The limit from the start of the second life until all interrupted executions have ended.
 const WITHIN: Duration = Duration::from_secs(10);
 
 pub fn run(dir: &Path) -> ExitCode {
@@ -59,7 +59,8 @@ fn line(from: &mut BufReader<ChildStdout>) -> String {
     line.trim_end().to_owned()
 }
 
-/// As [`run`] with decisions before the kill, in one row: memory of each that waits, a decision, and all that were in the middle ended.
+/// As [`run`] with decisions before the kill, in one row: memory of each waiting execution, a decision, and the end of all interrupted
+/// ones.
 pub fn waits(dir: &Path) -> ExitCode {
     let (mut first, mut said) = spawn("deciding-life", dir);
     let waited = line(&mut said);

@@ -61,7 +61,7 @@ pub async fn run(dir: &Path) -> ExitCode {
     if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Bytes of the index, and of everything else.
+/// Returns the bytes of the index, and of everything else.
 fn sizes(dir: &Path) -> (u64, u64) {
     fn of(path: &Path) -> u64 {
         let Ok(entries) = fs::read_dir(path) else { return fs::metadata(path).map_or(0, |file| file.len()) };
@@ -71,7 +71,7 @@ fn sizes(dir: &Path) -> (u64, u64) {
     (of(dir) - index, index)
 }
 
-/// Writes each record as often as is said, and answers with how long each commit took.
+/// Writes each record repeatedly, and returns the duration of each commit.
 async fn overwrite(store: &Arc<Embedded>, count: usize) -> Vec<Duration> {
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -103,7 +103,7 @@ fn id(n: usize) -> ExecutionId {
     ExecutionId::new(Timestamp(NOON + n as u64), random)
 }
 
-/// About a kilobyte that changes each time, as an execution's does.
+/// Returns about a kilobyte that changes each time, like an execution.
 fn record(n: usize, time: usize) -> Record {
     Record {
         id: id(n),

@@ -1,5 +1,5 @@
-//! As much of the CUDA driver interface as a scrub needs. Memory of GPU `N` is the file `gpu-N.memory`, so that what was
-//! left in it can be planted and looked for from outside.
+//! The part of the CUDA driver interface that a scrub needs. Memory of GPU `N` is the file `gpu-N.memory`, so that tests
+//! can plant and read its content.
 
 use crate::{
     abi::{Handle, Out, Return, SUCCESS, UNKNOWN},
@@ -31,7 +31,7 @@ struct Own {
 
 static OWN: Mutex<Own> = Mutex::new(Own { current: None, allocations: BTreeMap::new() });
 
-/// Memory of this machine that was given away, by address.
+/// Allocated memory of this machine, by address.
 static PINNED: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 fn pinned() -> MutexGuard<'static, BTreeMap<usize, Vec<u8>>> {
@@ -42,7 +42,7 @@ fn own() -> MutexGuard<'static, Own> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Addresses name the GPU in their upper bits and the place in its memory in the others.
+/// Splits an address: the upper bits are the GPU, the lower ones the position in its memory.
 fn place(address: u64) -> (usize, u64) {
     ((address >> 44) as usize, address & ((1 << 44) - 1))
 }
@@ -52,7 +52,7 @@ fn memory(gpu: usize) -> Result<File, Return> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(|_| UNKNOWN)
 }
 
-/// The allocation in which `length` bytes from `address` lie.
+/// Returns the allocation that contains `length` bytes from `address`.
 fn allocated(address: u64, length: u64) -> Result<(usize, u64), Return> {
     let own = own();
     let (begin, (_, size)) = own.allocations.range(..=address).next_back().ok_or(INVALID_VALUE)?;
@@ -128,7 +128,7 @@ pub extern "C" fn cuDeviceTotalMem_v2(to: Out<usize>, device: c_int) -> Return {
     })
 }
 
-/// As in cuda.h. The process is on the GPU from here on.
+/// As in cuda.h. From here on the process is on the GPU.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRetain(to: Out<Handle>, device: c_int) -> Return {
     answer("cuDevicePrimaryCtxRetain", |host| {
@@ -209,7 +209,7 @@ pub extern "C" fn cuMemsetD32_v2(address: u64, value: c_uint, count: usize) -> R
     })
 }
 
-/// As in cuda.h. A byte that is said to be bad reads with a bit flipped.
+/// As in cuda.h. A bad byte reads with a flipped bit.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyDtoH_v2(to: Out<u8>, address: u64, length: usize) -> Return {
     answer("cuMemcpyDtoH_v2", |host| {

@@ -1,8 +1,9 @@
-//! The whole engine under one seed: several nodes on one store, each with its clock and its connection, a world that loses
-//! calls, and people who do as they please. Time is simulated: a day takes milliseconds, and the same seed is the same day.
+//! The whole engine under one seed: several nodes on one store, each with its own clock and connection, an external system
+//! that loses calls, and users with arbitrary commands. Time is simulated: a day takes milliseconds, and the same seed
+//! gives the same day.
 //!
-//! [`play`] runs one case and says which laws were broken; [`shrink`] makes a failing case smaller. Nothing here is a copy of
-//! the engine: the nodes run [`engine::Engine::run`] as a server does, on tokio's paused clock and one thread.
+//! [`play`] runs one case and returns the broken laws; [`shrink`] reduces a failing case. No part of the engine is copied:
+//! the nodes run [`engine::Engine::run`] as a server does, on tokio's paused clock and one thread.
 
 pub mod cast;
 pub mod clock;
@@ -37,21 +38,21 @@ use trouble::{Trouble, Troubles};
 use wire::Shared;
 use world::World;
 
-/// One simulation: everything follows from it.
+/// The input of a simulation, which determines all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Where all chance comes from.
+    /// The source of all random numbers.
     pub seed: u64,
     /// Faults that do not happen.
     pub without: BTreeSet<Trouble>,
-    /// How many troubles are let happen.
+    /// The maximum number of faults.
     pub upto: u64,
     /// The maximum number of requested executions.
     pub executions: usize,
 }
 
 impl Case {
-    /// All that `seed` has to offer.
+    /// The full case of `seed`.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         Self { seed, without: BTreeSet::new(), upto: u64::MAX, executions: usize::MAX }
@@ -61,26 +62,26 @@ impl Case {
 /// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Which one.
+    /// The case.
     pub case: Case,
     /// The laws that were broken; empty when all held.
     pub broken: Vec<String>,
     /// The events, one per line.
     pub history: Vec<String>,
-    /// Events, troubles, and executions.
+    /// The number of events.
     pub events: u64,
-    /// How many troubles happened.
+    /// The number of faults.
     pub troubles: u64,
-    /// How executions ended, with how many did so.
+    /// Executions by their end.
     pub ends: std::collections::BTreeMap<String, u64>,
 }
 
-/// How long trouble lasts.
+/// The duration of the troubled phase.
 const TROUBLED: Duration = Duration::from_secs(8 * 3_600);
-/// How long everything may take to come to an end once it is over.
+/// The maximum duration of the calm phase.
 const CALM: Duration = Duration::from_secs(10 * 86_400);
 
-/// Plays a case.
+/// Runs a case.
 #[must_use]
 pub fn play(case: &Case) -> Verdict {
     let runtime =
@@ -131,7 +132,7 @@ async fn scene(case: &Case) -> Verdict {
     Verdict { case: case.clone(), broken, history, events, troubles: troubles.met(), ends }
 }
 
-/// The pool, with fewer tokens than all ask for now and then.
+/// The pool, sometimes with too few tokens for all executions.
 fn beginning() -> Commit {
     let pool = Pool { total: 12, free: 12, held: std::collections::BTreeMap::new() };
     let key = Key::new(Pool::COLLECTION, Pool::ID);
@@ -152,7 +153,7 @@ async fn enlarge(truth: &Memory) {
 /// A request, with its time.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// An errand.
+    /// An execution with steps as data.
     Errand(Errand),
     /// A demolition.
     Demolition(Demolition),
@@ -208,7 +209,7 @@ fn spec(dice: &Dice, name: &str) -> Spec {
     }
 }
 
-/// Every execution there is.
+/// Returns every execution.
 async fn everything(truth: &Memory) -> Vec<Record> {
     truth.list(&Filter::default(), None, 10_000).await.unwrap().items
 }
@@ -247,7 +248,7 @@ async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked
     }
 }
 
-/// Makes a failing case smaller: fewer executions, fewer kinds of trouble, and nothing after what matters.
+/// Reduces a failing case: fewer executions, fewer kinds of faults, and no fault after the last relevant one.
 #[must_use]
 pub fn shrink(verdict: Verdict) -> Verdict {
     let mut best = verdict;
@@ -279,7 +280,7 @@ pub fn shrink(verdict: Verdict) -> Verdict {
     best
 }
 
-/// How long a node stays away after it has died.
+/// How long a dead node stays away.
 pub const AWAY: (u64, u64) = (100, 5 * 60_000);
-/// How often people look after things once it is calm.
+/// How often users act in the calm phase.
 pub const ROUNDS: Duration = MINUTE;

@@ -21,12 +21,12 @@ pub struct Play {
     pub nodes: Vec<Arc<Node>>,
     /// The parts that all nodes share.
     pub shared: Arc<Shared>,
-    /// Where chance comes from.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
 impl Play {
-    /// Asks one node after the other until one answers; an answer of the engine, yes or no, is an answer.
+    /// Calls one node after the other until one answers; acceptance and refusal of the engine are both answers.
     async fn through<T, F>(&self, dice: &Dice, ask: impl Fn(Engine<Arc<World>>) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -123,7 +123,7 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
                         }
                         return;
                     }
-                    // Another one is open for the same house.
+                    // Another execution of the same subject is open.
                     Err(Error::Store(store::Error::Busy { .. } | store::Error::Conflict { .. })) => {
                         tokio::time::sleep(10 * MINUTE).await;
                     }
@@ -204,11 +204,11 @@ async fn attend(play: &Arc<Play>, dice: &Dice, record: &Record) {
     }
 }
 
-/// Once it is calm, everything is attended to until it is over.
+/// In the calm phase, users act on every execution until it has ended.
 pub async fn mend(play: &Arc<Play>, calm: Duration) {
     let dice = Dice::new(play.seed, "menders");
     let end = play.shared.began.elapsed() + calm;
-    // Every request has been made by now, and may still be waiting for its answer.
+    // Every request has been sent by now, and may still wait for its answer.
     tokio::time::sleep(30 * MINUTE).await;
     while play.shared.began.elapsed() < end {
         let open = play.open().await;

@@ -14,17 +14,17 @@ use std::{
 /// The sum of many seeds.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// Seeds played.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Events in all.
+    /// The number of events.
     pub events: u64,
-    /// Troubles in all.
+    /// The number of faults.
     pub troubles: u64,
-    /// Ends of executions.
+    /// Executions by their end.
     pub ends: BTreeMap<String, u64>,
-    /// Power cuts survived.
+    /// The number of survived power cuts.
     pub cuts: u64,
-    /// The first seed that failed, made small, as text.
+    /// The first failing seed, reduced, as text.
     pub failed: Option<String>,
 }
 
@@ -50,7 +50,7 @@ const CUT_EVERY: u64 = 10;
 /// their failures.
 ///
 /// # Panics
-/// When a simulation itself does.
+/// If a simulation panics.
 #[must_use]
 pub fn play_many(first: u64, count: u64, also: impl Fn(u64) -> Vec<String> + Sync) -> Sum {
     let (next, stop, sum) = (AtomicU64::new(first), AtomicBool::new(false), Mutex::new(Sum::default()));
@@ -94,7 +94,7 @@ fn one(seed: u64) -> (Verdict, bool) {
     (verdict, cut)
 }
 
-/// A failing case, made small, with the command that plays it again.
+/// Formats a failing case, reduced, with the command that repeats it.
 #[must_use]
 pub fn tell(verdict: Verdict) -> String {
     let (seed, lines) = (verdict.case.seed, verdict.history.len());
@@ -116,7 +116,7 @@ pub fn tell(verdict: Verdict) -> String {
     text
 }
 
-/// The command that plays a case again.
+/// Returns the command that repeats a case.
 #[must_use]
 pub fn command(case: &Case) -> String {
     let mut command = format!("cargo run -p simulation --bin seeds -- --seed {}", case.seed);

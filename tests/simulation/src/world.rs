@@ -19,11 +19,11 @@ use store::{ExecutionId, Memory};
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// It is made; made twice under one key it is there once.
+    /// Makes it; twice under one key makes one.
     Make,
-    /// It is taken away, if it is there.
+    /// Removes it, if it exists.
     Unmake,
-    /// It is destroyed for good.
+    /// Destroys it for good.
     Wreck,
     /// Pays for it: every call pays again.
     Pay,
@@ -33,13 +33,13 @@ pub enum Deed {
 struct State {
     /// The existing objects, and their executions.
     things: BTreeMap<String, ExecutionId>,
-    /// The keys that have taken effect, with how often.
+    /// How often each key has taken effect.
     effects: BTreeMap<String, u32>,
-    /// The newest epoch seen for each piece of work, its undo included.
+    /// The newest epoch of each piece of work, including its undo.
     epochs: BTreeMap<String, u64>,
 }
 
-/// The world.
+/// The simulated external system.
 pub struct World {
     state: Mutex<State>,
     dice: Dice,
@@ -50,14 +50,14 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world.
+    /// An empty system.
     #[must_use]
     pub fn new(seed: u64, troubles: Arc<Troubles>, laws: Arc<Laws>, truth: Arc<Memory>) -> Self {
         let (state, dice, calm) = (Mutex::default(), Dice::new(seed, "world"), false.into());
         Self { state, dice, troubles, laws, truth, calm }
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults.
     pub fn calm_down(&self) {
         self.calm.store(true, std::sync::atomic::Ordering::SeqCst);
     }
@@ -77,10 +77,10 @@ impl World {
         !self.calm.load(std::sync::atomic::Ordering::SeqCst) && self.troubles.strikes(kind, of)
     }
 
-    /// Takes a call, as a network and a busy server do.
+    /// Performs a call, with the delays of a network and a busy server.
     ///
     /// # Errors
-    /// As the troubles will have it.
+    /// As the faults decide.
     pub async fn perform(self: &Arc<Self>, deed: Deed, name: &str, call: &Call) -> Result<(), ActionError> {
         self.laws.called(&self.truth, deed, name, call).await;
         tokio::time::sleep(self.dice.span(1, 400)).await;
@@ -153,10 +153,10 @@ impl World {
         Ok(())
     }
 
-    /// Asks what became of an earlier attempt.
+    /// Probes an earlier attempt.
     ///
     /// # Errors
-    /// When the question gets no answer.
+    /// If there is no answer.
     pub async fn ask<T>(&self, call: &Call, output: T) -> Result<Probe<T>, ActionError> {
         tokio::time::sleep(self.dice.span(1, 300)).await;
         if self.strikes(Trouble::Transient, 60) {
@@ -172,5 +172,5 @@ impl World {
     }
 }
 
-/// The longest that a call may take before its caller gives up.
+/// The maximum duration of a call before its caller gives up.
 pub const PATIENCE: std::time::Duration = MINUTE;

@@ -1,7 +1,7 @@
-//! Breaks the engine in every way that `mutations.txt` names and says how soon the simulation notices:
-//! `cargo run -p simulation --bin mutate [-- --only NAME] [--seeds 200]`.
+//! Breaks the engine in every way that `mutations.txt` lists and prints how soon the simulation detects it: `cargo run
+//! -p simulation --bin mutate [-- --only NAME] [--seeds 200]`.
 //!
-//! The sources are copied to `target/mutants` first; nothing of yours is changed.
+//! The sources are copied to `target/mutants` first; the originals are not changed.
 
 use simulation::mutate::{parse, try_one};
 use std::{

@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// An object that a call made, and its visit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
-    /// What.
+    /// The object.
     pub name: String,
-    /// In which state.
+    /// The state.
     pub state: String,
-    /// Which time.
+    /// The number of the visit.
     pub entered: u32,
 }
 
@@ -41,7 +41,7 @@ impl Make {
     }
 }
 
-/// Takes a thing away. Tolerates that it is not there.
+/// Removes an object. Tolerates its absence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unmake {
     /// Its name.
@@ -56,10 +56,10 @@ impl Action for Unmake {
     }
 }
 
-/// Pays. Not to be repeated before a probe has said that it did not happen.
+/// Pays. Not repeatable before a probe has shown that it did not happen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pay {
-    /// For what.
+    /// The subject of the payment.
     pub name: String,
 }
 impl Action for Pay {
@@ -79,7 +79,7 @@ impl Action for Pay {
 /// Destroys. Safe to run twice: a destroyed object stays destroyed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wreck {
-    /// What.
+    /// The object.
     pub name: String,
 }
 impl Action for Wreck {

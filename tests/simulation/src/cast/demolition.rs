@@ -1,4 +1,4 @@
-//! Demolitions: workflows that destroy what two people have agreed to.
+//! Demolitions: workflows that destroy a plan after two approvals.
 
 use super::{ANSWER_WITHIN, Made, Make, Unmake, Wreck, policy};
 use crate::world::{PATIENCE, World};
@@ -11,9 +11,9 @@ use strum::{IntoStaticStr, VariantArray};
 /// Destroys a group of rooms, after two users have approved exactly these rooms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Demolition {
-    /// The house: one demolition of it at a time.
+    /// The subject: one demolition of it at a time.
     pub name: String,
-    /// Tells the demolitions of one house apart.
+    /// Distinguishes the demolitions of one subject.
     pub number: u32,
     /// Rooms that only the survey finds, and that change the plan.
     pub hidden: u32,

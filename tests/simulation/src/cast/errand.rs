@@ -14,23 +14,23 @@ use strum::{IntoStaticStr, VariantArray};
 /// The step of one of the numbered states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Spec {
-    /// Makes these side by side.
+    /// Makes these in parallel.
     Make(Vec<String>),
     /// Takes this number of tokens from the pool.
     Reserve(u64),
-    /// Asks two people who hold `boss`.
+    /// Waits for the approval of two users with role `boss`.
     Ask,
     /// Waits for the signal `go`.
     Listen,
-    /// Ten minutes.
+    /// Waits ten minutes.
     Sleep,
-    /// Sends others on chores.
+    /// Starts children.
     Send(Vec<Chore>),
-    /// Pays once, past which there is no way back.
+    /// Pays once; this is the pivot.
     Pay(String),
 }
 
-/// Steps to be taken one after the other.
+/// A workflow of consecutive steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Errand {
     /// Names it.
@@ -39,7 +39,7 @@ pub struct Errand {
     pub steps: Vec<Spec>,
     /// The answers of calls.
     pub noted: Vec<Made>,
-    /// How chores have ended.
+    /// The ends of the children.
     pub sent: Vec<String>,
 }
 

@@ -16,9 +16,9 @@ pub use pool::{Pool, Release, Reserve};
 use engine::{HOUR, MINUTE, RetryPolicy, Workflow};
 use std::time::Duration;
 
-/// How long people and signals are waited for.
+/// How long approvals and signals are awaited.
 pub const ANSWER_WITHIN: Duration = HOUR;
-/// How long a plain wait takes.
+/// The duration of a plain wait.
 pub const SLEEP: Duration = Duration::from_secs(600);
 
 fn policy() -> RetryPolicy {

@@ -21,14 +21,14 @@ use transitions::Turn;
 struct Book {
     history: Vec<String>,
     broken: Vec<String>,
-    /// The epoch under which each task was last handed out.
+    /// The epoch of each task's latest lease.
     leases: BTreeMap<TaskId, Epoch>,
     /// Executions that users closed by force: they leave objects and list them.
     forced: BTreeSet<ExecutionId>,
     events: u64,
 }
 
-/// The laws, and the history that they are about.
+/// The laws, and the history that they check.
 #[derive(Debug)]
 pub struct Laws {
     book: Mutex<Book>,
@@ -36,7 +36,7 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// Nothing has happened.
+    /// An empty history.
     #[must_use]
     pub fn new(began: Instant) -> Self {
         Self { book: Mutex::default(), began }
@@ -54,7 +54,7 @@ impl Laws {
         book.history.push(format!("{:>9}.{:03} {line}", at / 1_000, at % 1_000));
     }
 
-    /// Says that a law is broken.
+    /// Reports a broken law.
     pub fn broken(&self, what: String) {
         self.note(format_args!("BROKEN: {what}"));
         self.book().broken.push(what);
@@ -84,7 +84,7 @@ impl Laws {
         self.book().forced.contains(&id)
     }
 
-    /// A task was handed out.
+    /// A task was leased.
     pub fn leased(&self, lease: &Lease) {
         let before = self.book().leases.insert(lease.task.id, lease.epoch);
         self.hold(before.is_none_or(|before| before < lease.epoch), || {

@@ -12,9 +12,9 @@ use super::{
     work::{TIMER, WorkId},
 };
 
-/// The statement of a batch that wants the lock, counted from 0.
+/// The statement of a batch that takes the lock, counted from 0.
 const LOCK: u64 = 1;
-/// The one after which the node decides.
+/// The statement after which the node decides.
 const LOADED: u64 = 4;
 
 /// A commit.
@@ -39,14 +39,14 @@ pub(crate) struct Batch {
     tried: u32,
     /// True if the lock was taken from it, because it stopped.
     broken_off: bool,
-    /// The node does its own part before it goes on.
+    /// True once the node has done its own part.
     decided: bool,
-    /// A statement of it is with the server.
+    /// True while a statement is at the server.
     asked: bool,
 }
 
 impl Model {
-    /// Lets `node` commit; it is answered by [`Model::committed`].
+    /// Lets `node` commit; [`Model::committed`] receives the answer.
     pub(crate) fn commit(&mut self, node: u16, commit: Commit) {
         self.node(node).inbox.push_back(commit);
         if self.node(node).batch.is_none() {
@@ -74,7 +74,7 @@ impl Model {
         self.size.costs.node_batch + self.size.costs.node_commit * count as u64
     }
 
-    /// The node works on its own for so long; then `then` is what it has done.
+    /// The node computes for `work` microseconds and then continues with `then`.
     fn by_itself(&mut self, job: JobId, work: u64, then: Ask) {
         self.jobs[job as usize].ask = then;
         self.jobs[job as usize].work = work;
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// Sends the statement of that place.
+    /// Sends the statement at this position.
     fn send(&mut self, job: JobId, place: u64) {
         let node = self.jobs[job as usize].node;
         let costs = self.size.costs;
@@ -100,7 +100,7 @@ impl Model {
         self.clock.after(wire, Event::Asked(job));
     }
 
-    /// An answer has come, or the node has done its own part.
+    /// An answer has arrived, or the node has done its own part.
     pub(crate) fn batch_answered(&mut self, job: JobId) {
         let Job { node, ask, .. } = self.jobs[job as usize].clone();
         let Ask::Batch(place) = ask else { return };
@@ -111,7 +111,7 @@ impl Model {
             batch.asked = false;
             count = batch.commits.len();
             if batch.broken_off {
-                // Tried again from the beginning.
+                // Starts again from the beginning.
                 (batch.broken_off, batch.decided) = (false, false);
                 batch.tried += 1;
                 return self.send(job, 0);
@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    /// Statements whose work is done go on: to the lock, to the log, or back.
+    /// Statements whose work is done continue: to the lock, to the log, or to the node.
     pub(crate) fn carry(&mut self) {
         let now = self.clock.now();
         while let Some(job) = self.processors.done(now) {
@@ -230,7 +230,7 @@ impl Model {
         }
     }
 
-    /// The lock is had.
+    /// The lock is acquired.
     fn locked(&mut self, job: JobId) {
         self.reply(job);
         let Job { node, life, .. } = self.jobs[job as usize];
@@ -284,7 +284,7 @@ impl Model {
         }
     }
 
-    /// The tasks that a batch names are locked, and it is decided what is taken.
+    /// The tasks of a batch are locked, and their results are checked.
     fn load_batch(&mut self, job: JobId) {
         if self.own_part(job) {
             return;

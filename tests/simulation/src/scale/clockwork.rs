@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// A moment, in microseconds since the beginning.
+/// A time, in microseconds since the start.
 pub type Moment = u64;
 
 /// One second.
@@ -25,7 +25,7 @@ impl<E: Ord> Default for Clockwork<E> {
 }
 
 impl<E: Ord> Clockwork<E> {
-    /// The present.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.now
@@ -43,7 +43,7 @@ impl<E: Ord> Clockwork<E> {
         self.waiting.push(Reverse((self.now + wait, self.count, event)));
     }
 
-    /// Goes on to the next event.
+    /// Advances to the next event.
     pub fn go_on(&mut self) -> Option<E> {
         let Reverse((at, _, event)) = self.waiting.pop()?;
         self.now = at;
@@ -51,7 +51,7 @@ impl<E: Ord> Clockwork<E> {
     }
 }
 
-/// Spans, as a histogram with steps of a thirty-second, so that millions of them take no room.
+/// A histogram of spans with steps of a thirty-second, so that millions of them need little memory.
 #[derive(Clone, Debug)]
 pub struct Spans {
     counts: Vec<u64>,
@@ -66,7 +66,7 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Notes one.
+    /// Adds a span.
     pub fn note(&mut self, span: u64) {
         let bits = 64 - span.leading_zeros();
         let place = if bits <= 5 { span } else { u64::from(bits - 5) * 32 + ((span >> (bits - 6)) & 31) };
@@ -75,13 +75,13 @@ impl Spans {
         self.most = self.most.max(span);
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The longest.
+    /// Returns the longest span.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most

@@ -22,7 +22,7 @@ impl Model {
         (0..usize::from(count).min(living.len())).map(|_| draw(&mut living)).collect()
     }
 
-    /// One node in ten is gone, and says nothing more: their machines, not only their processes.
+    /// One node in ten is lost: the machine, not only the process.
     pub(crate) fn die(&mut self) {
         for node in self.some(self.size.nodes.div_ceil(10)) {
             let it = self.node(node);

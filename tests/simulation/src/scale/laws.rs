@@ -7,12 +7,12 @@ use super::{
 };
 use std::collections::HashMap;
 
-/// How much longer than a lease another may take to go on.
+/// The time beyond a lease within which another node must continue.
 const GRACE: Moment = 5 * SECOND;
 /// The maximum number of reported violations.
 const MOST: usize = 20;
 
-/// A lease, in microseconds.
+/// Returns the term of a lease, in microseconds.
 #[must_use]
 pub fn lease() -> Moment {
     u64::try_from(LEASE.as_micros()).unwrap()
@@ -23,18 +23,18 @@ pub fn lease() -> Moment {
 pub struct Laws {
     /// The valid lease of each task; 0 means no lease.
     epochs: Vec<u32>,
-    /// Until when, in milliseconds.
+    /// The end of the lease, in milliseconds.
     until: Vec<u32>,
     last: u32,
-    /// Tasks whose holder died, with when.
+    /// Tasks of dead holders, with the time of death.
     orphans: HashMap<Id, Moment>,
-    /// While the store did not answer.
+    /// The times in which the store did not answer.
     still: Vec<(Moment, Moment)>,
     /// How long it took until other nodes continued the tasks of dead ones.
     pub takeovers: Spans,
-    /// Results that came too late, and were refused.
+    /// Refused late results.
     pub refused: u64,
-    /// Transitions that were made.
+    /// Completed transitions.
     pub made: u64,
     broken: Vec<String>,
     count: u64,
@@ -97,7 +97,7 @@ impl Laws {
         }
     }
 
-    /// A lease was prolonged.
+    /// A lease was extended.
     pub fn prolonged(&mut self, id: Id, epoch: u32, until: Moment) {
         let stands = self.epochs[id as usize];
         self.hold(stands == epoch, || {
@@ -141,14 +141,14 @@ impl Laws {
         });
     }
 
-    /// At the end: whose holder died is with another by then, if it died long enough ago.
+    /// At the end, each task of a dead holder has another one, if the death was long enough ago.
     pub fn end(&mut self, now: Moment) {
         let limit = lease() + GRACE + self.still.iter().map(|(from, to)| to - from).sum::<Moment>();
         let left = self.orphans.values().filter(|died| **died + limit < now).count();
         self.hold(left == 0, || format!("{left} tasks of the dead were never taken over"));
     }
 
-    /// The laws that were broken: the first of them, and how many in all.
+    /// Returns the first broken laws, and their total number.
     #[must_use]
     pub fn verdict(&self) -> (&[String], u64) {
         (&self.broken, self.count)

@@ -32,31 +32,31 @@ use work::{Work, WorkId};
 pub(crate) enum Event {
     /// A request reaches the server.
     Asked(JobId),
-    /// A statement may have been carried out, unless others came since.
+    /// A statement may be complete, unless others have started since.
     Carried(u32),
     /// The log is synced.
     Synced,
     /// An answer reaches its node.
     Answered(JobId),
-    /// A node's pause is over, unless it was ended before.
+    /// A node's pause is over, unless it was ended earlier.
     Wake(u16, u32),
     /// Every node is notified of work.
     Ring,
     /// An action is over.
     Acted(WorkId, u32),
-    /// A lease is to be prolonged.
+    /// A lease needs to be extended.
     Renew(WorkId, u32),
-    /// A lease may lapse.
+    /// A lease may expire.
     Lapse(WorkId, u32),
-    /// A node says that it lives.
+    /// A heartbeat of a node.
     Beat(u16),
-    /// A node does what it does beside its work.
+    /// Other work of a node.
     Aside(u16),
     /// A transaction is idle for too long.
     BreakOff(JobId, u32),
-    /// Time goes on.
+    /// Time advances.
     Tick,
-    /// All is looked at.
+    /// Everything is checked.
     Sweep,
     /// Nodes die.
     Die,
@@ -66,7 +66,7 @@ pub(crate) enum Event {
     Still(bool),
 }
 
-/// When the troubles are, in thousandths of the whole.
+/// The times of the faults, in thousandths of the run.
 const DIE_AT: u64 = 150;
 const FREEZE_AT: u64 = 300;
 const STILL_AT: u64 = 450;
@@ -74,7 +74,7 @@ const HERD_AT: u64 = 650;
 const HERD_FOR: Moment = 60 * SECOND;
 const TICK: Moment = 10 * MILLI;
 
-/// All of it.
+/// The state of the model.
 pub(crate) struct Model {
     pub(crate) size: Size,
     pub(crate) end: Moment,
@@ -96,7 +96,7 @@ pub(crate) struct Model {
     pub(crate) told: Told,
 }
 
-/// Runs it, and says what was seen.
+/// Runs the model, and returns the observations.
 #[must_use]
 pub fn run(size: &Size) -> Told {
     let mut model = Model::new(*size);
@@ -110,7 +110,7 @@ pub fn run(size: &Size) -> Told {
     model.finish()
 }
 
-/// When the timer of an execution is due, and what follows: most wait for long.
+/// Returns the due time of an execution's timer and its later steps: most are due late.
 fn timer(size: &Size, end: Moment, id: tasks::Id) -> (Moment, u8) {
     // The random generator, for one number: SplitMix64.
     let mut z = (u64::from(id) ^ size.seed.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -159,7 +159,7 @@ impl Model {
             return self.only_commit(self.size.writers);
         }
         for node in 0..self.size.nodes {
-            // They were not all started in the same moment.
+            // They did not all start at the same time.
             self.clock.after(self.dice.below(SECOND), Event::Wake(node, 0));
             self.clock.after(self.dice.below(SECOND), Event::Aside(node));
             let beat = u64::try_from(BEAT.as_micros()).unwrap();

@@ -13,15 +13,15 @@ pub struct Size {
     pub executions: u32,
     /// Simulated minutes.
     pub minutes: u64,
-    /// Where all chance comes from.
+    /// The source of all random numbers.
     pub seed: u64,
-    /// Tenants, that have equally many of the executions.
+    /// The number of tenants, with equally many executions each.
     pub tenants: u16,
-    /// Timers that fall due each second, all along.
+    /// Timers that fall due each second.
     pub rate: u64,
     /// Steps that follow each of those.
     pub steps: u8,
-    /// Timers that fall due within one minute beside.
+    /// Additional timers that fall due within one minute.
     pub herd: u32,
     /// If not 0, each node only commits, with this number of parallel writers.
     pub writers: u16,
@@ -29,13 +29,13 @@ pub struct Size {
     pub trouble: bool,
     /// The costs of the database and the nodes.
     pub costs: Costs,
-    /// How nodes look for work.
+    /// The way in which nodes look for work.
     pub design: Design,
     /// The deliberate defect.
     pub broken: Broken,
 }
 
-/// How nodes look for work: as they do, or as is proposed.
+/// The way in which nodes look for work: present or proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Design {
     /// A notified node, or one whose wait is over, looks after a random delay of up to this number of microseconds for each
@@ -47,7 +47,7 @@ pub struct Design {
     /// A node that got less than it wanted does not look again at once. Nor does a node that had free places already and
     /// gets another one.
     pub content: bool,
-    /// Looking and taking are one statement, so that none finds what another is taking.
+    /// Query and lease are one statement, so that no node finds a task that another is leasing.
     pub at_once: bool,
 }
 
@@ -58,21 +58,21 @@ impl Design {
     pub const PROPOSED: Self = Self { pause: 1_000, lean: true, content: true, at_once: true };
 }
 
-/// Ways to break the protocol, so that the laws are seen to notice.
+/// Deliberate defects of the protocol, to check that the laws detect them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// None.
     Nothing,
-    /// A result is taken whatever its epoch.
+    /// A result is accepted whatever its epoch.
     EpochCheck,
     /// A found task is leased although another node has it by then.
     TakeCheck,
-    /// A lease does not lapse.
+    /// A lease does not expire.
     Lapse,
 }
 
 impl Size {
-    /// A thousand nodes, ten million executions, ten minutes with all troubles, on a large database.
+    /// A thousand nodes, ten million executions, ten minutes with all faults, on a large database.
     #[must_use]
     pub fn large() -> Self {
         Self {

@@ -1,13 +1,13 @@
-//! The tasks of all executions, one each, as the database has them: when it is available, and whose its lease is.
+//! The tasks of all executions, one each, as the database has them: their due times and leases.
 //!
 //! Due tasks are ordered by tenant and time, as in the index of the table; the others are in time slots until they are due.
 
 use super::clockwork::{MILLI, Moment};
 use std::collections::BTreeSet;
 
-/// Names an execution, and its one task.
+/// The id of an execution and its one task.
 pub type Id = u32;
-/// Width of a slot of time.
+/// Width of a time slot.
 const SLOT: Moment = 10 * MILLI;
 /// No node.
 const NOBODY: u16 = u16::MAX;
@@ -25,7 +25,7 @@ struct Task {
     /// How often it was moved, so that an old entry of a slot is recognised as stale.
     moved: u16,
     leased: bool,
-    /// A batch has named it, and is not over.
+    /// True while an unfinished batch names it.
     locked: bool,
     /// The steps given to [`Tasks::settle`].
     steps: u8,
@@ -36,7 +36,7 @@ struct Task {
 pub struct Tasks {
     all: Vec<Task>,
     due: Vec<BTreeSet<(u32, Id)>>,
-    /// One bit a tenant: whether anything of it is due.
+    /// One bit for each tenant: true if a task of it is due.
     wanting: Vec<u64>,
     slots: Vec<Vec<(Id, u16)>>,
     /// Entries in each slot that are not stale.
@@ -44,7 +44,7 @@ pub struct Tasks {
     reached: usize,
     epochs: u32,
     due_count: usize,
-    /// Broken on purpose: a lease that is given is not noted to lapse.
+    /// A deliberate defect: the expiry of a new lease is not scheduled.
     pub forget_lapse: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Taken {
     pub due: u32,
     /// The node of its earlier lease, if that one did not end with a result.
     pub before: Option<u16>,
-    /// Since when it was to be had, in milliseconds.
+    /// The time from which it was available, in milliseconds.
     pub available: u32,
 }
 
@@ -108,7 +108,7 @@ impl Tasks {
         usize::try_from(u64::from(available) * MILLI / SLOT).unwrap().min(self.slots.len() - 1)
     }
 
-    /// Puts a task where its moment says.
+    /// Puts a task into the place of its due time.
     fn place(&mut self, id: Id) {
         let task = self.all[id as usize];
         let slot = self.slot(task.available);
@@ -146,7 +146,7 @@ impl Tasks {
         self.place(id);
     }
 
-    /// Lets time reach `now`.
+    /// Advances time to `now`.
     pub fn reach(&mut self, now: Moment) {
         let until = usize::try_from(now / SLOT).unwrap().min(self.slots.len() - 1);
         while self.reached < until {
@@ -160,7 +160,7 @@ impl Tasks {
         }
     }
 
-    /// When something is available next, in microseconds.
+    /// Returns when the next task becomes available, in microseconds.
     #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         if self.due_count > 0 {
@@ -170,13 +170,13 @@ impl Tasks {
         Some((slot as u64 + 1) * SLOT)
     }
 
-    /// How many are due.
+    /// Returns the number of due tasks.
     #[must_use]
     pub fn due_count(&self) -> usize {
         self.due_count
     }
 
-    /// How many tenants have something due.
+    /// Returns the number of tenants with due tasks.
     #[must_use]
     pub fn wanting(&self) -> u64 {
         self.wanting.iter().map(|word| u64::from(word.count_ones())).sum()
@@ -209,7 +209,7 @@ impl Tasks {
         found
     }
 
-    /// Tenants with something due, once round from `turn`.
+    /// Returns the tenants with due tasks, starting at `turn`.
     fn ring(&self, turn: u16) -> impl Iterator<Item = u16> + '_ {
         let words = self.wanting.len();
         let first = usize::from(turn / 64);
@@ -264,7 +264,7 @@ impl Tasks {
         task.leased && task.epoch == epoch
     }
 
-    /// Keeps others from taking it, or lets them.
+    /// Locks or unlocks a task.
     pub fn lock(&mut self, id: Id, locked: bool) {
         self.all[id as usize].locked = locked;
     }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Processor time of this process, in milliseconds.
+/// Returns the processor time of this process, in milliseconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let behind = stat.rsplit(')').next().expect("a name in brackets");

@@ -50,7 +50,7 @@ pub async fn run(db: &str, in_flight: usize, seconds: usize) {
             let id = format!("w{id}");
             let (tell, told) = oneshot::channel();
             waiting.lock().expect("the map").insert(id.clone(), tell);
-            // SQLite is locked at times.
+            // SQLite is sometimes locked.
             while client.start_orchestration(&id, "five", id.clone()).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
