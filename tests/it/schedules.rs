@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 
-/// A schedule that reclaims overdue loans; there are none, so each run ends by itself.
+/// A schedule that reclaims overdue loans. Each run finds no loan and ends by itself.
 fn overdue(cron: &str) -> Value {
     json!({
         "cron": cron, "zone": "Europe/Berlin", "skipped_hour": "shift", "repeated_hour": "last",

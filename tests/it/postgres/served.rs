@@ -65,7 +65,7 @@ async fn what_one_server_began_another_goes_on_with() {
     assert_eq!(items(&two.get("/v1/tenants").await).len(), 2);
 }
 
-/// One of three simultaneous requests does the work; the others get its answer or are told to retry.
+/// One of three simultaneous requests does the work; the others get its answer or must retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
     let Some(options) = options() else { return };

@@ -92,7 +92,7 @@ async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
     }
 }
 
-/// Without a provider nobody can sign in, and the answer says so.
+/// Without a provider sign-in is impossible, and the answer names the reason.
 #[tokio::test]
 async fn a_server_without_a_provider_says_so() {
     let served = crate::served::Served::start();

@@ -25,7 +25,7 @@ pub enum Kind {
     Signal,
     /// It waits for a timer.
     Timer,
-    /// Its action has failed, and will be retried.
+    /// The action has failed, and will be retried.
     Retrying,
     /// A worker had its task and died: only the yard knows if it took effect.
     InFlight,

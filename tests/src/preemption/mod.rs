@@ -20,7 +20,7 @@ pub struct Place {
     pub parent: Option<usize>,
     /// True for a cohort.
     pub cohort: bool,
-    /// Its fair-sharing weight, in billionths.
+    /// The fair-sharing weight, in billionths.
     pub weight: u64,
     /// Its quota of each kind; `None` if never set.
     pub quotas: Vec<Option<Quota>>,
@@ -33,7 +33,7 @@ pub struct Place {
 pub struct Running {
     /// Its id.
     pub id: String,
-    /// Its workspace, as an index of the list.
+    /// The workspace, as an index of the list.
     pub at: usize,
     /// Its use of each kind; `None` if not used.
     pub usage: Vec<Option<u64>>,

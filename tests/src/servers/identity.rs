@@ -31,7 +31,7 @@ type Parameters = BTreeMap<String, String>;
 /// The provider, which ends with the test.
 #[derive(Clone)]
 pub struct Identity {
-    /// Its address, which is also its name.
+    /// The provider's address, which is also its name.
     pub issuer: String,
     inner: Arc<Mutex<Inner>>,
 }
@@ -68,7 +68,7 @@ impl Identity {
     /// Starts one on a free port.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no port is free.
     pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let issuer = format!("http://{}", listener.local_addr().expect("an address"));

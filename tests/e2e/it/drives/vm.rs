@@ -9,7 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Its names in workflows.
+/// The names of the machine in workflows.
 pub const CLUSTER: &str = "slurm-1";
 pub const NODE: &str = "s-0000";
 

@@ -219,7 +219,8 @@ async fn a_queue_in_use_stays_until_its_work_has_gone() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// An API server of 1.20 has no admission policies: the error says so with a remedy, and no guard is silently skipped.
+/// An API server of 1.20 has no admission policies: the error names this and a remedy, and no guard is silently
+/// skipped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_admission_policies_is_told_plainly() {
     let Some(world) = world().await else { return };

@@ -118,7 +118,7 @@ async fn comes(house: &House, scene: &Scene) {
         )
         .await;
 
-    // Its own quota and its borrowing limit.
+    // The workspace's own quota and its borrowing limit.
     assert_eq!(cluster.limits("t-acme--serving"), format!("t-acme--serving|{GPU}=8"));
     let reserved = cluster.says(&["scontrol", "-o", "show", "reservations"]);
     assert!(

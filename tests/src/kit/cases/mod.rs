@@ -18,7 +18,7 @@ pub type Play = for<'b> fn(&'b Bench<'b>) -> Pin<Box<dyn Future<Output = Ended> 
 /// One promise.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// Its name in tables and exceptions.
+    /// The case's name in tables and exceptions.
     pub name: &'static str,
     /// The tested promise.
     pub promise: &'static str,
