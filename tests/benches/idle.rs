@@ -43,7 +43,7 @@ fn start(program: &Path, data: &Path) -> (Running, Duration) {
     command.env("TENURE_LOG", "error").env("XDG_CONFIG_HOME", data.join("settings")).stdout(Stdio::null());
     let server = Running(command.spawn().expect("the program starts; make it by `cargo build --release`"));
     while !is_ready(address) {
-        assert!(began.elapsed() < Duration::from_secs(20), "{} is never ready", program.display());
+        assert!(began.elapsed() < Duration::from_secs(20), "{} does not become ready", program.display());
         thread::sleep(Duration::from_millis(1));
     }
     (server, began.elapsed())

@@ -274,7 +274,7 @@ async fn main() -> ExitCode {
     let most = most.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let mut server = Server::start_with(program, dir.path(), None, most);
     begin(&server, &server.caller(&server.admin())).await;
-    assert_eq!(server.stop(), Some(0), "it ends in order");
+    assert_eq!(server.stop(), Some(0), "its exit code is 0");
     multiply(dir.path(), executions as u64).await;
     println!("listens again after {:.1?}", server.restart());
     let counted: Value = server.caller(&server.admin()).get("/v1/store").await;

@@ -79,7 +79,7 @@ async fn a_delegate_votes_for_another_until_the_delegation_ends() {
     );
 
     let own = served.decide(&dan, &id, "approve", json!({ "digest": digest })).await;
-    assert_eq!(own.code(), "approval.not_entitled", "a delegation gives no role of one's own");
+    assert_eq!(own.code(), "approval.not_entitled", "a delegation does not use the delegate's own role");
     assert_eq!(served.decide(&dan, &id, "approve", vote.clone()).await.status, 200);
     let shown = served.get(&format!("/v1/approvals/{id}")).await.body;
     assert_eq!(
@@ -132,7 +132,7 @@ async fn nobody_decides_for_the_requester_over_http() {
     let path = format!("/v1/delegations/{}", made.id());
     assert_eq!(served.send(served.ask(Method::DELETE, &path).bearer_auth(&ada)).await.status, 204);
     let late = served.decide(&ada, &id, "approve", json!({ "digest": digest })).await;
-    assert_eq!(late.code(), "approval.for_requester", "taking it back a moment before does not help");
+    assert_eq!(late.code(), "approval.for_requester", "an earlier revocation does not help");
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     assert!(again.status == 422 && again.body.to_string().contains("just so already"), "{}", again.body);
     assert!(
         served.run(&["delegations", "list"]).out.contains("all that are held"),
-        "no roles are all of them"
+        "no roles mean all of them"
     );
     let others = json!({ "from": "dan", "to": "ada", "until": soon(), "reason": "leave" });
     assert_eq!(served.delegate(&ada, others.clone()).await.code(), "auth.forbidden");
@@ -223,7 +223,7 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
 
     assert_eq!(served.run(&["group", "add", "night-watch", "--member", "nick"]).exit, 0);
     let bound = served.json_as(&served.admin, "/v1/groups/night-watch:join", json!({ "user": "tess" })).await;
-    assert_eq!(bound.code(), "group.invalid", "a tenant's own user never sits for the platform");
+    assert_eq!(bound.code(), "group.invalid", "a tenant's own user never fills a platform seat");
     assert_eq!(served.run(&["group", "leave", "night-watch", "nick"]).exit, 0);
     assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
     assert_eq!(served.run(&["group", "join", "night-watch", "nick"]).exit, 0);
@@ -232,7 +232,7 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
     let removed = served.send(served.ask(Method::DELETE, "/v1/users/nick").bearer_auth(&served.admin)).await;
     assert_eq!(removed.status, 204);
     let group = served.get("/v1/groups/night-watch").await.body;
-    assert_eq!(group["members"], json!([]), "another of the same name takes over nothing");
+    assert_eq!(group["members"], json!([]), "a new group of the same name gets no members");
 }
 
 /// Policy's rules for an approval apply to it and are shown with it.
@@ -291,7 +291,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
         async move { served.decide(&token, &approval, "review", json!({ "note": note })).await }
     };
     assert_eq!(review(&served.admin, "fine").await.code(), "review.own", "who asked");
-    assert_eq!(review(&bea, "fine").await.code(), "auth.forbidden", "who did it");
+    assert_eq!(review(&bea, "fine").await.code(), "auth.forbidden", "the user who did it");
     assert_eq!(review(&sam, " ").await.code(), "review.note_missing");
     let done = served.run(&["--token", &sam, "approvals", "review", &approval, "--note", "it did burn"]);
     assert_eq!(done.exit, 0, "{done:?}");

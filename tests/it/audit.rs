@@ -92,7 +92,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=zeta").await.status, 404);
     assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=-").await.status, 404);
     assert_eq!(served.get("/v1/audit/export?tenant=nobody").await.status, 404);
-    assert_eq!(served.run(&["audit", "list", "--tenant", "nobody"]).exit, 3, "no list is not an empty one");
+    assert_eq!(served.run(&["audit", "list", "--tenant", "nobody"]).exit, 3, "a missing list is not an empty one");
     for moment in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.0+01:00"] {
         let since = served.run(&["audit", "list", "--tenant", "acme", "--from", moment]);
         assert!(since.exit == 0 && since.out.contains("acme/1"), "{since:?}");
@@ -209,14 +209,14 @@ async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!((would.len(), &would[0]["id"]), (1, &json!(gone)), "{would:?}");
-    assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 200, "a look changes nothing");
+    assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 200, "a read changes nothing");
 
     let ran = served.run(&["retention", "run", "-o", "json"]);
 
     assert_eq!(ran.json()["forgotten"], 1, "{ran:?}");
     assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 404);
     assert_eq!(served.get(&format!("/v1/executions/{waits}")).await.status, 200, "an open one stays");
-    assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is not touched");
+    assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is unchanged");
     let admin = served.admin.clone();
     let told = audit(&served, &admin, "&tenant=acme", |entries| has(entries, "admin forgot execution")).await;
     assert!(has(&told, "asked for onboarding of tenant/acme"), "its audit outlives it");
@@ -236,7 +236,7 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
         assert!(items(&found).iter().all(|entry| entry["kind"] == kind), "{kind}: {}", found.body);
     }
     let people = served.get_as(&auditor, &asked("&kind=person")).await;
-    assert!(items(&people).len() < all.len(), "the engine does most of it");
+    assert!(items(&people).len() < all.len(), "the engine makes most entries");
     assert!(items(&people).iter().any(|entry| entry["actor"] == "olga"));
 
     let newest = served.get_as(&auditor, &asked("&order=newest")).await;

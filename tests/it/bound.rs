@@ -121,7 +121,7 @@ async fn what_was_changed_by_somebody_else_since_it_was_read_is_not_changed() {
             let refused = bound(&served, method.clone(), path, wrong, wanted.clone()).await;
             assert_eq!(refused.status, 412, "{path} with {wrong}: {}", refused.body);
         }
-        assert_eq!(tag(&served, shown).await, stands, "{path}: nothing of it was done");
+        assert_eq!(tag(&served, shown).await, stands, "{path}: nothing was changed");
         let several = format!("\"0\", {stands}");
         let done = bound(&served, method, path, &several, wanted).await;
         assert!(done.status.is_success(), "{path}: {}", done.body);

@@ -114,7 +114,7 @@ async fn a_command_ends_with_the_code_that_scripts_rely_on() {
     assert_eq!(served.run(&["tenant", "onboard", "-f", &wrong]).exit, 1);
     assert_eq!(served.run(&["tenant", "onboard", "-f", "nowhere.yaml"]).exit, 2);
     let no = served.run(&["tenant", "onboard", "-f", &never, "--wait"]);
-    assert_eq!((no.exit, no.err.contains("refused by ")), (6, true), "policy says no, and why: {no:?}");
+    assert_eq!((no.exit, no.err.contains("refused by ")), (6, true), "policy refuses and gives a reason: {no:?}");
     assert_eq!(served.run(&["tenant", "onboard", "-f", &never, "--dry-run"]).exit, 6);
     assert_eq!(served.run(&["tenant", "onboard", "-f", &large_file, "--dry-run"]).exit, 0);
 
@@ -230,6 +230,6 @@ fn offline_commands_need_no_server() {
     assert!(told.exit == 0 && warned && !told.err.contains("TENURE_LOG"), "{told:?}");
     let gpus = run(&["gpus"]);
     assert_eq!(gpus.exit, 0, "{gpus:?}");
-    assert!(!dir.path().join("tenure-data").exists(), "none of them makes a data folder");
+    assert!(!dir.path().join("tenure-data").exists(), "none of them creates a data folder");
     assert_eq!(run(&["store", "check"]).exit, 74, "there is no store");
 }

@@ -122,7 +122,7 @@ async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed
         "{heard}"
     );
     assert_eq!(run(dir.path(), &["context", "set", "here", "--server", &address]).exit, 0);
-    assert!(!fs::read_to_string(&file).unwrap().contains(&served.admin), "nor is it kept for another");
+    assert!(!fs::read_to_string(&file).unwrap().contains(&served.admin), "the token is not stored for another server");
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     let open = run(dir.path(), &["tenants", "list"]);
@@ -241,7 +241,7 @@ async fn every_kind_has_one_pair_of_verbs_and_what_is_not_there_is_answered_with
     let nominal = swept[0]["nominal"].as_str().unwrap();
     let one = served.run(&["get", "occurrence", &format!("loan_expiry/{nominal}"), "-o", "json"]).json();
     assert_eq!((&one["schedule"], &one["nominal"]), (&swept[0]["schedule"], &swept[0]["nominal"]));
-    assert_eq!(served.run(&["get", "occurrence", nominal]).exit, 2, "it does not say of which schedule");
+    assert_eq!(served.run(&["get", "occurrence", nominal]).exit, 2, "the schedule is missing");
     assert_eq!(served.run(&["get", "delivery", "nobody/x"]).exit, 3);
 
     let kind = served.run(&["get", "tenats"]);
@@ -265,7 +265,7 @@ fn a_code_is_explained_without_a_server() {
     assert!(short.exit == 0 && short.out.contains("what to do: nothing: the execution joins"), "{short:?}");
     let many = run(dir.path(), &["explain", "schedule.changed", "-o", "json"]).json();
     let of: BTreeSet<&str> = many.as_array().unwrap().iter().map(|one| one["of"].as_str().unwrap()).collect();
-    assert_eq!(of, BTreeSet::from(["failure", "problem"]), "it is the code of both");
+    assert_eq!(of, BTreeSet::from(["failure", "problem"]), "it is a code of both kinds");
     assert!(run(dir.path(), &["explain", "overdue"]).out.contains("parked or overdue"));
     assert!(run(dir.path(), &["explain", "10"]).out.contains("it waits for an approval"));
     let near = run(dir.path(), &["explain", "capacity.shrot"]);

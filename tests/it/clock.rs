@@ -124,7 +124,7 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
     assert!(!jumped().await);
 
     shifted.set(400 * 24 * HOUR);
-    assert!(jumped().await, "it is noticed by the next look, whenever that is");
+    assert!(jumped().await, "the next read notices it, at any time");
     let metrics = shifted.admin.get("/metrics").await;
     assert!(metrics.as_str().unwrap().contains("tenure_clock_jump_unconfirmed_seconds 3456"), "{metrics}");
     shifted.set(0);
@@ -162,7 +162,7 @@ async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock()
 
     shifted.set(400 * 24 * HOUR);
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(state().await, "AwaitingApproval", "its deadline is days away by a right clock");
+    assert_eq!(state().await, "AwaitingApproval", "by a right clock its deadline is days away");
 
     let confirmed = shifted.run(&["store", "confirm-clock", "--reason", "the machine was off for a year"]);
     assert_eq!(confirmed.exit, 0, "{confirmed:?}");

@@ -89,7 +89,7 @@ async fn an_administrator_withdraws_a_certificate_and_every_verifier_that_has_th
         }
     }
     let still = served.run(&["certificate", "verify", "acme.json"]);
-    assert_eq!(still.exit, 0, "without the statement the file is as it was signed: {still:?}");
+    assert_eq!(still.exit, 0, "without the statement the file is the signed one: {still:?}");
 
     let statement = served.dir.path().join("one.jsonl");
     let damaged = fs::read_to_string(&statement).unwrap().replacen("ewog", "ewoh", 1);

@@ -67,7 +67,7 @@ async fn five_steps_cost_six_syncs_and_a_decision_two_and_no_more_bytes_than_the
     let (syncs, bytes) = house.since(&before).await;
     assert_eq!(syncs, SYNCS * RUNS);
     let each = bytes / RUNS;
-    assert!(each.abs_diff(JOURNAL) * 100 <= JOURNAL * 3, "{each} bytes of the journal, {JOURNAL} so far");
+    assert!(each.abs_diff(JOURNAL) * 100 <= JOURNAL * 3, "{each} bytes of the journal, expected {JOURNAL}");
 
     let id = house.engine.start(A1::default(), Request::by(&client)).await.unwrap().id;
     let asked = loop {
@@ -80,7 +80,7 @@ async fn five_steps_cost_six_syncs_and_a_decision_two_and_no_more_bytes_than_the
     let editor = Person::new("editor", ["editor"]);
     house.engine.vote(id, &editor, Verdict::Approve, &asked.digest, "yes").await.unwrap();
     house.desk.end(id).await;
-    assert_eq!(house.since(&before).await.0, 2, "the vote, and the step behind it");
+    assert_eq!(house.since(&before).await.0, 2, "the vote, and the following step");
 
     stop.send(()).unwrap();
     working.await.unwrap().unwrap();
@@ -116,7 +116,7 @@ fn a_transition_allocates_no_more_blocks_and_takes_no_more_instructions_than_it_
         many.saturating_sub(few) / (10 * RUNS * TRANSITIONS)
     };
     let allocations = each("memcheck", "total heap usage: ");
-    assert!(allocations * 100 <= ALLOCATIONS * 103, "{allocations} blocks, {ALLOCATIONS} so far");
+    assert!(allocations * 100 <= ALLOCATIONS * 103, "{allocations} blocks, expected {ALLOCATIONS}");
 
     let compiler = Command::new("rustc").arg("--version").output().unwrap().stdout;
     if !compiler.starts_with(COMPILER.as_bytes()) {
@@ -124,5 +124,5 @@ fn a_transition_allocates_no_more_blocks_and_takes_no_more_instructions_than_it_
         return;
     }
     let instructions = each("callgrind", "Collected : ");
-    assert!(instructions * 100 <= INSTRUCTIONS * 103, "{instructions} instructions, {INSTRUCTIONS} so far");
+    assert!(instructions * 100 <= INSTRUCTIONS * 103, "{instructions} instructions, expected {INSTRUCTIONS}");
 }

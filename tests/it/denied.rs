@@ -46,7 +46,7 @@ async fn until(served: &Served, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> 
 
 /// Fails unless each of these is in the audit within a deadline.
 pub(crate) async fn are_on_record(served: &Served, all: BTreeSet<Met>) {
-    assert!(!all.is_empty(), "there was nothing to look for");
+    assert!(!all.is_empty(), "the list is empty");
     let mut missing = all.clone();
     for _ in 0..300 {
         let found: BTreeSet<Met> = entries(served, &served.admin).await.iter().map(met).collect();
@@ -113,7 +113,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     assert_eq!(told.len(), 7, "a missing resource is no refusal: {told:#?}");
 
     let own = entries(&served, &owner).await;
-    assert_eq!(own.len(), 1, "who is refused does not learn here what is hidden or another's: {own:#?}");
+    assert_eq!(own.len(), 1, "the caller does not see refusals of hidden or foreign resources: {own:#?}");
     assert_eq!((&own[0]["actor"], &own[0]["tenant"]), (&json!("odile"), &json!("acme")));
     for token in [none, &gone, &auditor] {
         let secret = token.rsplit('_').next().unwrap();
@@ -178,7 +178,7 @@ async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is
     for _ in 0..20 {
         assert_eq!(served.get_as(&guess(4), "/v1/tenants").await.status, 401);
     }
-    assert!(began.elapsed() < Duration::from_secs(1), "a program with an old token guesses nothing");
+    assert!(began.elapsed() < Duration::from_secs(1), "an old token is not a guess");
 
     let began = Instant::now();
     for n in 10..12 {

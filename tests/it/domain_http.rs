@@ -225,7 +225,7 @@ async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else()
     let unseen =
         json!({ "tenant": two.1, "workspace": "default", "name": "w", "requests": { "gpu/H100": 1 } });
     let waits = served.json_as(&served.admin, "/v1/workloads", unseen).await;
-    assert_eq!(waits.status, 202, "nothing was taken in of the other: {}", waits.body);
+    assert_eq!(waits.status, 202, "nothing of the other facts was stored: {}", waits.body);
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn leaving_is_planned_agreed_by_another_and_taken_back() {
     let busy = served.json_as(&served.admin, "/v1/offboardings", leave).await;
     assert_eq!((busy.status.as_u16(), &busy.body["execution"]), (409, &json!(id)), "{}", busy.body);
     let digest = served.asked(&id).await["digest"].clone();
-    assert_eq!(digest, plan.body["digest"], "what was planned is what people are asked");
+    assert_eq!(digest, plan.body["digest"], "the approvers decide on the previewed plan");
     let approve = format!("/v1/approvals/{id}:approve");
     let own = served.json_as(&served.admin, &approve, json!({ "digest": digest })).await;
     assert_eq!((own.status.as_u16(), own.code()), (403, "approval.own_request"));
@@ -289,7 +289,7 @@ async fn a_quota_is_planned_asked_for_and_given() {
 
     let asked = served.json_as(&served.admin, "/v1/quota-requests", fewer).await;
     assert_eq!(asked.status, 202, "{}", asked.body);
-    assert_eq!(asked.body["workflow"], "quota_decrease", "what leads to less is a decrease");
+    assert_eq!(asked.body["workflow"], "quota_decrease", "a lower quota is a decrease");
     let id = asked.id();
     let item = served.until(&id, |item| item["open"] == false || !item["waiting_for"]["approval"].is_null());
     let item = item.await;

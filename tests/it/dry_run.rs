@@ -99,7 +99,7 @@ impl World {
         for (path, stood) in before {
             assert_eq!(after.get(path), Some(stood), "{what} changed {path}");
         }
-        assert_eq!(after.len(), before.len(), "{what} began an execution");
+        assert_eq!(after.len(), before.len(), "{what} started an execution");
     }
 }
 
@@ -180,7 +180,7 @@ async fn no_command_changes_anything_in_a_dry_run() {
         .map(|(usage, _)| words(&usage))
         .collect();
     for command in &with_dry_run {
-        assert!(cases.iter().any(|(name, _)| name == command), "say how `{command} --dry-run` is tried");
+        assert!(cases.iter().any(|(name, _)| name == command), "add a case for `{command} --dry-run`");
     }
     let before = world.stands().await;
     for (name, own) in &cases {

@@ -59,7 +59,7 @@ async fn every_answer_says_that_nobody_keeps_embeds_or_guesses_at_it() {
     }
     let page = served.send(served.ask(Method::GET, "/")).await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();
-    assert!(policy.contains("default-src 'self'"), "the console says what it may do itself: {policy}");
+    assert!(policy.contains("default-src 'self'"), "the console declares its own policy: {policy}");
 }
 
 /// Sends a request as a proxy on this machine does for a remote client.
@@ -135,7 +135,7 @@ fn to_the_end(mut stream: TcpStream) -> (String, Duration) {
     let (mut text, began) = (Vec::new(), Instant::now());
     // A reset connection has also ended; an open one has not.
     if let Err(error) = stream.read_to_end(&mut text) {
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the connection is kept: {error}");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the connection stays open: {error}");
     }
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -180,7 +180,7 @@ async fn a_head_that_trickles_ends_when_one_that_stands_still_does() {
     let (began, mut sent) = (Instant::now(), 0);
     while stream.write_all(if sent == 0 { b"GET /livez HTTP/1.1\r\nX-Slow: " } else { b"a" }).is_ok() {
         sent += 1;
-        assert!(began.elapsed() < Duration::from_secs(10), "the connection is kept");
+        assert!(began.elapsed() < Duration::from_secs(10), "the connection stays open");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(sent > 5, "{sent}");
@@ -211,7 +211,7 @@ async fn no_more_connections_are_open_than_there_may_be_and_others_wait_their_tu
     assert!(third.read(&mut [0; 9]).is_err(), "it waits");
     drop(first);
     third.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert!(to_the_end(third).0.ends_with("ok\n"), "and is answered when there is room");
+    assert!(to_the_end(third).0.ends_with("ok\n"), "and is answered when a place is free");
     drop(second);
 }
 
@@ -240,7 +240,7 @@ async fn who_sends_too_much_is_told_to_wait_and_nobody_else_is() {
         (said(refused, "retry-after").as_str(), said(refused, "ratelimit").as_str()),
         ("1", "\"default\";r=0;t=5")
     );
-    assert_eq!(served.get_as(&other, "/v1/me").await.status, 200, "another has what is theirs");
+    assert_eq!(served.get_as(&other, "/v1/me").await.status, 200, "other callers have their own limit");
     for path in ["/livez", "/readyz", "/version", "/"] {
         for _ in 0..9 {
             assert_eq!(served.get(path).await.status, 200, "{path}");

@@ -82,7 +82,7 @@ async fn a_quota_change_with_a_typo_is_refused_where_it_is_sent() {
         assert!(named, "{exit}: {set:?}");
     }
     let after = served.get("/v1/executions?limit=1000").await.body["items"].as_array().unwrap().len();
-    assert_eq!(after, before, "no execution was begun");
+    assert_eq!(after, before, "no execution was started");
 }
 
 #[tokio::test]

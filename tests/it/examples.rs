@@ -252,5 +252,5 @@ async fn the_commands_of_the_pages_do_what_is_said_of_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(ran > 50, "{ran}");
-    assert!(left.is_empty(), "these are in no page that is gone through: {left:?}");
+    assert!(left.is_empty(), "these are in none of the pages: {left:?}");
 }

@@ -58,7 +58,7 @@ fn node_names_that_differ_in_case_alone_are_refused() {
 
         assert!(why.contains(&format!("line 2: node {second} differs from node {first}")), "{why}");
         let again = import(&mut books, &format!("{HEADER}{}", row(first))).unwrap();
-        assert_eq!((again.added, again.unchanged), (0, 1), "the same again changes nothing");
+        assert_eq!((again.added, again.unchanged), (0, 1), "a repeat changes nothing");
     }
 }
 

@@ -117,5 +117,5 @@ async fn no_command_prints_a_control_or_bidi_character_that_others_stored() {
     }
     assert!(shown > 8, "the texts are shown: {shown}");
     let exact = served.run(&["-o", "json", "approvals", "show", &approval]).json();
-    assert_eq!(exact["votes"][0]["reason"], FOREIGN, "programs read it exactly");
+    assert_eq!(exact["votes"][0]["reason"], FOREIGN, "programs get the exact text");
 }

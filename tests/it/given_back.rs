@@ -116,7 +116,7 @@ async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
     let lent: Workload = stage.find("acme/lent").await.unwrap();
     assert_eq!((lent.state, lent.evictions), (WorkloadState::Admitted, 0));
     stage.pass(10 * MINUTE).await;
-    assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of it");
+    assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of the reclaim");
 }
 
 /// The cluster places the workloads of research itself: the victim's GPUs are not those of the account. Returns the plan.
@@ -161,7 +161,7 @@ async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_plan
     let body: Value = serde_json::from_slice(&only(&stage, "eviction").await.body).unwrap();
     let evicted: Eviction = serde_json::from_value(body["data"].clone()).unwrap();
     assert_eq!(evicted.observed.unwrap(), elsewhere);
-    assert_eq!(evicted.gpus.as_set(), &planned, "where it was planned is kept apart");
+    assert_eq!(evicted.gpus.as_set(), &planned, "the planned GPUs are stored separately");
     let lent: Workload = stage.find("acme/lent").await.unwrap();
     assert_eq!(lent.state, WorkloadState::Waiting);
     assert!(seen(&stage, "lent").is_none(), "a requeued victim is held until it is admitted again");
@@ -180,7 +180,7 @@ async fn one_whose_gpus_are_unknown_is_not_evicted() {
     let of_lent = evictions.iter().find(|record| record.subject == "workload/acme/lent").unwrap();
     assert_eq!(of_lent.state, "Unobserved");
     let lent = seen(&stage, "lent").expect("it runs on");
-    assert_eq!(lent["reclaim_at"], Value::Null, "and its owner knows that it does");
+    assert_eq!(lent["reclaim_at"], Value::Null, "and its owner is notified of it");
 }
 
 /// A queued workload is started by the commit that admits it, whatever ended before it.
@@ -193,7 +193,7 @@ async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
     stage.engine.run_until_idle().await.unwrap();
     assert!(seen(&stage, "first").is_some());
     if waits.admission.answer == AdmissionVerdict::Queue {
-        assert!(seen(&stage, "next").is_none(), "one that waits is not started");
+        assert!(seen(&stage, "next").is_none(), "a queued workload is not started");
     }
 
     stage.ends("first").await;

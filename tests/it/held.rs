@@ -179,7 +179,7 @@ async fn a_server_is_held_by_hand_and_stays_so_when_it_is_started_again() {
     let store = server.get("/v1/store").await;
     assert!(store["held"]["why"].as_str().unwrap().ends_with("the volume is copied"), "{store}");
     let (_, swept) = server.post("/v1/sweeps/drift:run", json!({})).await;
-    assert!(swept["sweep"] == "drift", "looking is allowed: {swept}");
+    assert!(swept["sweep"] == "drift", "observing is allowed: {swept}");
 }
 
 fn items_of(listed: &Value) -> Vec<Value> {

@@ -271,7 +271,7 @@ async fn a_plan_is_shown_and_nothing_is_changed() {
     assert_eq!(
         served.asked(&id).await["digest"],
         plan.body["digest"],
-        "the plan that was shown is the one asked"
+        "the approval has the previewed plan"
     );
 }
 

@@ -38,8 +38,8 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
     said(&served, &["limits", "open", "cluster/eu-1"]);
 
     assert_eq!(served.ended(&id).await["reason"], "completed");
-    assert_eq!(served.run(&["limits", "open", "cluster/eu-1"]).exit, 5, "there is nothing to open");
-    assert_eq!(served.get("/v1/limits").await.body["items"], json!([]), "and nothing is kept of it");
+    assert_eq!(served.run(&["limits", "open", "cluster/eu-1"]).exit, 5, "nothing can be opened");
+    assert_eq!(served.get("/v1/limits").await.body["items"], json!([]), "and nothing is stored");
 }
 
 /// Every key of every attempt allows one at a time: the work is slower and complete.

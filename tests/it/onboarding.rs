@@ -146,7 +146,7 @@ async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
     }
     assert!(world.all_effects().values().all(|times| *times == 1));
     let after = stage.engine.execution(id).await.unwrap().1;
-    assert_eq!(after.digest, case.digest, "what was agreed to is what was done");
+    assert_eq!(after.digest, case.digest, "the approved plan was executed");
 }
 
 /// I-16.
@@ -169,7 +169,7 @@ async fn a_requester_a_duplicate_and_a_vote_for_another_plan_do_not_count() {
     assert!(matches!(own, Refusal::OwnRequest { .. }), "{own}");
     assert!(matches!(stale, Refusal::PlanChanged { .. }), "{stale}");
     assert!(matches!(twice, Refusal::VotedBefore { .. }), "{twice}");
-    assert_eq!(stage.state(id).await.0, "AwaitingApproval", "security has not agreed yet");
+    assert_eq!(stage.state(id).await.0, "AwaitingApproval", "security has not approved yet");
 }
 
 /// I-15.
@@ -217,7 +217,7 @@ async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
     assert_eq!(stage.state(second).await.0, "Waitlisted");
     let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());
     let woken = || stage.engine.transact(false, |view| workflows::ledger::waiting(view, &region, &model));
-    assert_eq!(woken().await.unwrap(), None, "nothing is free");
+    assert_eq!(woken().await.unwrap(), None, "no GPU is free");
 
     let rows = workflows::fleet::parse_nodes(&format!(
         "sn,cpu_milli,memory_mib,gpu,model\n{}",
@@ -350,7 +350,7 @@ fn the_diagram_in_the_docs_is_the_one_that_runs() {
     assert_eq!(
         fs::read_to_string(PAGE).unwrap(),
         drawn,
-        "run the tests with BLESS=1 and look at the difference"
+        "run the tests with BLESS=1 and review the difference"
     );
 }
 

@@ -20,8 +20,8 @@ async fn an_open_execution_says_how_far_it_is_and_one_that_is_over_or_on_its_way
     let (done, total) = (progress["done"].as_u64().unwrap(), progress["total"].as_u64().unwrap());
     assert!(0 < done && done < total, "{progress}");
     assert_eq!(progress["current"], json!({ "state": asked["state"], "beat": null }));
-    assert_eq!(progress["eta"], Value::Null, "none went before it");
-    assert_eq!(&listed(&served, &id).await["progress"], progress, "a list says the same");
+    assert_eq!(progress["eta"], Value::Null, "no earlier execution exists");
+    assert_eq!(&listed(&served, &id).await["progress"], progress, "a list has the same value");
 
     let over = served.onboard(&small("brief")).await;
     assert_eq!(served.ended(&over).await["progress"], Value::Null);

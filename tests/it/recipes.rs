@@ -175,7 +175,7 @@ impl Recipe {
         assert!(matches!(done, Probe::Done(_)), "{done:?}");
         let again = self.act(&run).await.unwrap();
         if self.marks {
-            assert_eq!(again, output, "answered as before");
+            assert_eq!(again, output, "same answer as before");
         }
         assert_eq!(self.probe(&undo).await, Probe::NotDone);
 
@@ -188,7 +188,7 @@ impl Recipe {
             );
             let left = self.act(&stamp("e/OTHER/1/0", true)).await.unwrap();
             assert!(left.get("left").is_some(), "{left}");
-            assert!(matches!(self.probe(&run).await, Probe::Done(_)), "another step's undo leaves it");
+            assert!(matches!(self.probe(&run).await, Probe::Done(_)), "another step's undo has no effect on it");
         }
 
         self.act(&undo).await.unwrap();

@@ -37,7 +37,7 @@ fn drawn<W: Workflow>() {
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
         drawn,
-        "run the tests with BLESS=1 and look at the difference"
+        "run the tests with BLESS=1 and review the difference"
     );
 }
 
@@ -66,7 +66,7 @@ async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption(
     assert_eq!(
         eviction.edges.len(),
         diagram::<Eviction>().edges.len(),
-        "every edge of its own, and no other"
+        "exactly its own edges"
     );
     for report in [reclaim, eviction] {
         println!("{report}");

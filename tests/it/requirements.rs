@@ -61,7 +61,7 @@ fn every_test_that_is_named_exists() {
     for (row, answer) in rows {
         let tests = named(answer);
         seen += tests.len();
-        assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or says why not");
+        assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or why there is none");
         for test in tests {
             assert!(exists(test), "{row} names {test}, which does not exist");
         }
@@ -104,7 +104,7 @@ fn every_scenario_in_the_docs_has_a_test_that_carries_its_id() {
             let before = text.split(&format!("fn {name}(")).next().unwrap();
             assert!(before.len() < text.len(), "{id}: {file} has no test {name}");
             let comment = before.rsplit("\n\n").next().unwrap();
-            assert!(comment.contains(id), "{id}: the comment of {name} does not carry it");
+            assert!(comment.contains(id), "{id}: the comment of {name} lacks it");
         }
     }
 }

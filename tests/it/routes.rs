@@ -298,7 +298,7 @@ async fn keeps_apart(
     let exists = own.real.contains(word(rule)) && !rule.path.ends_with("{month}");
     if let (Some(path), "GET", true) = (own.address(rule), rule.method.as_str(), exists) {
         let answer = served.get_as(token, &path).await;
-        assert_eq!(answer.status, 200, "its own {path}: {}", answer.body);
+        assert_eq!(answer.status, 200, "the tenant's own {path}: {}", answer.body);
     }
 }
 

@@ -103,8 +103,8 @@ async fn a_schedule_that_cannot_be_is_refused_with_the_field_and_nobody_schedule
     let refused = put(&served, &auditor, "nightly", &overdue("0 2 * * *")).await;
     assert_eq!((refused.status.as_u16(), refused.code()), (403, "auth.forbidden"));
     assert_eq!(served.get_as(&auditor, "/v1/schedules").await.status, 200);
-    assert_eq!(served.get("/v1/schedules/nightly").await.status, 404, "nothing was set");
-    assert_eq!(served.run(&["schedules", "occurrences", "nightly"]).exit, 3, "and nothing became of it");
+    assert_eq!(served.get("/v1/schedules/nightly").await.status, 404, "no schedule was set");
+    assert_eq!(served.run(&["schedules", "occurrences", "nightly"]).exit, 3, "and it has no occurrences");
 
     // A user's schedule starts only what the user may start, and only for as long as they may.
     let olga = served.user("olga", &["platform_ops"], None).await;
@@ -149,7 +149,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    assert!(ended().await, "how it ended is on record");
+    assert!(ended().await, "its end is recorded");
     assert_eq!(post(&served, "drift:resume", json!({})).await.body["paused"], json!(null));
 }
 

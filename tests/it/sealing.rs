@@ -27,7 +27,7 @@ async fn a_sealed_server_keeps_what_it_knows_from_its_disk_and_starts_with_its_k
     assert!(approved.status.is_success(), "{}", approved.body);
     served.ended(&id).await;
     let history = served.get(&format!("/v1/executions/{id}/journal")).await.body.to_string();
-    assert!(history.contains("very quiet order"), "who may read it does");
+    assert!(history.contains("very quiet order"), "permitted users can read it");
     assert!(served.get("/readyz?verbose").await.body.to_string().contains(r#""records":"sealed""#));
     let (dir, admin) = served.killed();
 

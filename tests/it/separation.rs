@@ -188,7 +188,7 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
     served.user("ada", &["platform_ops"], None).await;
     let (before, code) = (served.code("ada").await, served.code("ada").await);
     let claim = async |code: &str| served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
-    assert_eq!(claim(&before).await.status, 401, "another was made since");
+    assert_eq!(claim(&before).await.status, 401, "another code was made since");
     assert_eq!(claim(&code).await.status, 201);
 
     let body = json!({ "name": "ci", "roles": ["platform_ops"], "kind": "service" });
@@ -199,7 +199,7 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
         let made = served.json_as(&served.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
         assert_eq!(made.code(), refused, "{}", made.body);
     }
-    assert_eq!(files_with(served.dir.path(), &code), Vec::<String>::new(), "the code is kept nowhere");
+    assert_eq!(files_with(served.dir.path(), &code), Vec::<String>::new(), "the code is stored nowhere");
 }
 
 #[tokio::test]

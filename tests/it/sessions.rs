@@ -152,7 +152,7 @@ async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names(
     let token = session["token"].as_str().unwrap();
     let (_, me) = house.me(token).await;
     assert_eq!((me["name"].as_str(), &me["roles"]), (Some("oidc:alice"), &json!(["platform_ops"])));
-    assert_eq!(house.prove(proof).await.0, 401, "a code was taken twice");
+    assert_eq!(house.prove(proof).await.0, 401, "a code was accepted twice");
     assert_eq!(house.ask(Method::DELETE, "/v1/sessions/mine", token).await.status(), 204);
     assert_eq!(house.me(token).await.0, 401);
 }
@@ -199,7 +199,7 @@ async fn a_session_ends_by_itself_when_its_time_is_over() {
     let sessions: Value = house.ask(Method::GET, "/v1/sessions", &house.admin).await.json().await.unwrap();
     assert_eq!(sessions["items"], json!([]));
     let entry = house.refused("oidc:alice", "GET /v1/me", "auth.bad_token").await;
-    assert_eq!(entry["denied"]["token"], session["id"], "whose it was is known still");
+    assert_eq!(entry["denied"]["token"], session["id"], "its owner is still known");
 }
 
 /// An admin ends one session, or removes the user; a new sign-in does not restore ended sessions.
@@ -212,10 +212,10 @@ async fn a_session_ends_when_an_admin_says_so() {
     let (_, second) = house.with(house.identity.token(&json!({}))).await;
     let second = second["token"].as_str().unwrap().to_owned();
     let ends = session["ends_at"].as_str().unwrap();
-    assert_eq!(house.me(session["token"].as_str().unwrap()).await.1["ends_at"], ends, "who asks learns it");
+    assert_eq!(house.me(session["token"].as_str().unwrap()).await.1["ends_at"], ends, "the caller sees it");
     assert!(ends > session["began_at"].as_str().unwrap(), "{session}");
     let path = format!("/v1/sessions/{id}");
-    assert_eq!(house.ask(Method::DELETE, &path, &second).await.status(), 403, "that is for admins");
+    assert_eq!(house.ask(Method::DELETE, &path, &second).await.status(), 403, "only admins may");
     assert_eq!(house.ask(Method::DELETE, &path, &house.admin).await.status(), 204);
     assert_eq!(house.ask(Method::DELETE, &path, &house.admin).await.status(), 404);
     assert_eq!((house.me(&first).await.0, house.me(&second).await.0), (401, 200));
@@ -246,7 +246,7 @@ async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works
         let strange = house.identity.token_under(&json!({ "alg": "ES256", "kid": "strange" }), &json!({}));
         assert_eq!(house.with(strange).await.0, 401);
     }
-    assert!(house.identity.read() <= read + 2, "strangers make the provider's keys be read each time");
+    assert!(house.identity.read() <= read + 2, "unknown callers cause a read of the provider's keys each time");
 
     house.identity.away(true);
     assert_eq!(house.with(house.identity.token(&json!({}))).await.0, 201);

@@ -225,7 +225,7 @@ fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
         waited += outcome.measures.owner_wait.count - outcome.measures.owner_wait.at_once;
     }
     // GPUs of the pool are used first, so there are fewer victims.
-    assert!(victims > WORLDS / 8 && waited > 0, "{victims} victims and {waited} waits show too little");
+    assert!(victims > WORLDS / 8 && waited > 0, "{victims} victims and {waited} waits are too few");
 }
 
 #[test]

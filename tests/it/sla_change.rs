@@ -46,7 +46,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     let id = begin(&stage, "tier: enterprise\nallow_preemption: false").await;
     assert_eq!(stage.state(id).await, "AwaitingApproval");
     let case = stage.engine.approval(id).await.unwrap().unwrap();
-    assert_eq!((case.digest, case.plan), (shown.digest, shown.plan), "the dry run says the same");
+    assert_eq!((case.digest, case.plan), (shown.digest, shown.plan), "the dry run returns the same");
 
     stage.approve(id).await;
 
@@ -68,7 +68,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     }
     let classes: Vec<_> = stage.world().shared().into_keys().collect();
     let class = |name: &str| format!("kubernetes/west-1/PriorityClass/tenure-{name}");
-    assert_eq!(classes, [class("enterprise-300"), class("research-100")], "and none is taken away");
+    assert_eq!(classes, [class("enterprise-300"), class("research-100")], "and none is removed");
     let cohort: Cohort = stage.find("acme").await.unwrap();
     assert!(cohort.accounts.values().all(|account| account.admitting == AccountState::Open));
     assert_eq!(stage.world().violations(), Vec::<String>::new());

@@ -29,7 +29,7 @@ async fn a_server_that_is_to_stop_says_so_and_goes_on_answering_for_its_grace() 
     let began = Instant::now();
     let ending = tokio::task::spawn_blocking(move || server.stop(Signal::TERM));
     while ask(Method::GET, "/readyz", None).await.0 == 200 {
-        assert!(began.elapsed() < Duration::from_millis(900), "it does not say so");
+        assert!(began.elapsed() < Duration::from_millis(900), "it does not report the stop");
     }
     assert_eq!(ask(Method::GET, "/readyz", None).await, (503, true));
     assert_eq!(ask(Method::GET, "/livez", None).await, (200, true));

@@ -18,7 +18,7 @@ pub(crate) async fn all_are_decided(servers: &[&Served], count: usize) {
     for answer in &answers {
         assert!([200, 202].contains(&answer.status.as_u16()), "{}: {}", answer.status, answer.body);
         let decision = answer.body["decision"]["id"].as_str().unwrap_or_default();
-        assert!(decisions.insert(decision.to_owned()), "a decision of its own: {}", answer.body);
+        assert!(decisions.insert(decision.to_owned()), "a separate decision: {}", answer.body);
     }
     assert_eq!(decisions.len(), count);
     let admitted = answers.iter().filter(|answer| answer.status == 200).count();

@@ -39,7 +39,7 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     assert_eq!(
         swept(&stage, Sweep::ContractEnd).await.started,
         Vec::<String>::new(),
-        "its last day is to come"
+        "its last day is in the future"
     );
 
     stage.pass(DAY).await;
@@ -55,7 +55,7 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     stage.engine.vote(leaving.id, &boss, Verdict::Refuse, &case.digest, "it was renewed").await.unwrap();
     stage.engine.run_until_idle().await.unwrap();
     let later = swept(&stage, Sweep::ContractEnd).await;
-    assert_eq!(later.started, Vec::<String>::new(), "people have said no, and are not asked every night");
+    assert_eq!(later.started, Vec::<String>::new(), "a rejected request is not repeated every night");
     assert_eq!(later.found, ["the contract of acme has ended (2026-01-31), and it is still served"]);
 }
 

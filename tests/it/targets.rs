@@ -75,7 +75,7 @@ async fn each_cluster_is_served_by_its_own_backend() {
     }
     assert_eq!(kubernetes.backend(), "eu-1: simulated, others: simulated");
     let none = ByPlace::<dyn Kubernetes>::over(BTreeMap::new(), rest);
-    assert_eq!(none.backend(), "simulated", "where nothing is named nothing is between");
+    assert_eq!(none.backend(), "simulated", "without a target there is no wrapper");
 }
 
 fn hook_file(folder: &Path) -> String {

@@ -121,7 +121,7 @@ async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
     authority.lays("two", "two");
     let second = after(&authority, &served.url, &first).await;
 
-    assert_eq!(shown(&kept, &served.url).await, first, "the connection that is kept is the one of before");
+    assert_eq!(shown(&kept, &served.url).await, first, "the open connection keeps its certificate");
     let answer =
         served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", crate::served::NODES).await;
     assert_eq!(answer.status, 200);

@@ -60,7 +60,7 @@ async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
     assert_eq!(names, [json!("first"), json!("cron")]);
     let gone = served.ask(Method::DELETE, "/v1/users/robot/tokens/first").bearer_auth(&served.admin);
     assert_eq!(served.send(gone).await.status, 204);
-    assert!(!lets_in(&served, &first).await, "the first is one like the others");
+    assert!(!lets_in(&served, &first).await, "the first token is like the others");
     let mine = served.ask(Method::DELETE, "/v1/users/admin/tokens/first").bearer_auth(&served.admin);
     assert_eq!(served.send(mine).await.code(), "user.is_admin", "administrators cannot remove themselves");
 
@@ -106,12 +106,12 @@ async fn a_service_may_ask_and_never_decides() {
     let robot = token(&add(&served, json!({ "name": "robot", "roles": every, "kind": "service" })).await);
     let ada = served.user("ada", &["platform_ops", "security", "finance"], None).await;
     let asked = served.post_as(&robot, "/v1/tenants", "application/yaml", &small("quick")).await;
-    assert_eq!(asked.status, 202, "it may ask: {}", asked.body);
+    assert_eq!(asked.status, 202, "it may send requests: {}", asked.body);
     served.ended(&asked.id()).await;
     let id = served.onboard(&large("acme")).await;
     let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
     let me = served.get_as(&robot, "/v1/me").await.body;
-    assert_eq!(me["seats"], json!([]), "it sits nowhere: {me}");
+    assert_eq!(me["seats"], json!([]), "it fills no seat: {me}");
 
     for verb in ["approve", "refuse", "break-glass"] {
         let vote = json!({ "digest": digest, "reason": "because it can" });
@@ -128,11 +128,11 @@ async fn a_service_may_ask_and_never_decides() {
     let hold = json!({ "tenant": "quick", "id": "h", "kind": "billing", "reason": "open bill" });
     assert_eq!(served.json_as(&served.admin, "/v1/holds", hold).await.status, 201);
     let released = served.json_as(&robot, "/v1/holds/quick/h:release", json!({ "reason": "paid" })).await;
-    assert_eq!(released.code(), "approval.not_a_person", "the second pair of eyes is a person's");
+    assert_eq!(released.code(), "approval.not_a_person", "the second person must be a person");
 
     let vote = json!({ "digest": digest, "reason": "looked at" });
     let agreed = served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), vote).await;
-    assert_eq!(agreed.status, 200, "a person does: {}", agreed.body);
+    assert_eq!(agreed.status, 200, "a person may: {}", agreed.body);
     let users = served.get("/v1/users").await.body;
     let kinds: Vec<_> = users["items"].as_array().unwrap().iter().map(|user| &user["kind"]).collect();
     assert_eq!(kinds, ["person", "person", "service"], "{users}");
@@ -145,7 +145,7 @@ async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     let issued = served.user("root", &["admin"], None).await;
     assert!(
         lets_in(&served, &issued).await && lets_in(&served, &served.admin).await,
-        "who drew it can have it"
+        "both tokens are valid"
     );
     let code = served.json_as(&served.admin, "/v1/users/root:enrol", json!({})).await.body["code"].clone();
     let own = served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
@@ -181,12 +181,12 @@ async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone(
     let again = served.run(&["user", "token", "rotate", "robot", "first", "--token-file", name]);
     assert!(
         again.exit != 0 && lets_in(&served, &second).await,
-        "nothing is drawn that cannot be kept: {again:?}"
+        "no token is made that cannot be stored: {again:?}"
     );
 
     let unused = served.dir.path().join("unused.token");
     let none = ["user", "token", "rotate", "robot", "nosuch", "--token-file", unused.to_str().unwrap()];
-    assert!(served.run(&none).exit != 0 && !unused.exists(), "nothing was drawn");
+    assert!(served.run(&none).exit != 0 && !unused.exists(), "no token was made");
     for arguments in [
         &["user", "token", "add", "robot", "ci", "--token-file"][..],
         &["user", "add", "cron", "--role", "platform_ops", "--token-file"],
@@ -210,5 +210,5 @@ async fn the_first_admins_token_is_rotated_with_its_file() {
     assert_eq!(rotated.status, 200, "{}", rotated.body);
     assert!(!lets_in(&served, &served.admin).await && lets_in(&served, &token(&rotated)).await);
     let listed = served.run(&["user", "list", "-o", "json"]);
-    assert_eq!(listed.exit, 0, "the command line takes it from the file: {listed:?}");
+    assert_eq!(listed.exit, 0, "the command line reads it from the file: {listed:?}");
 }

@@ -120,7 +120,7 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(format!("00-{}-{}-01", hex(&link.trace_id), hex(&link.span_id)), ASKED_WITHIN);
     for span in once.values().filter(|span| !span.parent_span_id.is_empty()) {
-        assert!(once.contains_key(span.parent_span_id.as_slice()), "{} hangs in the air", span.name);
+        assert!(once.contains_key(span.parent_span_id.as_slice()), "{} has no parent span", span.name);
         let within = root.start_time_unix_nano..=root.end_time_unix_nano;
         assert!(within.contains(&span.start_time_unix_nano) && within.contains(&span.end_time_unix_nano));
     }

@@ -224,7 +224,7 @@ impl Upgraded {
                 self.pass(&open).await;
                 since = Instant::now();
             }
-            assert!(Instant::now() < deadline, "these do not end: {open:#?}");
+            assert!(Instant::now() < deadline, "these executions do not end: {open:#?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -128,10 +128,10 @@ async fn a_saved_and_requeued_workload_may_run_again() {
 
     bench.act(RequeueWorkload { workload: it() }, "requeue").await.unwrap();
     let nowhere = bench.act(nowhere_yet(), "look").await.unwrap();
-    assert!(nowhere.is_empty(), "it is held until it is admitted, and runs nowhere");
+    assert!(nowhere.is_empty(), "it is held until it is admitted, and does not run");
     let unknown = ListGpuClients { cluster: "eu-1".into(), gpus: None, earlier: GpuSet::new() };
     let refused = bench.act(unknown, "look at nothing").await.unwrap_err();
-    assert_eq!(refused.code, "gpu.unobserved", "what was not looked at is not free");
+    assert_eq!(refused.code, "gpu.unobserved", "an unobserved GPU is not free");
     bench.act(start("acme", "eu-1", "prod"), "start again").await.unwrap();
 
     assert_eq!(bench.clients().await, ["acme/train-1"]);

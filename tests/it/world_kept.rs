@@ -115,7 +115,7 @@ async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_i
     for torn in last..whole.len() {
         fs::write(&path, &whole[..torn]).unwrap();
         assert_eq!(LocalWorld::persistent(&path).unwrap().snapshot(), without_last, "torn at {torn}");
-        assert_eq!(fs::metadata(&path).unwrap().len(), last as u64, "what is torn is cut off");
+        assert_eq!(fs::metadata(&path).unwrap().len(), last as u64, "a torn line is cut off");
     }
 
     let mut damaged = whole.clone();

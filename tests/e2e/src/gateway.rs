@@ -105,7 +105,7 @@ impl Gateway {
         let mut bash = Command::new("bash");
         let output = bash.arg("-c").arg(read).env("CEPH_CONF", conf).output().expect("bash runs");
         let (all, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && all.contains(".buckets.data"), "the store is read: {said}");
+        assert!(output.status.success() && all.contains(".buckets.data"), "the store can be read: {said}");
         let holds = all.split("object ").filter(|one| one.contains(secret));
         holds.map(|one| one.lines().next().unwrap_or_default().to_owned()).collect()
     }
@@ -228,7 +228,7 @@ impl Raw {
     pub async fn serves(&self, secret: &str) -> bool {
         for bucket in self.buckets().await {
             let (versions, _) = self.listings(&bucket).await.unwrap_or_default();
-            assert!(!versions.contains("<IsTruncated>true"), "one page is all that is read here");
+            assert!(!versions.contains("<IsTruncated>true"), "only one page is read here");
             for version in between(&versions, "<Version>", "</Version>") {
                 let key = between(&version, "<Key>", "</Key>").concat();
                 let id = between(&version, "<VersionId>", "</VersionId>").concat();

@@ -24,7 +24,7 @@ pub fn scripts() -> PathBuf {
 pub fn skipped(what: &str, remedy: &str) {
     assert!(
         std::env::var_os("TENURE_SKIP_NONE").is_none(),
-        "none is to be skipped, and {what} is not here: {remedy}"
+        "TENURE_SKIP_NONE is set, and {what} is missing: {remedy}"
     );
     println!("skipped: {what} is not here; {remedy}");
 }

@@ -53,7 +53,7 @@ fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
     let busy = (Dimension::Availability, "gpus.busy".to_owned());
     let lent_out = (Dimension::Reservation, "reservation.lent".to_owned());
     assert_eq!(against(&lent.admission), [lent_out, busy]);
-    assert_eq!(lent.news.demands.len(), 1, "and it is called back at once");
+    assert_eq!(lent.news.demands.len(), 1, "and the loan is reclaimed at once");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
     let refused = world.submit(&job("lab", "greedy", 5)).unwrap().admission;
 
     assert_eq!(own.admission.answer, AdmissionVerdict::Admit);
-    assert_ne!(own.placed[0].node, world.workload("serving").placed[0].node, "not beside production");
+    assert_ne!(own.placed[0].node, world.workload("serving").placed[0].node, "not next to production");
     assert_eq!(
         (refused.answer, against(&refused)),
         (AdmissionVerdict::Reject, one(Dimension::Policy, "policy.kept_apart"))

@@ -96,7 +96,7 @@ fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
     assert_eq!(world.violations(), Vec::<String>::new());
     let late = world.submit(&job("c", "c1", 2)).unwrap();
     assert_eq!(codes(&late.admission), ["reservation.lent", "gpus.busy"]);
-    assert_eq!(late.news.demands.len(), 1, "now something has to be called back");
+    assert_eq!(late.news.demands.len(), 1, "now a reclaim is needed");
 }
 
 /// Four of the six requested GPUs are free: two victims are enough, and no other workload is evicted.
@@ -171,7 +171,7 @@ fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
     world.allow("batch", WorkspaceClass::Batch, gpus(8, Some(8), None));
     world.pass(Duration::from_secs(11 * 60));
     world.see();
-    assert_eq!(world.workload("ran").state, WorkloadState::Admitted, "it comes back when its quota does");
+    assert_eq!(world.workload("ran").state, WorkloadState::Admitted, "it runs again when its quota is raised");
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 

@@ -45,7 +45,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
 
     assert!(
         !world.waiting("a").is_empty() && !world.waiting("b").is_empty(),
-        "both ask for more all the time: {} and {}, {:?} and {:?}",
+        "both submit more all the time: {} and {}, {:?} and {:?}",
         world.waiting("a").len(),
         world.waiting("b").len(),
         world.balance("a"),
@@ -53,7 +53,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
     );
     let used = |name: &str| world.balance(name).spent.borrowed / 300_000;
     let (a, b) = (used("a"), used("b"));
-    assert_eq!(a + b, 16 * 24, "{a} and {b} times 5 GPU-minutes: nothing idles");
+    assert_eq!(a + b, 16 * 24, "{a} and {b} times 5 GPU-minutes: no GPU is idle");
     // A job is 2 GPUs for 4 times 5 minutes; the first 8 belonged to one workspace.
     assert!(a.abs_diff(b) <= 2 * 4 * 8, "{a} and {b} times 5 GPU-minutes");
 }
@@ -109,7 +109,7 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     assert_eq!(
         world.submit(&firm).unwrap().admission.answer,
         AdmissionVerdict::Queue,
-        "its own is in use, and it may not borrow"
+        "its quota is in use, and it may not borrow"
     );
     world.pass(HOUR / 60);
     world.submit(&job("a", "behind-firm", 1)).unwrap();
@@ -121,8 +121,8 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     world.finish("lends-later").unwrap();
 
     assert_eq!(world.workload("firm").state, WorkloadState::Waiting);
-    assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own line keeps its order");
-    assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "eleven of its GPUs would idle");
+    assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own queue keeps its order");
+    assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "otherwise eleven of its GPUs would idle");
     assert_eq!(world.submit(&job("b", "asks", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
     world.finish("runs").unwrap();
     assert_eq!(world.workload("firm").state, WorkloadState::Admitted);
@@ -255,7 +255,7 @@ fn a_soft_threshold_is_told_once_until_usage_fell_below_its_band() {
     world.finish("most").unwrap();
     let again = world.submit(&job("a", "again", 9)).unwrap().news.crossings;
 
-    assert_eq!(again.len(), 1, "below the band it was armed again");
+    assert_eq!(again.len(), 1, "below the band it is armed again");
 }
 
 /// GPUs that a lender needs itself are moved to another lender in the same commit.
@@ -267,7 +267,7 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
         ("b", gpus(0, None, None)),
     ]);
     world.submit(&job("b", "x", 6)).unwrap();
-    assert_eq!(world.balance("big").lent, 6, "of two, the one with more idle lends");
+    assert_eq!(world.balance("big").lent, 6, "the lender with more idle GPUs lends");
 
     let own = world.submit(&job("big", "own", 10)).unwrap().admission;
 
@@ -279,7 +279,7 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
     assert_eq!(
         (open.len(), open[0].workload.as_str(), open[0].due),
         (1, "x", loans[0].due),
-        "for no longer than before"
+        "with the old term"
     );
     assert_eq!(world.violations(), Vec::<String>::new());
 }

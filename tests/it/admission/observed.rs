@@ -144,11 +144,11 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                         assert_eq!(
                             nodes(&world, &fact.workload),
                             std::slice::from_ref(&fact.node),
-                            "it is booked where it runs"
+                            "its booking follows its node"
                         );
                         let placed = world.workload(&fact.workload).placed.remove(0);
                         let seen = fact.gpus.iter().filter_map(|gpu| gpu.index).collect::<BTreeSet<_>>();
-                        assert!(placed.gpus.keys().eq(seen.iter()), "on the very GPUs: {placed:?} {seen:?}");
+                        assert!(placed.gpus.keys().eq(seen.iter()), "on exactly these GPUs: {placed:?} {seen:?}");
                     }
                 }
             }

@@ -35,7 +35,7 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
     world.submit(&job("lender", "lends-later", 8)).unwrap();
     assert_eq!(asks(&mut world, &job("a", "elder", 8)), AdmissionVerdict::Queue);
     wait_long(&mut world);
-    assert_eq!(asks(&mut world, &job("a", "own", 2)), AdmissionVerdict::Queue, "though inside its own");
+    assert_eq!(asks(&mut world, &job("a", "own", 2)), AdmissionVerdict::Queue, "although it is within its own quota");
 
     world.finish("lends-later").unwrap();
 
@@ -68,7 +68,7 @@ fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     assert_eq!(asks(&mut world, &service), AdmissionVerdict::Queue);
     wait_long(&mut world);
     world.finish("runs").unwrap();
-    assert_eq!(state(&world, "service"), WorkloadState::Admitted, "its own is enough");
+    assert_eq!(state(&world, "service"), WorkloadState::Admitted, "its own quota is sufficient");
     world.submit(&job("a", "again", 4)).unwrap();
     let second = WorkloadRequest { name: "second".to_owned(), ..service };
     assert_eq!(asks(&mut world, &second), AdmissionVerdict::Queue);
@@ -77,7 +77,7 @@ fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     world.allow("a", WorkspaceClass::Batch, gpus(1, None, None));
 
     assert_eq!(state(&world, "second"), WorkloadState::Waiting);
-    assert_eq!(asks(&mut world, &job("a", "younger", 1)), AdmissionVerdict::Queue, "what is lent is used");
+    assert_eq!(asks(&mut world, &job("a", "younger", 1)), AdmissionVerdict::Queue, "lent GPUs are in use");
     world.finish("again").unwrap();
     assert_eq!(state(&world, "second"), WorkloadState::Waiting);
     assert_eq!(state(&world, "younger"), WorkloadState::Admitted);
@@ -132,5 +132,5 @@ fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
     let slices = WorkloadRequest { requests: [(slice, 1)].into(), ..job("b", "slices", 1) };
 
     assert_eq!(asks(&mut world, &slices), AdmissionVerdict::Admit);
-    assert_eq!(asks(&mut world, &job("b", "whole", 1)), AdmissionVerdict::Queue, "the elder is held a place");
+    assert_eq!(asks(&mut world, &job("b", "whole", 1)), AdmissionVerdict::Queue, "a place is kept for the elder");
 }

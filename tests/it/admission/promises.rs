@@ -126,7 +126,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
             let fits = fits(&rooms, &waits, kind);
             prop_assert!(
                 !((own || borrow) && there && fits),
-                "{} waits in {name} for {asks} of what is idle",
+                "{} waits in {name} for {asks} idle GPUs",
                 waits.workload
             );
         }

@@ -172,7 +172,7 @@ fn all_go_for_one_that_lacks_another_kind_still() {
     let victims = (0..4).chain([9]).map(victim).collect();
     called_back(&mut world, &Fence { others: Vec::new(), victims, ..fencing() });
     world.finish("rest").unwrap();
-    assert_eq!(world.balance("a").in_transit, 4, "of the one kind it has all");
+    assert_eq!(world.balance("a").in_transit, 4, "of one resource it has everything");
 
     assert_eq!(drain(&mut world, [9, 0]), NOBODY);
 }

@@ -93,7 +93,7 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
     free(&mut world, &victims[..5]);
     assert_eq!(aside(&world), [4, 1, 0], "the demand is first");
     free(&mut world, &victims[5..9]);
-    assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1"], [4, 0, 1]), "each as soon as it has all");
+    assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1"], [4, 0, 1]), "each runs as soon as it has everything");
     free(&mut world, &victims[9..]);
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1", "c-0"], [4, 0, 0]));
 
@@ -192,7 +192,7 @@ fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     world.finish("rest").unwrap();
     world.submit(&job("a", "a-borrows", 4)).unwrap();
     assert_eq!(world.workload("a-borrows").state, WorkloadState::Admitted);
-    assert_eq!(aside(&world), [4, 0, 0], "what is free now is enough for all");
+    assert_eq!(aside(&world), [4, 0, 0], "the free GPUs are enough for all");
 
     world.allow("rest", WorkspaceClass::Batch, gpus(53, None, None));
 

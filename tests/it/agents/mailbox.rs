@@ -94,7 +94,7 @@ async fn an_order_that_was_lost_on_its_way_is_handed_over_again_and_one_that_is_
     let id = come(&agents, "a", &[]).await.orders[0].id.clone();
 
     let again = come(&agents, "a", &[]).await;
-    assert_eq!(again.orders.iter().map(|order| &order.id).collect::<Vec<_>>(), [&id], "it never came");
+    assert_eq!(again.orders.iter().map(|order| &order.id).collect::<Vec<_>>(), [&id], "it was never fetched");
     assert!(again.orders[0].deadline_ms <= 30_000);
     assert_eq!(come(&agents, "a", &[&id]).await, PullResponse::default(), "it came");
 
@@ -109,7 +109,7 @@ async fn what_a_process_had_taken_is_unknown_as_soon_as_another_comes() {
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
 
-    assert_eq!(come(&agents, "b", &[]).await, PullResponse::default(), "it is not handed to another");
+    assert_eq!(come(&agents, "b", &[]).await, PullResponse::default(), "it is not given to another agent");
 
     assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
     assert!(began.elapsed() < Duration::from_secs(2));
@@ -128,7 +128,7 @@ async fn what_nobody_waits_for_any_more_is_not_begun_and_told_to_whom_has_it() {
     assert_eq!(
         come(&agents, "a", &[]).await,
         PullResponse::default(),
-        "it was withdrawn before it was taken"
+        "it was withdrawn before it was fetched"
     );
 
     let taken = ask(&agents, set());
@@ -149,7 +149,7 @@ async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
     agents.leave("c", "n", &pull("a", &[], 0));
     let next = come(&agents, "b", &[]).await;
 
-    assert_eq!(next.orders[0].id, id, "the next one has it");
+    assert_eq!(next.orders[0].id, id, "the next agent fetches it");
     agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) });
     assert_eq!(asking.await.unwrap(), Ok(Output::Done));
     agents.leave("c", "n", &pull("b", &[], 0));

@@ -103,5 +103,5 @@ fn a_node_is_clean_only_when_every_asset_of_it_is_and_since_its_last_service() {
             BTreeMap::from([(part.id.clone(), NotClean::NoRecord)])
         );
     }
-    assert!(node_is_clean([], &records, at(100)).is_err(), "nothing looked at is not clean");
+    assert!(node_is_clean([], &records, at(100)).is_err(), "an empty result is not clean");
 }

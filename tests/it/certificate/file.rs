@@ -141,7 +141,7 @@ fn a_key_is_made_once_for_its_owner_alone_and_read_again() {
     assert_eq!(keys.len(), 1, "eight that make it at once end with one key");
     let key = keys.into_iter().next().unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left aside");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file remains");
     assert_eq!(PublicKey::all_from_pem(key.to_pem().as_bytes()), Ok(vec![key.clone()]));
 
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();

@@ -45,7 +45,7 @@ async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_dest
     assert_eq!(books.act(&releasing("lea"), &call).unwrap_err().code, codes::HOLD_REFUSED);
 
     let released = books.act(&releasing("jo"), &call).unwrap();
-    assert_eq!(released, books.act(&releasing("jo"), &call).unwrap(), "what is released stays so");
+    assert_eq!(released, books.act(&releasing("jo"), &call).unwrap(), "a released hold stays released");
     books.act(&passing(), &call).unwrap();
     assert_eq!(books.find::<ReleasedHold>("acme/h"), Some(released));
 }
@@ -91,7 +91,7 @@ async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
     let passed = books.act(&passing(), &call).unwrap();
-    assert_eq!(books.act(&passing(), &call).unwrap(), passed, "it is passed once");
+    assert_eq!(books.act(&passing(), &call).unwrap(), passed, "the pivot is passed once");
     let key = things().remove(5);
     books.act(&KeepRecords { records: vec![record(&key)] }, &call).unwrap();
 
@@ -169,7 +169,7 @@ fn two_scans_that_saw_different_serials_saw_different_things() {
         Asset { serial: None, discovered_by: [Scan::Records].into(), data_class: None, ..one.clone() };
     let live = Asset { discovered_by: [Scan::Live].into(), ..one.clone() };
     let joined = Inventory::from_scans([records, live]).unwrap();
-    assert_eq!(joined.open_questions(), BTreeMap::new(), "what both saw is joined");
+    assert_eq!(joined.open_questions(), BTreeMap::new(), "both observations are merged");
     assert_eq!(joined.get(&one.id).unwrap().serial, one.serial);
 }
 

@@ -241,7 +241,7 @@ async fn a_dead_letter_is_listed_and_sent_again_by_command() {
     assert_eq!(heard[0].body, heard[1].body);
     assert_eq!(dead().await, Vec::<Value>::new());
     let again = served.run(&["notify", "resend", "chat", id]);
-    assert_eq!(again.exit, 3, "it is dead no more: {again:?}");
+    assert_eq!(again.exit, 3, "it is no longer dead: {again:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,7 +55,7 @@ async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_t
     assert_eq!(row["message"], "502 Bad Gateway", "{stuck}");
     let rows = async |query: &str| served.get(&format!("/v1/stuck{query}")).await.body["channels"].clone();
     assert_eq!(rows("?reason=delivery_dead").await[0]["subject"], "channel/hook");
-    assert_eq!(rows("?filter=open").await, json!([]), "a filter is of executions");
+    assert_eq!(rows("?filter=open").await, json!([]), "filters apply to executions");
     assert_eq!(rows("?tenant=acme").await, json!([]));
     let owner = served.user("own", &["tenant_owner"], Some("acme")).await;
     assert_eq!(served.get_as(&owner, "/v1/stuck").await.body["channels"], json!([]));
@@ -115,7 +115,7 @@ async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_o
 
     let heard = receiver.at("/hook", 5).await;
     let tenants: Vec<_> = heard[3..].iter().map(|told| told.body["data"]["tenant"].clone()).collect();
-    assert_eq!(tenants, ["acme", "zeta"], "in the order in which it happened");
+    assert_eq!(tenants, ["acme", "zeta"], "in the order of the events");
     assert_eq!((&heard[0].body, &heard[1].body), (&heard[3].body, &heard[4].body), "same body as in the first delivery");
     until("both were to be delivered", async || {
         let items = settled().await;
@@ -151,11 +151,11 @@ async fn a_receiver_that_hangs_keeps_no_other_channel_waiting() {
 
     assert!(
         begun.elapsed() < Duration::from_secs(6),
-        "the other is given ten seconds: {:?}",
+        "the timeout of the other is ten seconds: {:?}",
         begun.elapsed()
     );
     let waits = served.get("/v1/channels/a/deliveries?state=waiting").await.body;
-    assert_eq!(waits["items"][0]["attempts"][0]["answer"], Value::Null, "it is under way still: {waits}");
+    assert_eq!(waits["items"][0]["attempts"][0]["answer"], Value::Null, "it is still in progress: {waits}");
     let id = waits["items"][0]["id"].as_str().unwrap();
     let path = format!("/v1/channels/a/deliveries/{id}:discard");
     let refused = served.json_as(&served.admin, &path, json!({ "reason": "r" })).await;

@@ -99,7 +99,7 @@ fn every_code_that_an_error_can_carry_stands_in_operations() {
             }
         }
     }
-    assert!(seen > 20, "the source was read: {seen}");
+    assert!(seen > 20, "sources were read: {seen}");
 }
 
 fn sources(dir: &std::path::Path) -> Vec<std::path::PathBuf> {

@@ -42,7 +42,7 @@ async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
     assert_eq!(second.exit, 74, "{second:?}");
     assert!(second.err.contains("in use") || second.err.contains("another process"), "{}", second.err);
     assert!(!second.err.contains("panicked"));
-    assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
+    assert_eq!(served.get("/readyz").await.status, 200, "the first server continues");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_store_travels_with_its_executions_in_flight() {
     fs::rename(dir.path().join("tenure-data"), dir.path().join("old")).unwrap();
     let imported = run(&url, &["store", "import", "all.jsonl"]);
     assert_eq!(imported.exit, 0, "{imported:?}");
-    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "it is not written over");
+    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "an existing store is not overwritten");
 
     let server = Running::start(dir.path(), &[]);
     let url = server.url.clone();
@@ -110,7 +110,7 @@ async fn the_admin_token_is_kept_to_its_owner_never_printed_and_replaced_when_it
     let place = "admin token: in ./tenure-data/admin.token";
     assert!(first.contains(place) && !first.contains("tn_"), "{first}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!start().contains("admin token"), "the second start draws none");
+    assert!(!start().contains("admin token"), "the second start generates none");
     fs::remove_file(&file).unwrap();
     let third = start();
     let renewed = fs::read_to_string(&file).unwrap();
@@ -127,5 +127,5 @@ fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
         "{}",
         ran.out
     );
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left files");
 }

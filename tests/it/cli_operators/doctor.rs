@@ -23,10 +23,10 @@ fn a_doctor_without_a_server_looks_at_this_machine_and_says_so() {
     assert_eq!(alone.exit, 0, "{alone:?}");
     assert!(has(&alone, "configuration", "ok", "understood") && has(&alone, "data", "ok", "not there yet"));
     assert!(has(&alone, "clock", "ok", "Z") || has(&alone, "clock", "warning", "Z"), "{alone:?}");
-    assert!(!dir.path().join("tenure-data").exists(), "it makes nothing");
+    assert!(!dir.path().join("tenure-data").exists(), "it creates nothing");
 
     let named = run(dir.path(), &["doctor", "--server", "127.0.0.1:1", "-o", "json"]);
-    assert_eq!(named.exit, 1, "a server that was named has to answer: {named:?}");
+    assert_eq!(named.exit, 1, "a named server must answer: {named:?}");
     assert!(has(&named, "server", "failed", "cannot be reached"));
 
     fs::write(dir.path().join("tenure.toml"), "[engine]\nleese = \"3s\"\n").unwrap();

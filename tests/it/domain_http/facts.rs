@@ -59,7 +59,7 @@ async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_plan
 
     assert_eq!(taken["drift"], json!([]), "it is one of the tenant's workloads: {taken}");
     assert_eq!(own.status, 200, "{}", own.body);
-    assert_eq!(submit(&served, "serving", "s2", 1).await.status, 202, "and no more than there is");
+    assert_eq!(submit(&served, "serving", "s2", 1).await.status, 202, "and no more than the free GPUs");
 }
 
 /// With facts about the actual node the booking moves, and the planned node is free.
@@ -88,7 +88,7 @@ async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
     assert_eq!(after["observed"]["nodes"][&other]["gpus"].as_array().unwrap().len(), 4, "{after}");
     assert_eq!(after["observed"]["nodes"][&other]["since"], "2026-01-01T00:00:00.000Z", "{after}");
     assert_eq!(submit(&served, "serving", "s1", 4).await.status, 200);
-    assert_eq!(booked(&served, "s1").await.0, planned, "the planned node is free for another");
+    assert_eq!(booked(&served, "s1").await.0, planned, "the planned node is free for other workloads");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
 
     seen(&served, ACME).await;
     let blind = served.get("/v1/workloads/acme/blind").await;
-    assert_eq!(blind.body["state"], "admitted", "what was seen serves who waits: {}", blind.body);
+    assert_eq!(blind.body["state"], "admitted", "observed GPUs serve the queue: {}", blind.body);
     let fits = submit(&served, "research", "fits", 3).await;
     assert_eq!((fits.status.as_u16(), &fits.body["answer"]), (200, &json!("admit")), "{}", fits.body);
     assert_eq!(fits.headers["location"], "/v1/workloads/acme/fits");
@@ -27,7 +27,7 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
     assert_eq!((kept.status.as_u16(), &kept.body["answer"]), (200, &json!("reject")), "{}", kept.body);
 
     let again = submit(&served, "research", "fits", 3).await;
-    assert_eq!(again.body["decision"]["id"], fits.body["decision"]["id"], "the same again is the same");
+    assert_eq!(again.body["decision"]["id"], fits.body["decision"]["id"], "a repeat has the same decision");
     let other = submit(&served, "research", "fits", 2).await;
     assert_eq!((other.status.as_u16(), other.code()), (409, "workload.differs"));
     let nowhere = submit(&served, "nowhere", "x", 1).await;
@@ -121,7 +121,7 @@ async fn usage_is_exported_to_whom_it_belongs_as_csv_and_in_the_columns_of_focus
     let focus = rows(&served.get(&format!("{export}?format=focus")).await);
     let columns: Vec<_> = focus[0].split(',').collect();
     assert!(columns.contains(&"BilledCost") && columns.contains(&"InvoiceIssuerName"), "{columns:?}");
-    assert!(!focus.iter().any(|row| row.contains("serving")), "what is lent is no charge: {focus:#?}");
+    assert!(!focus.iter().any(|row| row.contains("serving")), "loans are no charges: {focus:#?}");
 
     for wrong in ["from=2026-13", "to=2026", "format=xml", "colour=red"] {
         assert_eq!(served.get(&format!("{export}?{wrong}")).await.code(), "query.invalid", "{wrong}");
@@ -156,7 +156,7 @@ async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_a
     let asks = served.until(&id, |item| item["state"] == "AwaitingApproval").await;
     assert_eq!(
         asks["subject"], "workload/acme/peak",
-        "all of a tenant's GPUs are more than the guard lets go: {asks}"
+        "the guard does not allow all of a tenant's GPUs: {asks}"
     );
 
     let second = json!({ "tenant": ACME, "workload": "peak" });

@@ -37,7 +37,7 @@ async fn an_execution_is_found_by_what_it_does_and_by_what_stands_in_its_way() {
 
     assert_eq!(found(&bench, "action = Do and error = stage.busy").await, [job.id]);
     bench.settle(MINUTE).await;
-    assert_eq!(found(&bench, "error = stage.busy or has action").await, [], "that is over");
+    assert_eq!(found(&bench, "error = stage.busy or has action").await, [], "the error is over");
     assert_eq!(found(&bench, "approver = boss and not has voted and stuck or asked = boss").await, [job.id]);
 
     let case = bench.engine.approval(job.id).await.unwrap().unwrap();
@@ -98,7 +98,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     bench.engine.deliver(jobs[1].id, pause("somebody")).await.unwrap();
     let ask = ask(BatchVerb::Pause, "workflow = job");
     let seen = bench.engine.preview_batch(&ask).await.unwrap();
-    assert_eq!(seen.rejecting, 1, "one is paused already");
+    assert_eq!(seen.rejecting, 1, "one is already paused");
 
     let batch = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
     let again = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
@@ -129,7 +129,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     let detail = String::from_utf8_lossy(&told.detail);
     assert_eq!(told.actor, "ops");
     assert!(detail.contains(&format!("batch {}: freeze", batch.id)), "{detail}");
-    assert_eq!(Batches::default().work(&bench.engine).await.unwrap(), None, "nothing is left to do");
+    assert_eq!(Batches::default().work(&bench.engine).await.unwrap(), None, "no command remains");
 }
 
 /// Two workers on the same batch count each execution once in total.
@@ -188,7 +188,7 @@ async fn an_execution_that_is_no_longer_meant_when_its_turn_comes_is_left_alone(
     assert_eq!((stopped.state(), stopped.done, stopped.skipped, stopped.next), ("stopped", 1, 1, 2));
     assert_eq!(bench.stands(jobs[0]).await.2.as_deref(), Some("cancelled"));
     assert_eq!(bench.stands(jobs[1]).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stands(jobs[2]).await.1, "forward", "its turn never came");
+    assert_eq!(bench.stands(jobs[2]).await.1, "forward", "it was never its turn");
 }
 
 fn pause(by: &str) -> engine::Event {

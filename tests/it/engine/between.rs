@@ -91,12 +91,12 @@ async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
 
     let outcome = bench.stands(parent).await;
     let cancelled = how == Meddle::Cancel && outcome.2.as_deref() == Some("cancelled");
-    assert!(cancelled || outcome.2.as_deref() == Some("completed"), "{how:?} at look {nth}: {outcome:?}");
+    assert!(cancelled || outcome.2.as_deref() == Some("completed"), "{how:?} at read {nth}: {outcome:?}");
     for child in bench.engine.children(parent.id).await.unwrap() {
         let ended = child.outcome == Some(Outcome::Completed);
         assert!(
             ended || cancelled && child.outcome == Some(Outcome::Cancelled),
-            "{how:?} at look {nth}: {child:?}"
+            "{how:?} at read {nth}: {child:?}"
         );
         assert_eq!(child.parent.attempt, 1);
     }
@@ -117,7 +117,7 @@ async fn no_wake_is_lost_whatever_happens_between_looking_and_going_to_sleep() {
                 nth += 1;
                 assert!(nth < 1_000);
             }
-            assert!(nth > 5, "the clock is looked at often: {nth}");
+            assert!(nth > 5, "the clock is read often: {nth}");
         }
     }
 }

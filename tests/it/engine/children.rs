@@ -231,7 +231,7 @@ async fn a_parked_child_keeps_its_parent_waiting_until_an_operator_has_mended_it
     bench.engine.cancel(parent.id, order()).await.unwrap();
     bench.settle(2 * DAY).await;
     assert_eq!(bench.stands(child).await.1, "parked");
-    assert_eq!(bench.stands(parent).await.1, "compensating", "it waits, however long it takes");
+    assert_eq!(bench.stands(parent).await.1, "compensating", "it waits without a limit");
     assert_eq!(bench.last_of(parent, 0).await, "child.parked");
     bench.engine.deliver(child.id, Event::RetryRequested(order())).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
@@ -257,7 +257,7 @@ async fn a_terminated_parent_lists_its_open_children_and_asks_them_to_turn_back(
 
         let children = bench.children(parent).await;
         assert_eq!(children[0].outcome, Some(Outcome::Cancelled));
-        assert_eq!(children[1].outcome, None, "it is past its pivot, and goes on");
+        assert_eq!(children[1].outcome, None, "it is past its pivot, and continues");
     }
 }
 

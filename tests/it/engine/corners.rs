@@ -232,5 +232,5 @@ async fn a_panic_in_a_workflow_is_that_executions_alone() {
 
     assert!(matches!(voted, Err(Error::Unreadable { ref why, .. }) if why.contains("told to")), "{voted:?}");
     assert_eq!(bench.stands(healthy).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stands(job).await.0, "Asking", "what it was stays as it was");
+    assert_eq!(bench.stands(job).await.0, "Asking", "it stays in its state");
 }

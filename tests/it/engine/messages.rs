@@ -151,5 +151,5 @@ async fn no_end_of_a_child_is_slept_through_by_two_engines_at_once() {
     for engine in running {
         engine.await.unwrap().unwrap();
     }
-    assert!(done.is_ok(), "a parent waits for a child that has ended");
+    assert!(done.is_ok(), "the parent waits for a child that has ended");
 }

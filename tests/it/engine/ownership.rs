@@ -71,8 +71,8 @@ async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_foll
     bench.stage.gate.add_permits(1);
     slow.await.unwrap().unwrap();
 
-    assert_eq!(bench.engine.record(old.id).await.unwrap(), ended, "what is over stays as it ended");
-    assert_eq!(bench.engine.record(new.id).await.unwrap(), begun, "and the new one has not begun");
+    assert_eq!(bench.engine.record(old.id).await.unwrap(), ended, "an ended execution does not change");
+    assert_eq!(bench.engine.record(new.id).await.unwrap(), begun, "and the new one has not started");
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(new).await.0, "Done");
 }
@@ -90,7 +90,7 @@ async fn a_late_result_is_refused_and_the_refusal_is_in_the_journal() {
 
     bench.clock.advance(MINUTE);
     bench.settle(MINUTE).await;
-    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"), "another worker took over");
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"), "another worker leased it");
     bench.stage.gate.add_permits(1);
     slow.await.unwrap().unwrap();
 
@@ -181,14 +181,14 @@ async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
     assert_eq!(
         bench.engine.claim_occurrence(&minutely).await.unwrap(),
         None,
-        "nothing was due before it was known"
+        "no earlier occurrence was due"
     );
     bench.clock.advance(180 * MINUTE);
 
     let fired = bench.engine.claim_occurrence(&minutely).await.unwrap().unwrap();
 
     use engine::Clock as _;
-    assert!(bench.clock.now().since(fired.nominal) < MINUTE, "the latest, not the hundredth");
+    assert!(bench.clock.now().since(fired.nominal) < MINUTE, "only the latest occurrence");
     assert_eq!(bench.engine.claim_occurrence(&minutely).await.unwrap(), None);
 }
 
@@ -235,7 +235,7 @@ async fn a_finished_execution_is_never_worked_on_again() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"])]).await;
     bench.settle(MINUTE).await;
-    assert_eq!(bench.store.tasks(job.id).await.unwrap(), vec![], "nothing of it is left to do");
+    assert_eq!(bench.store.tasks(job.id).await.unwrap(), vec![], "no task of it remains");
 
     let before = bench.stage.log();
     bench.settle(100 * MINUTE).await;

@@ -52,7 +52,7 @@ async fn two_different_people_must_agree_and_the_requester_is_neither() {
     assert_eq!(
         (kept.ruling.as_deref(), kept.votes.len()),
         (Some("granted"), 2),
-        "votes outlive the question"
+        "votes are stored after the approval"
     );
     assert!(bench.engine.approvals(None, 10).await.unwrap().items.is_empty());
 }

@@ -99,10 +99,10 @@ async fn one_that_is_not_over_when_it_was_promised_is_on_the_list_at_that_moment
     assert_eq!(
         (record.phase.as_str(), record.state.as_str()),
         ("forward", "Waiting"),
-        "it goes on as before"
+        "it continues as before"
     );
     let journal = bench.engine.journal(id).await.unwrap();
-    assert!(journal.iter().any(|entry| entry.event == "overdue"), "and its history says when");
+    assert!(journal.iter().any(|entry| entry.event == "overdue"), "and its history has the time");
 
     bench.engine.signal(id, "done").await.unwrap();
     bench.pass(HOUR).await;
@@ -119,7 +119,7 @@ async fn a_promise_that_was_kept_or_never_made_rings_for_nobody() {
         bench.pass(2 * HOUR).await;
         assert_eq!(bench.late().await, []);
         let next = bench.engine.store().next_due().await.unwrap();
-        assert_eq!(next, None, "the alarm is not left behind");
+        assert_eq!(next, None, "the alarm is removed");
     }
 }
 

@@ -121,7 +121,7 @@ async fn a_step_is_tried_again_with_other_data_under_a_key_of_its_own() {
     assert_eq!(bench.stands(started).await.0, "Done");
     assert_eq!(bench.stage.log(), ["do a", "do b2"]);
     let after = keys().last().unwrap().clone();
-    assert_eq!(after, (format!("{before}.1"), 1), "another key, and the first attempt under it");
+    assert_eq!(after, (format!("{before}.1"), 1), "another key, and its first attempt");
     let journal = bench.engine.journal(started.id).await.unwrap();
     let entry = journal.iter().find(|entry| entry.event == "repaired").unwrap();
     let detail: Value = serde_json::from_slice(&entry.detail).unwrap();

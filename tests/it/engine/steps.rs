@@ -34,7 +34,7 @@ async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments(
     let keys = bench.stage.keys.lock().unwrap().clone();
     let undos: std::collections::BTreeSet<_> =
         keys.iter().filter(|(key, _)| key.ends_with("/undo")).collect();
-    assert_eq!(undos.len(), 4, "each under a key of its own: {undos:?}");
+    assert_eq!(undos.len(), 4, "each has its own key: {undos:?}");
 }
 
 /// Facts learned after the start of an action must not change its undo.
@@ -174,7 +174,7 @@ async fn an_undo_that_fails_for_ever_parks_with_every_error_and_goes_on_after_a_
     assert_eq!(
         shown.body["phase"]["parked"]["errors"].as_array().unwrap().len(),
         2,
-        "no error hides another"
+        "no error hides another one"
     );
     assert!(bench.stage.log().contains(&"undo x 0".to_owned()), "independent siblings are undone");
 
@@ -254,7 +254,7 @@ async fn a_doubt_about_an_attempt_survives_a_pause() {
     bench.settle(HOUR).await;
 
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stage.log(), Vec::<String>::new(), "the probe found it done, and it was not sent again");
+    assert_eq!(bench.stage.log(), Vec::<String>::new(), "the probe found the effect, and it was not sent again");
 }
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn a_signal_that_comes_early_is_not_lost_and_counts_once() {
 
     bench.settle(2 * HOUR).await;
 
-    assert_eq!(bench.stands(job).await.0, "Third", "one wait is over, the next still waits");
+    assert_eq!(bench.stands(job).await.0, "Third", "one wait is over, the next one continues");
 }
 
 #[tokio::test]

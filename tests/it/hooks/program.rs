@@ -39,7 +39,7 @@ async fn written(file: &Path) -> String {
 async fn ends(pid: &str) {
     let began = Instant::now();
     while lives(pid) {
-        assert!(began.elapsed() < Duration::from_secs(5), "process {pid} goes on");
+        assert!(began.elapsed() < Duration::from_secs(5), "process {pid} continues");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -66,7 +66,7 @@ async fn every_exit_code_has_the_class_that_says_what_to_do() {
 
         let asked = probing.probe(&hook("it", json!({})), &stamp("s", false)).await.unwrap_err();
         let wanted = if class == Class::Unknown { Class::Transient } else { class };
-        assert_eq!(asked.class, wanted, "a probe changes nothing, so that nothing is unknown: {code}");
+        assert_eq!(asked.class, wanted, "a probe changes nothing, so no outcome is unknown: {code}");
     }
     let told = r#"echo '{"code":"object.changed","message":"not so","retry_after_seconds":9}'; exit 75"#;
     let error = run(target(folder.path(), told), &stamp("s", false)).await.unwrap_err();
@@ -171,7 +171,7 @@ async fn a_program_sees_the_request_and_of_the_environment_what_it_may() {
         names.iter().all(|name| ["PATH", "CARGO_MANIFEST_DIR"].contains(name) || of_the_shell.contains(name)),
         "{seen}"
     );
-    assert!(!folder.path().join("harm").exists(), "no shell is between");
+    assert!(!folder.path().join("harm").exists(), "there is no shell in between");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
     }
     let empty = behind(folder.path(), r#"echo '{"status":"not_done"}'"#);
     let error = empty.read_resource(&app(), Observer::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
-    assert_eq!(error.code, codes::UNREADABLE, "an answer to another question: {error}");
+    assert_eq!(error.code, codes::UNREADABLE, "an answer to another request: {error}");
 }
 
 #[tokio::test]

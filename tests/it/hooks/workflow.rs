@@ -119,11 +119,11 @@ async fn a_workflow_runs_a_hook_and_asks_what_became_of_it_when_no_answer_came()
 
     let (thing, asked) = plugged(false, Trouble::LoseAnswer).await;
     assert_eq!(thing.unwrap()["amount"], 5);
-    assert_eq!(asked, ["run", "probe"], "it was done: it is not sent again");
+    assert_eq!(asked, ["run", "probe"], "it took effect: it is not sent again");
 
     let (thing, asked) = plugged(false, Trouble::LoseRequest).await;
     assert_eq!(thing.unwrap()["amount"], 5);
-    assert_eq!(asked, ["run", "probe", "run"], "it was not done: it is sent again");
+    assert_eq!(asked, ["run", "probe", "run"], "it did not take effect: it is sent again");
 }
 
 #[tokio::test]

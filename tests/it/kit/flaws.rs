@@ -393,6 +393,6 @@ async fn every_case_finds_out_a_backend_that_breaks_its_promise() {
     assert_eq!(
         found_out.difference(&all).collect::<Vec<_>>(),
         Vec::<&&str>::new(),
-        "there are no such cases"
+        "these cases do not exist"
     );
 }

@@ -62,7 +62,7 @@ async fn holds(of: Capability) {
     assert_eq!(table.broken(), [""; 0], "{table}");
     let wanted = excuses(of).into_iter().map(|(case, why)| (case, why.to_owned())).collect();
     let excused: BTreeMap<_, _> = table.excused(of.name());
-    assert_eq!(excused, wanted, "nothing is excused that need not be");
+    assert_eq!(excused, wanted, "there are no unnecessary exceptions");
     assert_eq!(table.on_record(), Ok(()));
 }
 

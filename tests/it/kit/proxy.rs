@@ -60,7 +60,7 @@ async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something
     let (done, proxy, client) = stage().await;
 
     proxy.trouble(Trouble::LoseRequest).await.unwrap();
-    assert!(client.get(proxy.url()).send().await.is_ok(), "a look gets through");
+    assert!(client.get(proxy.url()).send().await.is_ok(), "a read is forwarded");
     assert!(act(&proxy, &client).await.is_err());
     assert_eq!(done.load(Ordering::SeqCst), 0);
     assert!(act(&proxy, &client).await.is_ok());
@@ -97,7 +97,7 @@ async fn a_request_is_held_back_until_it_is_let_go() {
 
     assert_eq!(meanwhile.unwrap(), (StatusCode::OK, 0));
     assert_eq!(acted.unwrap(), (StatusCode::OK, "done: it".to_owned()));
-    assert!(act(&proxy, &client).await.is_ok(), "only one is held back");
+    assert!(act(&proxy, &client).await.is_ok(), "only one is held");
     assert_eq!(done.load(Ordering::SeqCst), 2);
 }
 

@@ -58,7 +58,7 @@ fn every_key_of_several_parts_is_a_composite_key() {
             glued.extend(keys.map(|(_, text)| format!("{path}: {text:?}")));
         }
     }
-    assert!(glued.is_empty(), "make these by store::CompositeKey:\n{}", glued.join("\n"));
+    assert!(glued.is_empty(), "use store::CompositeKey for these:\n{}", glued.join("\n"));
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn a_glued_key_is_found_wherever_it_is_made() {
     for code in made {
         assert!(joined(code).iter().any(is_key), "{code}");
     }
-    assert!(!joined("let why = format!(\"{a}/{b}\");").iter().any(is_key), "a sentence is no key");
+    assert!(!joined("let why = format!(\"{a}/{b}\");").iter().any(is_key), "a sentence is not a key");
 }

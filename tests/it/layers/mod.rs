@@ -74,9 +74,9 @@ fn only_code_that_looked_makes_observed_gpus() {
             let maker = LOOKS.iter().find(|allowed| path.ends_with(*allowed));
             makers.extend(maker.filter(|_| code.contains("ObservedGpus::reported(")));
             let outside = maker.is_none() && code.contains("ObservedGpus::reported(");
-            assert!(!outside, "{path} makes observed GPUs: let a backend's answer or a fact make them");
+            assert!(!outside, "{path} creates observed GPUs: only a backend's answer or a fact may");
             let both = code.contains("ObservedGpus::reported(") && code.contains(".as_set()");
-            assert!(!both, "{path} reads planned GPUs and makes observed ones");
+            assert!(!both, "{path} reads planned GPUs and creates observed ones");
         }
     }
     assert_eq!(makers.len(), LOOKS.len(), "{makers:?}");

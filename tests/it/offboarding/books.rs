@@ -63,7 +63,7 @@ async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_histo
     let usages: Vec<MonthlyUsage> = stage.all().await;
     assert!(
         usages.iter().any(|usage| usage.spent.values().any(|spent| spent.consumed() > 0)),
-        "and what it used"
+        "and its usage"
     );
 }
 
@@ -76,7 +76,7 @@ async fn a_tenant_that_leaves_takes_in_no_work_and_one_that_stays_after_all_does
     assert!(stage.all::<Cohort>().await.iter().all(frozen));
     let refused = ask(&stage, "late").await.unwrap_err().to_string();
     assert!(refused.contains("tenant acme is leaving and takes no new work"), "{refused}");
-    assert!(states(&stage).await.contains(&WorkloadState::Admitted), "what runs goes on");
+    assert!(states(&stage).await.contains(&WorkloadState::Admitted), "running workloads continue");
 
     let order = Attribution { by: "rita".into(), reason: "they stay".into() };
     stage.engine.deliver(stage.id, Event::CancelRequested(order)).await.unwrap();

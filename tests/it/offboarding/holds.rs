@@ -51,7 +51,7 @@ async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left()
                     let spec = |all: &std::collections::BTreeMap<String, serde_json::Value>| {
                         all[data]["spec"]["versions"].clone()
                     };
-                    assert!(now.contains_key(data), "{data} is gone under a hold placed after {moves} moves");
+                    assert!(now.contains_key(data), "{data} is gone although a hold was placed after {moves} moves");
                     assert_eq!(spec(&now), spec(&untouched));
                 }
                 assert!(stage.records().await.is_empty(), "nothing is recorded as destroyed");
@@ -102,7 +102,7 @@ async fn a_hold_before_the_pivot_is_waited_out_and_people_are_asked_again() {
     assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
 
     let second = stage.engine.approval(stage.id).await.unwrap().unwrap();
-    assert_ne!(first.id, second.id, "the consent given before the hold is spent");
+    assert_ne!(first.id, second.id, "the approval before the hold is void");
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()));
 }
 

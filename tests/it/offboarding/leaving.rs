@@ -22,7 +22,7 @@ async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() 
     assert_eq!(
         stage.left(),
         ["backups/eu-west/Backup/weekly", "logs/eu-west/Stream/audit"],
-        "a backup that its store keeps, and what the law keeps, under another key"
+        "a backup kept by its store, and data kept by law, under another key"
     );
     assert_eq!(stage.world().snapshot()["logs/eu-west/Stream/audit"]["spec"]["key"], "provider-archive");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
@@ -79,7 +79,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
     let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
-    assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
+    assert!(why.contains(&format!("pv:{orphan}")), "the reason names the open asset: {why}");
 
     // A retry of a wait checks again now: the answer is the same, a moment later.
     let order = Attribution { by: "olga".into(), reason: "look again".into() };

@@ -63,7 +63,7 @@ fn drawn<W: Workflow>(page: &str) {
     if env::var_os("BLESS").is_some() {
         fs::write(&path, &wanted).unwrap();
     }
-    assert_eq!(fs::read_to_string(&path).unwrap(), wanted, "run with BLESS=1 and look at the difference");
+    assert_eq!(fs::read_to_string(&path).unwrap(), wanted, "run with BLESS=1 and review the difference");
     let table = wanted.split("## States").nth(1).unwrap();
     for state in diagram::<W>().states {
         assert!(table.contains(&format!("`{}`", state.name)), "{} is not in the table", state.name);

@@ -127,7 +127,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     let others = found.assets.iter().filter(|entry| entry.asset.id.as_str() != format!("bucket:{BUCKET}"));
     let excepted: Vec<_> =
         others.filter(|entry| entry.exception.is_some()).map(|entry| &entry.asset.id).collect();
-    assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "each other thing was looked for");
+    assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "every other asset was observed");
 }
 
 /// It is an exception although the verifier finds nothing: the deletion itself was not observed.

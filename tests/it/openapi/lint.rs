@@ -37,7 +37,7 @@ fn every_route_is_described_under_a_name_of_its_own() {
     let mut names = BTreeSet::new();
     for (path, _, operation) in operations(&api) {
         let name = operation["operationId"].as_str().unwrap();
-        assert!(names.insert(name), "{name} is the name of two operations");
+        assert!(names.insert(name), "two operations have the name {name}");
         assert!(!operation["summary"].as_str().unwrap().is_empty(), "{name}");
         let parts = |side: &str| path.matches(side).count();
         let told = operation["parameters"].as_array().unwrap().iter();
@@ -101,7 +101,7 @@ async fn the_description_is_served_to_everybody_and_revalidates() {
     let served = Served::start();
     let answer = served.send(served.ask(Method::GET, "/openapi.json")).await;
     assert_eq!(answer.status, 200);
-    assert!(answer.body == openapi(), "what is served is not what the code says");
+    assert!(answer.body == openapi(), "the served description differs from the code");
     let tag = answer.headers[header::ETAG].to_str().unwrap();
     let again = served.ask(Method::GET, "/openapi.json").header(header::IF_NONE_MATCH, tag);
     assert_eq!(served.send(again).await.status, 304);

@@ -77,7 +77,7 @@ fn every_candidate_is_listed_with_how_it_was_judged() {
     assert_eq!(*verdict(&plan.explanation, "k-0"), Verdict::WithinNominal);
     assert_eq!(*verdict(&plan.explanation, "r-0"), Verdict::NotNeeded);
     let text = serde_json::to_string(&plan).unwrap();
-    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "it is kept as evidence: {text}");
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "it is stored as evidence: {text}");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_gang_below_its_minimum_is_freed_as_a_whole() {
     gang(&mut snapshot, &["r-1", "r-2", "r-3"], 2);
 
     let one = reclaim(&snapshot, &demand(2), &free());
-    assert_eq!(victims(&one), ["r-3"], "two of three run on");
+    assert_eq!(victims(&one), ["r-3"], "two of three keep running");
 
     let two = reclaim(&snapshot, &demand(4), &free());
     assert_eq!(victims(&two), ["r-2", "r-3", "r-1"]);
@@ -291,5 +291,5 @@ fn freed_slices_are_slices_on_their_gpu() {
     assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, then the one on the same GPU");
     assert_eq!(plan_of_slices.placement, [PiecePlacement { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
     let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
-    assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "a layout is no GPU");
+    assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "slices make no whole GPU");
 }

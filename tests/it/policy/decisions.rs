@@ -177,7 +177,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     assert_eq!(free.answer.clusters.len(), 2);
     let steps = &pinned.answer.considered;
     for pair in steps.windows(2) {
-        assert_eq!(pair[0].remaining(), pair[1].before, "what one leaves is what the next begins with");
+        assert_eq!(pair[0].remaining(), pair[1].before, "the rest of one step is the input of the next");
     }
     let law = steps.iter().find(|step| step.constraint == "data residency").unwrap();
     assert!(law.excluded[&"us-1".parse().unwrap()].contains("outside eu"));

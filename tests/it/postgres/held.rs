@@ -90,10 +90,10 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
     let restored = opened(&elsewhere).await;
     let hold = restored.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("was made in another place"), "{hold:?}");
-    assert_eq!(released(&restored).await, 2, "it may have been done before");
+    assert_eq!(released(&restored).await, 2, "it may have run before");
     restored.close().await.unwrap();
     let again = opened(&elsewhere).await;
-    assert_eq!(again.current_hold().await.unwrap(), None, "it is at home there now");
+    assert_eq!(again.current_hold().await.unwrap(), None, "the store is confirmed there");
     again.close().await.unwrap();
 
     let stayed = opened(&options).await;
@@ -155,14 +155,14 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     store.close().await.unwrap();
     let other = PostgresOptions { schema: schema(), ..options.clone() };
     let another = opened(&other).await;
-    assert_eq!(another.current_hold().await.unwrap(), None, "another history may be as short as it likes");
+    assert_eq!(another.current_hold().await.unwrap(), None, "another history may be shorter");
     another.close().await.unwrap();
     // The other history was the last one here.
     opened(&options).await.close().await.unwrap();
     cluster().sql(&format!("UPDATE {}.head SET sequence = 1", options.schema)).unwrap();
 
     let unseeing = opened(&PostgresOptions { watermark_file: None, ..options.clone() }).await;
-    assert_eq!(unseeing.current_hold().await.unwrap(), None, "who has not seen it does not know");
+    assert_eq!(unseeing.current_hold().await.unwrap(), None, "a process without earlier reads cannot detect it");
     unseeing.close().await.unwrap();
     let store = opened(&options).await;
     let hold = store.current_hold().await.unwrap().unwrap();

@@ -210,13 +210,13 @@ async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
         sql(&format!("UPDATE head SET sequence = {at}"));
         store.commit(one(at)).await.unwrap();
     }
-    assert!(store.drop_empty_partitions().await.unwrap().is_empty(), "nothing is empty and full");
-    assert_eq!(parts(), "journal_0 journal_1 journal_2 journal_3 journal_4", "two are there ahead");
+    assert!(store.drop_empty_partitions().await.unwrap().is_empty(), "no part is both full and empty");
+    assert_eq!(parts(), "journal_0 journal_1 journal_2 journal_3 journal_4", "two parts exist in advance");
 
     sql("DELETE FROM journal WHERE sequence > 10000000 AND sequence < 20000000");
     assert_eq!(store.drop_empty_partitions().await.unwrap(), ["journal_1"]);
 
-    assert_eq!(parts(), "journal_0 journal_2 journal_3 journal_4", "the next ones are empty and not full");
+    assert_eq!(parts(), "journal_0 journal_2 journal_3 journal_4", "the next parts are empty and not full");
     let left = store.history(None, 100).await.unwrap().items.len();
     assert_eq!(left, 3);
     store.commit(one(5)).await.unwrap();

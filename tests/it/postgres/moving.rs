@@ -61,14 +61,14 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     assert_eq!(postgres.import(File::open(&out).unwrap()).await.unwrap(), counts);
     assert_eq!(all(&*postgres).await, before);
     let (twice, above) = delivered(&*postgres, waiting).await;
-    assert_eq!(twice, 2, "the delivery before counts");
+    assert_eq!(twice, 2, "the earlier delivery counts");
     assert!(above > epoch, "targets have seen {epoch}, and {above} is not above it");
     let again = postgres.import(File::open(&out).unwrap()).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("empty one")), "{again:?}");
     let sequence = postgres.health().await.sequence;
     assert_eq!(postgres.export(File::create(&back).unwrap(), Source::Replaced).await.unwrap(), counts);
     let next = postgres.commit(Commit { retire: vec![waiting], ..Commit::default() }).await.unwrap();
-    assert_eq!(next.sequence.0, sequence.0 + 1, "it goes on where it was");
+    assert_eq!(next.sequence.0, sequence.0 + 1, "it continues at its sequence");
     postgres.close().await.unwrap();
 
     assert_eq!(transfer::import(File::open(&back).unwrap(), &second).unwrap(), counts);

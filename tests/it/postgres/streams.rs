@@ -46,6 +46,6 @@ async fn what_one_server_commits_a_watcher_of_another_hears() {
     assert_eq!(
         facts(&moved.until(ends).await),
         facts(&there[middle + 1..]),
-        "cut off there, it goes on here"
+        "interrupted there, it resumes here"
     );
 }

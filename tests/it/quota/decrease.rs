@@ -69,7 +69,7 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     let plan = stage.engine.execution(id).await.unwrap().1.plan;
     assert_eq!(plan.placement["excess"], json!(1), "the approvers see the excess");
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
-    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows when it is over");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows at the end");
     let marks: Earmarks = stage.find("acme").await.unwrap();
     assert_eq!(marks.total(&gpu("H100")), 1, "I-5: no other workspace gets it");
 
@@ -127,7 +127,7 @@ async fn limits_are_changed_by_themselves_in_either_direction() {
             (2, expected.0, expected.1),
             "{asks}"
         );
-        assert_eq!(stage.balance().await.allowance, line, "the account says the same");
+        assert_eq!(stage.balance().await.allowance, line, "the account has the same value");
         assert_eq!(stage.all::<Earmarks>().await, []);
     }
     for id in [stage.decrease("to: 2").await, stage.increase("to: 2\nborrowing_limit: 1").await] {

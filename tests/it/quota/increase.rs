@@ -43,10 +43,10 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     assert_eq!(cohort["quotas"], json!({ "research/gpu/H100": 4, "production/gpu/H100": 2 }));
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(4));
-    assert_eq!(queue["stopPolicy"], json!("None"), "nothing but the quota was touched");
+    assert_eq!(queue["stopPolicy"], json!("None"), "only the quota was changed");
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
     assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with the borrowing limit added");
-    assert_eq!(stage.all::<Earmarks>().await, [], "nothing stays set aside");
+    assert_eq!(stage.all::<Earmarks>().await, [], "no earmark remains");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
     let body = stage.engine.execution(id).await.unwrap().1.body;
     assert_eq!(
@@ -110,13 +110,13 @@ async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations()
     let seats: Vec<_> = case.seats.iter().map(|seat| seat.any_of[0].as_str()).collect();
     assert_eq!(seats, ["tenant_owner", "platform_ops"]);
     assert_eq!(case.plan.title, "raise gpu/H100 of acme/research from 2 to 5");
-    assert_eq!((shown.digest, shown.plan), (case.digest.clone(), case.plan), "the dry run says the same");
+    assert_eq!((shown.digest, shown.plan), (case.digest.clone(), case.plan), "the dry run returns the same");
     stage.approve(id).await;
     assert_eq!(stage.state(id).await, "Effective");
     assert_eq!(
         stage.engine.execution(id).await.unwrap().1.digest,
         case.digest,
-        "what was agreed to was done"
+        "the approved plan was executed"
     );
 }
 
@@ -152,7 +152,7 @@ async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     assert_eq!(
         hard["hard"]["requests.nvidia.com/gpu"],
         json!(14),
-        "nothing can be borrowed beyond what was bought"
+        "no borrowing beyond the entitlement"
     );
 }
 
@@ -175,7 +175,7 @@ async fn a_temporary_increase_ends_by_itself() {
     assert_eq!(
         (after.allowances, after.ends),
         (before.allowances, None),
-        "people had agreed to the end as well"
+        "the approval included the end"
     );
     let again = workflows::sweeps::run(&stage.engine, Sweep::QuotaExpiry, None, "olga").await.unwrap();
     assert_eq!(again.started, Vec::<String>::new());

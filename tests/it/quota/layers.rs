@@ -181,7 +181,7 @@ async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() 
 
     assert_eq!(*watched.broken.lock().unwrap(), Vec::<String>::new());
     assert_eq!(watched.world.violations(), Vec::<String>::new());
-    assert!(*watched.looks.lock().unwrap() > 500, "it was looked at");
+    assert!(*watched.looks.lock().unwrap() > 500, "the layers were compared");
     assert!(ends["rolled_back"] >= 5 && ends["completed"] >= 10, "{ends:?}");
 }
 
@@ -191,7 +191,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
     let stage = Stage::on("H100", store, watched.clone()).await;
     let id = stage.increase("by: 2").await;
     settle(&stage).await;
-    assert_eq!(stage.state(id).await, "Effective", "three times is borne");
+    assert_eq!(stage.state(id).await, "Effective", "three conflicts are tolerated");
 
     let (watched, store) = Watched::new(4);
     let stage = Stage::on("H100", store, watched.clone()).await;

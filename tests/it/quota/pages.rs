@@ -27,7 +27,7 @@ fn drawn<W: Workflow>() {
         fs::write(&path, &drawn).unwrap();
     }
     let page = fs::read_to_string(&path).unwrap();
-    assert_eq!(page, drawn, "run the tests with BLESS=1 and look at the difference");
+    assert_eq!(page, drawn, "run the tests with BLESS=1 and review the difference");
     let table = page.split("## States").nth(1).unwrap();
     for state in diagram::<W>().states {
         assert!(

@@ -74,7 +74,7 @@ async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
     assert_eq!(house.me(&token).await.1["name"], "oidc:alice");
     assert_eq!(run(&["logout"]).0, Some(0));
     assert!(!kept().contains("token = "), "{}", kept());
-    assert_eq!(house.me(&token).await.0, 401, "it is the session of the context that has ended");
+    assert_eq!(house.me(&token).await.0, 401, "the session of the context has ended");
 }
 
 fn command(house: &House, args: &[&str], token: Option<&str>) -> Result<(String, String), String> {

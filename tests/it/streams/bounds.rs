@@ -45,7 +45,7 @@ async fn who_is_removed_hears_nothing_from_then_on() {
     assert_eq!((end.name.as_str(), &end.data["why"]), ("end", &json!("token")));
     assert_eq!(stream.next().await, None);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    assert!(other.is_silent(Duration::from_millis(300)).await, "others go on");
+    assert!(other.is_silent(Duration::from_millis(300)).await, "other streams continue");
     assert_eq!(ask(&served, &olga, "/v1/watch", "").await.status(), 401);
 }
 
@@ -81,7 +81,7 @@ async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
         .json_as(&served.admin, &format!("/v1/executions/{id}:pause"), json!({ "reason": "tea" }))
         .await;
     assert_eq!(sent.status, 200);
-    assert_eq!(slow.must().await.data["execution"]["phase"], "paused", "and goes on from there");
+    assert_eq!(slow.must().await.data["execution"]["phase"], "paused", "and resumes from there");
     eprintln!(
         "slowest of 1800 orders beside a watcher who takes nothing: {slowest:?}; it was told {} of them",
         told.len()

@@ -60,7 +60,7 @@ async fn who_is_asked_hears_what_opens_and_what_is_decided_and_others_do_not() {
     let opened = asked.must().await;
     assert_eq!(opened.name, "opened");
     let shown = served.get_as(&ada, &format!("/v1/approvals/{id}")).await.body;
-    assert_eq!(opened.data["approval"], shown, "as it is shown");
+    assert_eq!(opened.data["approval"], shown, "as the approval is shown");
     let yes = json!({ "digest": shown["digest"], "reason": "order 4711" });
     assert_eq!(served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), yes).await.status, 200);
     let closed = asked.must().await;
@@ -133,12 +133,12 @@ async fn the_command_line_waits_by_listening() {
         ]))
     });
     while counted("/v1/executions/{id}/events").await == 0 {
-        assert!(!waiting.is_finished(), "it does not listen: {:?}", waiting.await);
+        assert!(!waiting.is_finished(), "it does not read the stream: {:?}", waiting.await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     let asked = counted("/v1/executions/{id}").await - before;
-    assert!(asked <= 2, "it asked {asked} times while nothing happened");
+    assert!(asked <= 2, "it polled {asked} times without a change");
     let yes = json!({ "digest": digest, "reason": "order 4711" });
     assert_eq!(served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), yes).await.status, 200);
     let ran = waiting.await.unwrap();

@@ -93,7 +93,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
         all.push(whole.must().await);
     }
     let facts = |told: &[Told]| told.iter().map(Told::fact).collect::<Vec<_>>();
-    assert_eq!(facts(&heard), facts(&all), "with cuts and without");
+    assert_eq!(facts(&heard), facts(&all), "with and without interruptions");
     let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for one in &all {
         let entries = one.data["entries"].as_array().unwrap().clone();
@@ -101,7 +101,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
     }
     assert_eq!(told.keys().collect::<BTreeSet<_>>(), ids.iter().collect());
     for id in &ids {
-        assert_eq!(told[id], journal(&served, id).await, "all that there is");
+        assert_eq!(told[id], journal(&served, id).await, "the whole journal");
     }
     for cut in 0..all.len() - 1 {
         let mut stream = Stream::open(&served, &admin, "/v1/watch", &all[cut].id).await;
@@ -175,7 +175,7 @@ async fn what_was_forgotten_meanwhile_is_not_passed_over_in_silence() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(gone, "it is never forgotten");
+    assert!(gone, "it never expires");
 
     let told = live.must().await;
     assert_eq!((told.name.as_str(), &told.data["execution"]), ("forgotten", &json!(id)));

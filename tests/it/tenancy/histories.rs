@@ -88,10 +88,10 @@ fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCas
     for node in after {
         let old = before[&node.id];
         if node.owner == old.owner {
-            prop_assert_eq!(node.owner_epoch, old.owner_epoch, "the epoch of {} rose for nothing", node.id);
+            prop_assert_eq!(node.owner_epoch, old.owner_epoch, "the epoch of {} rose without a new owner", node.id);
         } else {
             prop_assert_eq!(node.owner_epoch, old.owner_epoch.next(), "{} has another owner", node.id);
-            prop_assert!(node.owner.is_none() || old.owner.is_none(), "{} went from hand to hand", node.id);
+            prop_assert!(node.owner.is_none() || old.owner.is_none(), "{} changed owners directly", node.id);
         }
         let owned = !matches!(node.state, NodeState::Free | NodeState::Validating | NodeState::Discovered);
         prop_assert_eq!(node.owner.is_some(), owned, "{} is {:?}", node.id, node.state);
@@ -128,7 +128,7 @@ fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
             prop_assert_eq!(node.owner.as_ref(), Some(&holding.tenant));
             prop_assert_eq!(node.owner_epoch, held.epoch);
             prop_assert_eq!(&node.cluster, &holding.cluster, "all nodes of a claim are in one cluster");
-            prop_assert!(seen.insert(id.clone()), "{} is held twice", id);
+            prop_assert!(seen.insert(id.clone()), "{} is allocated twice", id);
         }
     }
     Ok(())

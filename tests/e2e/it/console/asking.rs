@@ -30,13 +30,13 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.click(PLAN).await;
     assert!(browser.text("dialog .problem").await.contains("serving production many"));
     browser.write("dialog textarea[name=workspaces]", "serving production 8").await;
-    assert_eq!(browser.run(&disabled()).await, json!(true), "nothing was seen of it yet");
+    assert_eq!(browser.run(&disabled()).await, json!(true), "without a preview the button is disabled");
     browser.click(PLAN).await;
     assert!(browser.text("dialog .plan").await.contains("namespace"));
     browser.picture(&pictures().join("asking-tenant.png")).await;
     // Another number changes the plan.
     browser.write("dialog input[name=gpus]", "16").await;
-    assert_eq!(browser.run(&disabled()).await, json!(true), "the plan of another request was seen");
+    assert_eq!(browser.run(&disabled()).await, json!(true), "the preview was of another request");
     browser.click(PLAN).await;
     asked(&browser).await;
     let globex = begun(&admin, "tenant=globex").await;
@@ -136,7 +136,7 @@ async fn choose(browser: &Browser, name: &str, value: &str) {
          list.dispatchEvent(new Event('input', {{ bubbles: true }})); return list.value",
         json!(value)
     );
-    assert_eq!(browser.run(&script).await, json!(value), "{name} has no such choice");
+    assert_eq!(browser.run(&script).await, json!(value), "{name} lacks this choice");
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn bill(browser: &Browser) {
     browser.click("[data-order=focus]").await;
     let deadline = Instant::now() + PATIENCE;
     while browser.run("return saved.length").await != json!(1) {
-        assert!(Instant::now() < deadline, "nothing is saved");
+        assert!(Instant::now() < deadline, "the file is not saved");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let saved = browser.run("return saved[0]").await;

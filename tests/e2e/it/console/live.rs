@@ -47,7 +47,7 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
     assert!(status.is_success(), "{said}");
     shows(&browser, "return document.querySelector('#main').innerText.includes('paused')", SOON).await;
     let kept = "return document.activeElement === window.before && document.activeElement.href";
-    assert_eq!(browser.run(kept).await, href, "the row keeps its place, and its link the focus");
+    assert_eq!(browser.run(kept).await, href, "the row stays in place, and its link keeps the focus");
 
     browser.go(&format!("executions/{id}")).await;
     shows(&browser, live, SOON).await;

@@ -110,18 +110,18 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     browser.open(&server.url()).await;
     assert!(
         browser.text("main").await.contains("admin.token"),
-        "the first page says where the first token is"
+        "the first page names the file of the first token"
     );
     browser.write("input[name=token]", "tn_wrong").await;
     browser.click("button.primary").await;
-    assert!(browser.text(".problem").await.contains("auth.bad_token"), "what is refused is said");
+    assert!(browser.text(".problem").await.contains("auth.bad_token"), "a refusal is shown");
     browser.write("input[name=token]", olga.token()).await;
     browser.click("button.primary").await;
     assert!(browser.text("[data-slot=left]").await.contains("onboard acme: 16 H100"), "it waits for olga");
 
     browser.press("ga").await;
     browser.click("[data-slot=inbox] a").await;
-    assert!(browser.text(".plan").await.contains("namespace"), "the plan says what is made");
+    assert!(browser.text(".plan").await.contains("namespace"), "the plan lists the created objects");
     browser.write("textarea[name=reason]", "capacity is there").await;
     browser.click("[data-verb=approve]").await;
     let item = until(&admin, &id, |item| item["state"] == "Active").await;

@@ -27,7 +27,7 @@ async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
     };
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorial.md")).unwrap();
     let walk = Walk::of(&page);
-    assert!(walk.script.contains(BY_COMMAND), "the tutorial says it otherwise now");
+    assert!(walk.script.contains(BY_COMMAND), "the tutorial has other commands");
     let script = walk.script.replace(BY_COMMAND, WAITS);
     let mut newcomer = Newcomer::begins(&script, Path::new(TENURE));
 
@@ -46,7 +46,7 @@ async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
     browser.text("[data-slot=figures]").await;
     browser.press("ga").await;
     browser.click("[data-slot=inbox] a").await;
-    assert!(browser.text(".plan").await.contains("globex"), "the plan that the tutorial speaks of");
+    assert!(browser.text(".plan").await.contains("globex"), "the plan of the tutorial");
     browser.write("textarea[name=reason]", "capacity is there").await;
     browser.click("[data-verb=approve]").await;
 

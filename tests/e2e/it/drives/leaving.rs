@@ -245,7 +245,7 @@ async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_excepti
     assert!(record.passes().is_err());
     let SanitisationOutcome::Failed { reason } = &record.result else { panic!("{record:?}") };
     assert!(reason.contains("no technique that policy accepts"), "{reason}");
-    assert!(vm.scan("LEAVE001", SECRET) > 0, "and the data is there, as the certificate says");
+    assert!(vm.scan("LEAVE001", SECRET) > 0, "the data remains, as the certificate says");
     drop(turn);
 }
 

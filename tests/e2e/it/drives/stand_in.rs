@@ -206,7 +206,7 @@ async fn what_has_no_hook_is_refused_with_what_to_write() {
     assert_eq!((missing.class, missing.code.as_str()), (Class::Permanent, codes::UNSUPPORTED));
     assert!(missing.message.contains("`hooks.reset` of its settings"), "{missing}");
     let other = machine.reset("eu-1", "gpu-8", &stamp("reset")).await.unwrap_err();
-    assert_eq!(other.code, codes::REFUSED, "another machine was meant");
+    assert_eq!(other.code, codes::REFUSED, "the command is for another machine");
 }
 
 /// A hook handles the rest of the machine. Drives are read directly, and other machines are still simulated.

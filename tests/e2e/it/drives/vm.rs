@@ -147,7 +147,7 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         let down = Command::new(e2e::scripts().join("vm-down.sh")).arg(self.dir.path()).status();
-        assert!(down.is_ok_and(|status| status.success()), "the machine is ended");
+        assert!(down.is_ok_and(|status| status.success()), "the machine has ended");
     }
 }
 

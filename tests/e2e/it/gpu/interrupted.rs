@@ -38,7 +38,7 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
     child.kill().unwrap();
     child.wait().unwrap();
     bench.calm();
-    assert_ne!(bench.stands()[1]["instances"].as_array().unwrap().len(), 7, "it was killed in the middle");
+    assert_ne!(bench.stands()[1]["instances"].as_array().unwrap().len(), 7, "it was killed during the change");
 
     let left = bench.node().layout(CLUSTER, NODE, &stamps.at("read", 3)).await.unwrap();
     assert!(!left.manager_active && left.profile.starts_with("gpus:"), "{left:?}");
@@ -87,7 +87,7 @@ async fn nothing_goes_on_after_the_caller_has_gone_and_the_same_call_finishes_it
     let left = bench.log().len();
     assert!(left > 2, "it had begun");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(bench.log(), [""; 0], "nothing of it goes on");
+    assert_eq!(bench.log(), [""; 0], "the change does not continue");
 
     bench.calm();
     node.set_layout(CLUSTER, NODE, "all-1g.10gb", &stamp).await.unwrap();

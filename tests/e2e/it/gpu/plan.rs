@@ -133,7 +133,7 @@ fn act(now: &[GpuInstance], steps: &[Step]) -> Vec<GpuInstance> {
             }
             Step::DestroyInstance { instance } => {
                 let at = all.iter().position(|one| one.id == *instance).unwrap();
-                assert!(all.remove(at).compute.is_empty(), "an instance goes only when it is empty");
+                assert!(all.remove(at).compute.is_empty(), "only an empty instance is removed");
             }
             Step::CreateInstance { profile, placement } => {
                 assert!(!all.iter().any(|one| one.placement.overlaps(*placement)), "there is room for it");
@@ -172,8 +172,8 @@ proptest! {
                 prop_assert_eq!(planned, ids(&names));
                 let kept = now.iter().filter(|one| places.contains(&(one.profile, one.placement)));
                 let kept: Vec<u32> = kept.map(|one| one.id).collect();
-                prop_assert!(busy.iter().all(|id| kept.contains(id)), "no instance goes that is at work");
-                prop_assert!(kept.len() as u32 >= possible.unwrap(), "kept {kept:?}, and {possible:?} can be");
+                prop_assert!(busy.iter().all(|id| kept.contains(id)), "no busy instance is removed");
+                prop_assert!(kept.len() as u32 >= possible.unwrap(), "kept {kept:?} of possible {possible:?}");
 
                 let steps = steps(&now, &goals);
                 let gone = steps.iter().filter(|step| matches!(step, Step::DestroyInstance { .. })).count();

@@ -189,7 +189,7 @@ async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone()
     let stamp = stamps.next("clear");
     let scrubbed = here.node.scrub_gpus(&gpu, ScrubLevel::Verified, WITHIN, &stamp).await.unwrap();
     println!("{scrubbed:#?}");
-    assert!(scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98, "nearly all of it was had");
+    assert!(scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98, "nearly all of the memory was claimed");
     let again = here.node.scrub_gpus(&gpu, ScrubLevel::Verified, Duration::from_secs(1), &stamp).await;
     assert_eq!(again.unwrap(), scrubbed, "done once for its key, and answered from the node's file");
 
@@ -246,7 +246,7 @@ async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
     while clients(&here.node, &stamps.next("begun")).await.is_empty() {}
     // Filling is long over, and reading has not finished.
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert!(child.try_wait().unwrap().is_none(), "it was too quick");
+    assert!(child.try_wait().unwrap().is_none(), "it finished too early");
     child.kill().unwrap();
     child.wait().unwrap();
     while !clients(&here.node, &stamps.next("gone")).await.is_empty() {}
@@ -258,7 +258,7 @@ async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
     println!("{scrubbed:#?}");
     assert!(
         scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98,
-        "all of it, and not what was left to do"
+        "all of the memory, and not only the rest"
     );
     assert_eq!(Tenant::next().1, 0);
 }

@@ -33,17 +33,17 @@ async fn a_secret_in_gpu_memory_is_seen_and_cannot_be_found_afterwards() {
 
     let first = scrub(&bench.node()).await.unwrap();
 
-    assert_eq!(first.leftovers, 31, "one sample of every 2 MiB that could be had");
+    assert_eq!(first.leftovers, 31, "one sample for every 2 MiB of claimed memory");
     assert_eq!((first.mismatches, first.bytes_total, first.bytes_covered), (0, 64 * MIB, 62 * MIB));
     assert_eq!(first.coverage(), 96_875);
     assert!(first.took > Duration::ZERO);
     // The driver reserves the first MiB, and less than a block is left at the end: neither is claimed.
     let memory = fs::read(bench.folder.join("gpu-0.memory")).unwrap();
     let cleared = &memory[MIB as usize..63 * MIB as usize];
-    assert!(cleared.iter().all(|byte| *byte == 0), "what is handed on is zero");
+    assert!(cleared.iter().all(|byte| *byte == 0), "the memory for the next tenant is zero");
 
     let again = scrub(&bench.node()).await.unwrap();
-    assert_eq!(again.leftovers, 0, "the pattern is not taken for data of a user");
+    assert_eq!(again.leftovers, 0, "the pattern does not count as a user's data");
     let filled = FilledGpu::from(again);
     assert_eq!((filled.uuid.as_str(), filled.reset), (UUID, false), "no reset is claimed");
     assert_eq!(bench.state()["gpus"][0]["processes"], json!([]), "it has left the GPU");
@@ -69,7 +69,7 @@ async fn what_cannot_be_had_is_not_claimed() {
     let pieces = used();
     pieces.fail("cuMemAlloc_v2", json!({ "code": 2, "times": 2 }));
     let scrubbed = scrub(&pieces.node()).await.unwrap();
-    assert_eq!(scrubbed.bytes_covered, 62 * MIB, "smaller pieces cover the same");
+    assert_eq!(scrubbed.bytes_covered, 62 * MIB, "smaller blocks cover the same");
 }
 
 #[tokio::test]
@@ -150,5 +150,5 @@ async fn a_scrub_ends_when_nobody_waits_for_it() {
     }
     assert_eq!(bench.state()["gpus"][0]["processes"], json!([]), "it has left the GPU");
     let seen = bench.state()["fail"]["cuMemsetD32_v2"]["seen"].clone();
-    assert!(seen.as_u64().unwrap() < 31, "it broke off: {seen}");
+    assert!(seen.as_u64().unwrap() < 31, "it was aborted: {seen}");
 }

@@ -33,7 +33,7 @@ fn a_destroyed_key_unwraps_nothing() {
     let Some(token) = Token::new() else { return };
     token.run("keys::pkcs11::in_a_process_with_a_token_a_destroyed_key_unwraps_nothing");
     assert_eq!(token.labels(), Vec::<String>::new());
-    assert_eq!(token.files(), 1, "what was wrapped is kept as evidence, and nothing else");
+    assert_eq!(token.files(), 1, "the wrapped data stays as evidence, and nothing else");
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn in_a_process_with_a_token_others_are_left_alone() {
     for twin in twins.collect::<Vec<_>>() {
         twin.await.unwrap().unwrap();
     }
-    assert_eq!(labels_inside().len(), 1, "eight at once make one");
+    assert_eq!(labels_inside().len(), 1, "eight parallel calls make one key");
     let (found, _) = hsm.read(NAME, &one).await.unwrap().unwrap();
     let fenced = hsm.create(NAME, TENANT, &CallMetadata { step: found.step.clone(), ..stamp("", 4) }).await;
     assert_eq!(fenced.unwrap_err().code, codes::FENCED);

@@ -171,7 +171,7 @@ async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
     assert_eq!((on.server.keys().len(), on.server.metadata(MARK)), (0, None));
     on.vault.create(NAME, TENANT, &stamp("one", 2)).await.unwrap();
     let late = on.vault.destroy(NAME, &found, &stamp("two", 1)).await.unwrap_err();
-    assert_eq!(late.code, codes::OBJECT_CHANGED, "another key of the name");
+    assert_eq!(late.code, codes::OBJECT_CHANGED, "another key of that name");
     assert_eq!(on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap_err().code, codes::FENCED);
 }
 

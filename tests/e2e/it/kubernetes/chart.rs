@@ -126,7 +126,7 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
     assert_eq!(find(&many, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
     let alerts = find(&many, "PrometheusRule").to_string();
     assert!(alerts.contains("\"https://docs.example/tenure/docs/operations.md#alert-down\""));
-    assert!(alerts.contains("{{ $labels.reason }}"), "what alerts say is not rendered by the chart");
+    assert!(alerts.contains("{{ $labels.reason }}"), "placeholders of alerts are not rendered by the chart");
     let roles = many.iter().filter(|object| object["kind"] == "ClusterRole").count();
     assert_eq!(roles, 5, "the rights are those of rbac.yaml");
 }

@@ -83,7 +83,7 @@ async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
     assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient));
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()));
     stage.on.tenant_resources.remove(&quota, &second.uid, &stamp.as_dry_run()).await.unwrap();
-    assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()), "that was a dry run");
+    assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()), "only a dry run");
     stage.on.tenant_resources.remove(&quota, &second.uid, &stamp).await.unwrap();
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, None);
     stage.roll_back(&pairs).await;
@@ -140,7 +140,7 @@ async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() 
     }
 
     stage.done(&removals[0], "goes", false).await;
-    assert!(!goes.exists(), "its data is left");
+    assert!(!goes.exists(), "its data remains");
     let error = stage.once(&removals[1], "stays", false).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::REFUSED, Class::Permanent));
     let (says, at) = (error.message.as_str(), stays.display().to_string());
@@ -154,6 +154,6 @@ async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() 
     let policy = json!({ "spec": { "persistentVolumeReclaimPolicy": "Delete" } });
     world.merge("/api/v1/persistentvolumes/vols-stays", policy).await;
     stage.done(&removals[1], "stays", false).await;
-    assert!(!stays.exists(), "its data is left");
+    assert!(!stays.exists(), "its data remains");
     assert_eq!(found(&stage, "vols", Observer::Verifier).await.unwrap(), [""; 0]);
 }

@@ -130,20 +130,20 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
         spec: json!({ "value": 100, "preemption": "Never" }),
     };
     stage.on.kubernetes.apply(&rehearsal, &stage.stamp("rehearsal", 1).as_dry_run()).await.unwrap();
-    assert!(world.get(&path).await.is_none(), "that was a dry run");
+    assert!(world.get(&path).await.is_none(), "only a dry run");
 
     stage.onboard(&first).await;
     let class = world.get(&path).await.unwrap();
     assert_eq!((&class["value"], &class["preemptionPolicy"]), (&json!(100), &json!("Never")));
     assert!(class["metadata"]["labels"].is_null(), "the class has no owner: {class}");
     stage.onboard(&second).await;
-    assert_eq!(world.get(&path).await.unwrap(), class, "the second finds it, and does not touch it");
+    assert_eq!(world.get(&path).await.unwrap(), class, "the second tenant finds it and does not change it");
     let (status, pod) = admitted(&world, "first", json!({}), Some(CLASS)).await;
     assert_eq!(status, 201, "{pod}");
     assert_eq!((&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]), (&json!(100), &json!("Never")));
     stage.roll_back(&first).await;
     stage.roll_back(&second).await;
-    assert_eq!(world.get(&path).await.unwrap(), class, "others may use it");
+    assert_eq!(world.get(&path).await.unwrap(), class, "other tenants may use it");
 
     let other = PriorityClass::new(Tier::Research, 77);
     let theirs = json!({

@@ -42,7 +42,7 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     let same = world.get(&path).await.unwrap();
     assert_eq!(
         node["metadata"]["resourceVersion"], same["metadata"]["resourceVersion"],
-        "nothing is written twice"
+        "a repeat writes nothing"
     );
     let refused = |owner, epoch| {
         let stamp = stamp("other");
@@ -53,7 +53,7 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
 
     on.return_node(CLUSTER, "owned", &of("acme", 3), &stamp("give")).await.unwrap();
     on.return_node(CLUSTER, "owned", &of("never", 5), &stamp("never")).await.unwrap();
-    assert_eq!(refused("acme", 5).await, codes::EPOCH_OLD, "spent by a return, though never taken");
+    assert_eq!(refused("acme", 5).await, codes::EPOCH_OLD, "spent by a return without a take");
     let node = world.get(&path).await.unwrap();
     assert_eq!(node["metadata"]["annotations"], json!({ "tenure.dev/spent-epoch": "5" }));
     assert!(taints(&node).is_empty() && node["metadata"]["labels"].is_null(), "{node}");
@@ -62,7 +62,7 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     assert_eq!(
         taints(&world.get(&path).await.unwrap()),
         ["tenure.dev/tenant=other"],
-        "a late return takes nothing"
+        "a late return has no effect"
     );
     world.delete(&path).await;
 }
@@ -87,7 +87,7 @@ async fn a_cordon_of_somebody_else_is_never_lifted() {
     assert!(on.cordon_node(CLUSTER, "shared", &owner, &two).await.unwrap().cordoned);
     let lift = stage.stamp("lift", 1);
     let held = on.uncordon_node(CLUSTER, "shared", &owner, &one.step, &lift).await.unwrap();
-    assert!(held.cordoned, "the other step still holds it");
+    assert!(held.cordoned, "the cordon of the other step remains");
     let held =
         on.uncordon_node(CLUSTER, "shared", &owner, "nobody", &stage.stamp("nobody", 1)).await.unwrap();
     assert!(held.cordoned);

@@ -61,9 +61,9 @@ async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    assert!(!probe(IsolationKind::ForeignCredentials).await.unwrap().held, "the open door is not seen");
+    assert!(!probe(IsolationKind::ForeignCredentials).await.unwrap().held, "the open access is not detected");
     world.delete(&format!("/api/v1/namespaces/{name}/resourcequotas/tenure")).await;
-    assert!(!probe(IsolationKind::OverQuota).await.unwrap().held, "without a quota nothing is held");
+    assert!(!probe(IsolationKind::OverQuota).await.unwrap().held, "without a quota the probe fails");
     stage.roll_back(&pairs).await;
-    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves nothing");
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves no objects");
 }

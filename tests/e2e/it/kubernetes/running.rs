@@ -88,7 +88,7 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
         assert!(!open.held && open.transcript.contains("3 of 3 attempts got through"), "{open:?}");
     }
 
-    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves nothing");
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves no objects");
     scene.end(&world).await;
 }
 
@@ -170,13 +170,13 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
         found = scene.probe(CrossTenantTraffic, &stamp) => panic!("it was to be given up: {found:?}"),
     };
     let late = scene.probe(CrossTenantTraffic, &scene.stage.stamp("traffic", 1)).await.unwrap_err();
-    assert_eq!(late.code, codes::FENCED, "an earlier holder of the lease touches nothing: {late}");
+    assert_eq!(late.code, codes::FENCED, "an earlier holder of the lease changes nothing: {late}");
 
     // Meanwhile the isolation is gone.
     scene.kubelets.play(|play| play.reaches = Box::new(|_, _| true));
     scene.kubelets.play(|play| (play.runs, play.ends) = (true, usize::MAX));
     let found = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
-    assert!(!found.held, "an old pod was believed: {found:?}");
+    assert!(!found.held, "the result of an old pod was used: {found:?}");
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 
     // The step is never repeated: its leftovers in the platform's namespace are deleted with the tenant's.

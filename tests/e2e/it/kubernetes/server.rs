@@ -281,7 +281,7 @@ impl World {
             if let Some(snapshot) = self.look().await {
                 return snapshot;
             }
-            assert!(Instant::now() < until, "not all that is listed is served");
+            assert!(Instant::now() < until, "not every listed kind is served");
             tokio::time::sleep(BETWEEN).await;
         }
     }

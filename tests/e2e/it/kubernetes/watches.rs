@@ -78,7 +78,7 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
     assert_eq!(left.unwrap(), None);
     assert!(gone.elapsed() < Duration::from_secs(5), "{:?}", gone.elapsed());
     let asked = proxy.seen() - before;
-    assert!(asked <= 4, "{asked} requests for one wait of three seconds and more");
+    assert!(asked <= 4, "{asked} requests for one wait of more than three seconds");
 }
 
 /// The watch starts at a version that the server no longer has: the object is read, and the watch starts again from there.
@@ -113,7 +113,7 @@ async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
     };
     let (left, said) = tokio::join!(stage.on.kubernetes.wait_until_gone(&place, uid, &stamp), freeing);
 
-    assert!(said.contains("\"code\":410"), "the server remembers still: {said}");
+    assert!(said.contains("\"code\":410"), "the server still has the version: {said}");
     assert_eq!(left.unwrap(), None);
 }
 

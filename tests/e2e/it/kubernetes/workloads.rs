@@ -26,7 +26,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(scene.seen("train").await, None);
     scene.queued("train").await;
     let first = scene.seen("train").await.unwrap();
-    assert!(first.active && first.pods, "what holds quota counts as there: {first:?}");
+    assert!(first.active && first.pods, "a workload with quota counts as present: {first:?}");
     world.delete(&format!("{KUEUE}/namespaces/{}/workloads/train", scene.space)).await;
     scene.queued("train").await;
     scene.pod("train-0", "gpu-1", json!({ "annotations": { "kueue.x-k8s.io/workload": "train" } })).await;
@@ -45,7 +45,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(evicted["metadata"]["annotations"]["theirs.example/x"], "stays");
     assert!(
         scene.live("train-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
-        "pods are Kueue's to end"
+        "only Kueue ends its pods"
     );
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
     assert_eq!(
@@ -57,7 +57,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     let seen = scene.seen("train").await.unwrap();
     assert!(!seen.active && seen.pods, "{seen:?}");
     scene.gone("train-0").await;
-    assert!(scene.seen("train").await.unwrap().pods, "it holds quota still");
+    assert!(scene.seen("train").await.unwrap().pods, "it still holds quota");
     let released = json!({ "status": { "conditions": [{ "type": "QuotaReserved", "status": "False" }] } });
     world.merge(&format!("{KUEUE}/namespaces/{}/workloads/train/status", scene.space), released).await;
     assert!(!scene.seen("train").await.unwrap().pods);
@@ -66,7 +66,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(scene.workload("train").await["spec"]["active"], false, "it is held until it is admitted");
     scene.on.start(&of, &GpuSet::new(), false, &scene.stamp("start", 5)).await.unwrap();
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
-    assert_eq!(scene.workload("train").await["spec"]["active"], true, "an old eviction does nothing");
+    assert_eq!(scene.workload("train").await["spec"]["active"], true, "an old eviction has no effect");
     let late = scene.on.evict(&of, &second.uid, &scene.stamp("evict", 4)).await.unwrap_err();
     assert_eq!(late.code, codes::FENCED);
     assert_eq!(scene.seen("other").await, None, "a pod without our label is ignored");
@@ -118,7 +118,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     let error = scene.on.evict(&of, &seen.uid, &evict).await.unwrap_err();
     assert!(
         error.code == codes::PROTECTED && error.message.contains("serve-1"),
-        "one may go, and no more: {error}"
+        "one pod may be evicted, and no more: {error}"
     );
     assert!(scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_string());
 
@@ -131,7 +131,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     let again = scene.seen("serve").await.unwrap();
     scene.on.evict(&of, &again.uid, &evict).await.unwrap();
     let ending = scene.seen("serve").await.unwrap();
-    assert!(!ending.active && ending.pods, "what ends is still there: {ending:?}");
+    assert!(!ending.active && ending.pods, "a terminating workload is still present: {ending:?}");
     scene.gone("serve-0").await;
     scene.gone("serve-1").await;
     assert_eq!(scene.seen("serve").await, None);
@@ -196,7 +196,7 @@ async fn what_a_borrower_was_told_is_taken_back() {
     let told = scene.seen("llm").await.unwrap();
     assert_eq!((told.weight, told.reclaim_at, told.checkpointed), (Some(0), Some(ends_at), false));
     let bears = world.get(&pod).await.unwrap()["metadata"]["annotations"].clone();
-    assert_eq!(bears["tenure.dev/reclaim-at"], "2027-01-15T08:00:00.123Z", "the pod can read it, too");
+    assert_eq!(bears["tenure.dev/reclaim-at"], "2027-01-15T08:00:00.123Z", "the pod can read it too");
     let asked = bears["tenure.dev/checkpoint"].as_str().unwrap().to_owned();
     let answer = json!({ "metadata": { "annotations": { "tenure.dev/checkpointed": asked } } });
     world.merge(&pod, answer.clone()).await;
@@ -252,9 +252,9 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     ready("hang-1", "Unknown").await;
     refused().await;
     world.merge("/api/v1/nodes/hang-1", fence.clone()).await;
-    assert!(refused().await.contains("hang-2"), "all of it or nothing");
+    assert!(refused().await.contains("hang-2"), "all pods or none");
     world.merge("/api/v1/nodes/hang-2", fence).await;
-    assert!(refused().await.contains("hang-2"), "a machine that answers is not off, whatever was said of it");
+    assert!(refused().await.contains("hang-2"), "a node that responds is not off, whatever was reported");
     ready("hang-2", "False").await;
     scene.on.force_remove(&of, "somebody-else", &scene.stamp("force", 1)).await.unwrap_err();
     scene.on.force_remove(&of, &uid, &scene.stamp("force", 1).as_dry_run()).await.unwrap();
@@ -299,7 +299,7 @@ async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
     assert_eq!(clients().await, held);
     let uid = scene.seen("train").await.unwrap().uid;
     scene.on.evict(&scene.of("train"), &uid, &scene.stamp("evict", 1)).await.unwrap();
-    assert_eq!(clients().await, held, "what ends holds what it held");
+    assert_eq!(clients().await, held, "a terminating workload keeps its allocation");
     scene.gone("half").await;
     world.merge(&format!("{}/whole/status", scene.pods()), json!({ "status": { "phase": "Failed" } })).await;
     assert_eq!(clients().await, [""; 0]);

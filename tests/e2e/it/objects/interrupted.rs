@@ -37,7 +37,7 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
         assert!(matches!(error.class, Class::Unknown | Class::Transient), "{error:?}");
     }
     let away = on.s3.read_resource(&thing, Observer::Platform, &step).await.unwrap_err();
-    assert_eq!(away.class, Class::Transient, "a store that is away is not a store without the bucket");
+    assert_eq!(away.class, Class::Transient, "an unavailable store does not prove absence");
     tokio::task::block_in_place(|| gateway.restart());
 
     while on.s3.empty(&thing, &seen.uid, &step).await.unwrap().left > 0 {}

@@ -38,7 +38,7 @@ async fn emptied(
         let page = on.s3.empty(thing, uid, stamp).await?;
         all = EmptyProgress { removed: all.removed + page.removed, ..page };
         calls += 1;
-        assert!(calls < 50, "it comes to an end: {all:?}");
+        assert!(calls < 50, "too many calls: {all:?}");
     }
     Ok((all, calls))
 }
@@ -58,7 +58,7 @@ async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_remov
     let bucket = bucket("leaver");
     Objects::create(&on.s3, &bucket, "leaver", &stamp("onboard", 1)).await.unwrap();
     plant(&platform, &bucket.name, SECRET).await;
-    assert!(verifier.serves(SECRET).await && gateway.stores(SECRET), "the scans find what is there");
+    assert!(verifier.serves(SECRET).await && gateway.stores(SECRET), "the scans find the secret");
     let thing = TenantResource::new("objects", super::REGION, "Bucket", &bucket.name);
 
     let surveyed = on.s3.survey("objects", "leaver", Observer::Platform, &step).await.unwrap();

@@ -36,7 +36,7 @@ async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
     raw.ok(Method::DELETE, &format!("/{}/k?versionId={id}", wanted.name), b"").await;
     let begun = raw.ok(Method::POST, &format!("/{}/open?uploads", wanted.name), b"").await;
     let open = on.s3.delete(super::REGION, &wanted.name, &made, &stamp("one", 5)).await.unwrap_err();
-    assert_eq!(open.code, codes::BUCKET_NOT_EMPTY, "an unfinished upload is something too");
+    assert_eq!(open.code, codes::BUCKET_NOT_EMPTY, "an unfinished upload counts as content");
     let id = e2e::gateway::between(&begun, "<UploadId>", "</UploadId>").concat();
     raw.ok(Method::DELETE, &format!("/{}/open?uploadId={id}", wanted.name), b"").await;
     on.s3.delete(super::REGION, &wanted.name, &made, &stamp("one", 5)).await.unwrap();

@@ -76,7 +76,7 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
     let mut seen = 0;
     for alert in rules(&alerts) {
         let name = alert["alert"].as_str().unwrap();
-        assert!(tests.contains(&format!("ALERTS{{alertname=\"{name}\", ")), "{name} is seen to fire nowhere");
+        assert!(tests.contains(&format!("ALERTS{{alertname=\"{name}\", ")), "no test shows {name} firing");
         let says =
             |what: &str| alert["annotations"][what].as_str().unwrap_or_else(|| panic!("{name}: {what}"));
         assert!(!says("summary").is_empty() && !says("description").is_empty(), "{name}");

@@ -59,7 +59,7 @@ async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that
     let less = to(now(&grown), &gpus(&[("prod", 1)]));
     slurm.compare_and_set("gpu", "t-grows", "grows", &less, &stamp("grow/undo")).await.unwrap();
     assert_eq!(cluster.limits("t-grows--prod"), format!("t-grows--prod|{GPU}=1"));
-    assert_eq!(cluster.job_state(second), "RUNNING", "a limit ends nothing that runs");
+    assert_eq!(cluster.job_state(second), "RUNNING", "a limit ends no running job");
     let third = slurm.submit(&sleeper(&train, 1), &stamp("third")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(cluster.job_state(third), "PENDING");

@@ -288,7 +288,7 @@ pub(crate) async fn until_told<F: Future<Output = bool>>(
 ) {
     let (began, within) = (Instant::now(), within * 4);
     while !so().await {
-        assert!(began.elapsed() < within, "still not so after {within:?}: {}", what());
+        assert!(began.elapsed() < within, "still false after {within:?}: {}", what());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -102,7 +102,7 @@ async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
         if let Err(error) = slurm.evict(&of, &seen.uid, &stamp("0B/Evict/1")).await {
             passing(&error);
         } else {
-            assert_eq!(daemon, "slurmdbd", "the controller keeps jobs by itself");
+            assert_eq!(daemon, "slurmdbd", "the controller stores jobs by itself");
         }
         cluster.restart(daemon);
         let evict = stamp("0B/Evict/1");

@@ -34,7 +34,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
         reservation.contains("Nodes=gpu[0-1]") && reservation.contains("Accounts=t-owns"),
         "{reservation}"
     );
-    assert!(reservation.contains("EndTime=2099"), "an unlimited one would end in a year: {reservation}");
+    assert!(reservation.contains("EndTime=2099"), "an unlimited reservation would end in a year: {reservation}");
 
     cluster.let_in("root", "t-owns--prod");
     cluster.let_in("root", "t-other--prod");
@@ -50,7 +50,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
     let theirs = slurm.take_node("gpu", "gpu0", &foreign, &stamp("0C/Taking/1")).await.unwrap_err();
     assert_eq!((theirs.class, theirs.code.as_str()), (Class::Permanent, codes::NODE_OWNED));
     let left = slurm.return_node("gpu", "gpu1", &foreign, &stamp("0C/Returning/1")).await.unwrap();
-    assert_eq!(left.tenant.as_deref(), Some("owns"), "another's return leaves it as it is");
+    assert_eq!(left.tenant.as_deref(), Some("owns"), "the return of another tenant has no effect");
     cluster.says(&["scancel", &inside.to_string()]);
     for node in ["gpu0", "gpu1", "gpu1"] {
         let call = || async { slurm.return_node("gpu", node, &of, &stamp("0D/Returning/1")).await };
@@ -82,7 +82,7 @@ async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
 
     slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
     slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
-    assert!(lift(&first).await.cordoned && drained(), "another step still holds it");
+    assert!(lift(&first).await.cordoned && drained(), "the cordon of the other step remains");
     assert!(!lift(&second).await.cordoned && !drained());
 
     slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
     slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
     assert!(cluster.says(&["scontrol", "show", "node", node]).contains("Reason=bad fan"));
     slurm.return_node("gpu", node, &of, &stamp("0E/Returning/1")).await.unwrap();
-    assert!(drained(), "a return lifts no other's drain");
+    assert!(drained(), "a return lifts only its own drain");
     cluster.says(&["scontrol", "update", &at, "state=resume"]);
 }
 

@@ -142,7 +142,7 @@ async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
     until("the job has run", Duration::from_secs(30), || async { said.exists() }).await;
     let env = fs::read_to_string(&said).unwrap();
     assert!(env.contains("SLURM_GPUS_ON_NODE=2"), "{env}");
-    assert!(!env.contains("CUDA_VISIBLE_DEVICES"), "Slurm says more than it did: {env}");
+    assert!(!env.contains("CUDA_VISIBLE_DEVICES"), "Slurm now sets the variable: {env}");
 }
 
 /// A REST deletion of a missing account fails with a number that elsewhere means that nothing has changed.
@@ -252,7 +252,7 @@ async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
     slurm.evict(&of, &seen.uid, &stamp("evict")).await.unwrap();
     let leaving = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
-    assert!(leaving.pods, "it was said to be gone while it was {}", cluster.job_state(job));
+    assert!(leaving.pods, "it was reported as gone while it was {}", cluster.job_state(job));
 
     until("it has left", Duration::from_secs(30), || async {
         !slurm.observe(&of, &stamp("look")).await.unwrap().unwrap().pods

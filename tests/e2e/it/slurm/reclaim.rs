@@ -113,6 +113,6 @@ async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
     .await;
     slurm.set_notice(&of, &WorkloadNotice::GoesOn, &stamp("0B/Withdraw/1")).await.unwrap();
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
-    assert!(!seen.checkpointed, "what it has saved will not do another time");
+    assert!(!seen.checkpointed, "a saved checkpoint counts only for its request");
     cluster.says(&["scancel", &job.to_string()]);
 }

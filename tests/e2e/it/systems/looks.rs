@@ -90,7 +90,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
 
     assert_eq!(seen(&identity, "acme").await, [""; 0]);
     let left: Vec<_> = server.groups().await.into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(left, ["globex-admins"], "what is another's stays");
+    assert_eq!(left, ["globex-admins"], "groups of other owners stay");
 }
 
 /// The first owner of a name keeps it: groups of another owner are neither adopted nor removed.
@@ -104,7 +104,7 @@ async fn groups_of_somebody_else_are_left_alone() {
 
     assert_eq!((error.class, error.code.as_str()), (Class::Permanent, codes::OBJECT_FOREIGN), "{error}");
     let left: Vec<_> = server.groups().await.into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(left, ["acme-members"], "what was made until then is taken back");
+    assert_eq!(left, ["acme-members"], "the groups made so far are removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,7 +63,7 @@ impl Deaths {
         let done = work.await;
         let left = fs::read_to_string(self.dir.join("next")).unwrap();
         let died = fs::read_to_string(self.dir.join("died")).unwrap_or_default();
-        assert_eq!(left, "", "they did not die over it; who did:\n{died}");
+        assert_eq!(left, "", "these daemons were not killed; killed were:\n{died}");
         // The next phase begins with all daemons up.
         until("all are back", Duration::from_secs(5), || async { !self.dir.join("away").exists() }).await;
         done

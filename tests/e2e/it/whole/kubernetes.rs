@@ -192,7 +192,7 @@ fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
         fs::write(&path, &text).unwrap();
     }
     let wanted = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(wanted, text, "run with BLESS=1 and look at the difference");
+    assert_eq!(wanted, text, "run with BLESS=1 and review the difference");
 }
 
 /// Removes fields that differ from run to run.

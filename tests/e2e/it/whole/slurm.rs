@@ -75,7 +75,7 @@ async fn life(scene: &Scene, settings: &Value) {
         .over(&["sacctmgr slurmrestd", "sacctmgr slurmdbd", "scontrol slurmctld"], house.leaves(leave))
         .await;
 
-    assert_eq!(standing(cluster), before, "as if it had never been there");
+    assert_eq!(standing(cluster), before, "no trace of the tenant is left");
     let told = cluster.says(&["sacct", "-nPX", "--allusers", "--format=account,jobname"]);
     let runs: BTreeSet<&str> = told.lines().collect();
     assert_eq!(told.lines().count(), runs.len(), "each job ran once: {told}");
