@@ -248,7 +248,7 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
         while child.try_wait().unwrap().is_none() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Kills the server instead of waiting for it.
+        // A running agent would not end by itself.
         let _ = child.kill();
         let ran = child.wait_with_output().unwrap();
         (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())

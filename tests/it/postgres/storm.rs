@@ -84,7 +84,7 @@ fn said(n: u64) -> Commit {
     Commit { journal: vec![entry], ..Commit::default() }
 }
 
-/// `pg_dump` and the own export lock every table, also when a part of the history ends.
+/// Holds the locks of `pg_dump` and of Tenure's export on every table, while the history gets a new part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
     let Some(options) = options() else { return };

@@ -287,7 +287,7 @@ impl Subject for Volumes {
         TenantResources::remove(&self.machine, &Self::key(&found.uid), &found.uid, stamp).await
     }
 
-    /// Checks if the key that made it opens it.
+    /// Returns its amount if its key opens the volume.
     async fn really(&self, thing: &str) -> Option<u64> {
         let (file, key) = (self.file(thing), self.folder.path().join("key"));
         let (path, key) = (file.to_str().unwrap(), key.to_str().unwrap());

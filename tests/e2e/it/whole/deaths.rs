@@ -1,7 +1,7 @@
 //! Kills of Slurm's daemons during calls: each is killed when Tenure calls a tool, and restarts some seconds later.
 //!
-//! Wrappers of `sacctmgr` and `scontrol` do it before the real tool runs. Only Tenure calls them, so a daemon always dies while an
-//! execution is active. The next death is written as `TOOL DAEMON`: at the next call of that tool.
+//! Wrappers of `sacctmgr` and `scontrol` kill a daemon before the real tool runs. Only Tenure calls them, so a daemon always dies
+//! while an execution is active. The next death is written as `TOOL DAEMON`: at the next call of that tool.
 
 use crate::slurm::cluster::{Cluster, until};
 use serde_json::Value;

@@ -52,7 +52,7 @@ pub(crate) struct Job {
     pub(crate) work: u64,
     /// The number of rows that a query returns.
     pub(crate) rows: u64,
-    /// The found tasks that it wants.
+    /// The tasks that the query found and the node will lease.
     pub(crate) found: Vec<(Id, u16)>,
     /// The leased tasks.
     pub(crate) taken: Vec<Taken>,
