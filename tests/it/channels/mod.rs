@@ -17,7 +17,7 @@ const PAGER_KEY: &str = "R0uteKeyOfTheHouse0123456789abcdef";
 const PASSWORD: &str = "a-pass-word-nobody-should-see";
 const SIGNS: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwLaLa";
 
-/// A folder with settings, and files with secrets beside them.
+/// A folder with settings and files with secrets.
 struct Settings(TempDir);
 
 impl Settings {

@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// How often this process has initialised the library, less how often it has shut it down.
+/// The initialisations of the library by this process, minus its shutdowns.
 pub(crate) static INITIALISED: AtomicU32 = AtomicU32::new(0);
 
 /// A machine's GPUs.
@@ -229,7 +229,7 @@ impl Host {
         ])
     }
 
-    /// The failure that is to happen at this call of a function, if any.
+    /// Returns the configured failure of this call of a function, if any.
     fn failing(&mut self, function: &str) -> Option<(Return, bool)> {
         let failure = self.fail.get_mut(function)?;
         failure.seen += 1;
@@ -272,10 +272,10 @@ pub(crate) fn path() -> PathBuf {
     PathBuf::from(own_path().unwrap_or_default()).with_file_name("gpus.json")
 }
 
-/// Changes the state in `path` behind the driver's back.
+/// Changes the state in `path` without the driver.
 ///
 /// # Errors
-/// That the file, or the one beside it, cannot be had.
+/// If the file or its lock file cannot be opened.
 pub fn edit(path: &Path, change: impl FnOnce(&str) -> String) -> io::Result<()> {
     let lock = File::create(path.with_extension("lock"))?;
     lock.lock()?;
@@ -311,7 +311,7 @@ pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), R
     let Some(mut opened) = open() else { return UNKNOWN };
     let slow_ms = opened.2.fail.get(function).map_or(0, |failure| failure.slow_ms);
     if slow_ms > 0 {
-        // Others go on meanwhile.
+        // Other processes continue meanwhile.
         drop(opened);
         thread::sleep(Duration::from_millis(slow_ms));
         let Some(again) = open() else { return UNKNOWN };
@@ -330,7 +330,7 @@ pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), R
     if kept.is_ok() { code } else { UNKNOWN }
 }
 
-/// [`answer`] for what needs that the library was initialised.
+/// Like [`answer`], for calls that require an initialised library.
 pub(crate) fn nvml(function: &str, act: impl FnOnce(&mut Host) -> Result<(), Return>) -> Return {
     if INITIALISED.load(Ordering::SeqCst) == 0 {
         return UNINITIALIZED;

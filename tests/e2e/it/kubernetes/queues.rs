@@ -33,7 +33,7 @@ impl Drop for Controller {
 }
 
 impl Controller {
-    /// Starts it beside a world.
+    /// Starts it for an API server.
     pub fn beside(world: &World) -> Self {
         let busy = Arc::new(AtomicBool::new(false));
         let (url, token) = world.access();
