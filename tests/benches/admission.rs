@@ -1,7 +1,7 @@
-//! `cargo bench -p tests --bench admission`: what an admission and an end cost in a large tenant: 32 workspaces, 400 nodes, 2,500
-//! workloads that run, on the in-memory store; and how long 400 submits of that tenant at the same moment take until the last is
-//! answered, on the embedded store and on PostgreSQL, by one and by two engines. Prints it; exits non-zero if such a pair takes longer
-//! than 5 ms, if a submit of the crowd fails, or if the last answer takes longer than 5 s.
+//! `cargo bench -p tests --bench admission`: the cost of an admission and of a workload's end in a large tenant: 32 workspaces, 400
+//! nodes, 2,500 running workloads, on the in-memory store. Also the time of 400 simultaneous submits of that tenant, on the embedded
+//! store and on PostgreSQL, with one and two engines. Prints the times. Exits non-zero if such a pair takes longer than 5 ms, if one
+//! of the submits fails, or if the last answer takes longer than 5 s.
 
 use engine::{Engine, ManualClock};
 use std::{
@@ -23,10 +23,10 @@ use workflows::{
     tenancy::{Admission, AdmissionVerdict, WorkspaceClass},
 };
 
-/// What must hold.
+/// The limit.
 const EACH: Duration = Duration::from_millis(5);
 const PAIRS: u32 = 2_000;
-/// Submits at the same moment, and how long the last of them may wait.
+/// The number of simultaneous submits, and the time limit of the last one.
 const CROWD: usize = 400;
 const LAST: Duration = Duration::from_secs(5);
 
@@ -46,7 +46,8 @@ async fn ask(store: &Memory, world: &World, workspace: &str, name: &str) -> Admi
     decide(store, world, |view| submit(view, &request)).await.admission
 }
 
-/// Lets a crowd submit to engines on `stores` in turns. Prints when the last was answered; false when that was too late, or one failed.
+/// Submits simultaneously to engines on `stores` in turn. Prints the time of the last answer; returns false if that was too late, or
+/// one failed.
 async fn crowd(name: &str, stores: Vec<Arc<dyn Store>>) -> bool {
     let world = World::new(8).with(&[("a", gpus(64, None, None))]);
     let first = &stores[0];

@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench chaos [-- SECONDS]`: 5,000 onboardings and reclaims by three servers on one database, with
-//! trouble from the first to the last: ten minutes at least, and longer where the machine does not keep up. Prints what was seen; exits non-zero if anything was not as promised.
+//! `cargo bench -p tests --bench chaos [-- SECONDS]`: 5,000 onboardings and reclaims by three servers on one database, with faults from start to end: at
+//! least ten minutes, and longer on a slow machine. Prints the observations; exits non-zero on a violation.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 use tests::{
@@ -7,7 +7,7 @@ use tests::{
     servers::postgres::{Cluster, Disk, installed},
 };
 
-/// For all 5,000; fewer are asked for in less.
+/// For all 5,000; smaller runs take less.
 const SECONDS: usize = 600;
 
 #[tokio::main]

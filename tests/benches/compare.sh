@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# Five steps, each result on disk before the next: Tenure and what else is installed, in turns, so that what the machine does beside it
-# strikes all alike. Ratios of these rows may be quoted; single times may not.
+# Five steps, each result on disk before the next: Tenure and other installed engines, in turns, so that other work on the machine
+# affects all of them equally. Ratios of these rows may be quoted; single times may not.
 #
 #   compare.sh [ROUNDS] [IN_FLIGHT] [SECONDS]     3 rounds, 1024 in flight, 10 s each
-#   compare.sh waits [PARKED] [WALKING]           PARKED (10000) wait for a person, a thousand of them get a decision, and WALKING (1000) are in
-#                                                 their third step when all is killed with -9, and PostgreSQL stopped as a power cut would. One
-#                                                 row each; takes minutes, as Restate lets go of what waits after one
-#   compare.sh --install                          fetches Restate and DBOS by npm, and steno and duroxide by cargo (five minutes), into
+#   compare.sh waits [PARKED] [WALKING]           PARKED (10000) wait for approval, a thousand of them get a decision, and WALKING (1000) are in
+#                                                 their third step when all is killed with -9, and PostgreSQL stopped as by a power cut. One
+#                                                 row each; takes minutes, as Restate unloads waiting workflows after one
+#   compare.sh --install                          downloads Restate and DBOS by npm, and steno and duroxide by cargo (five minutes), into
 #                                                 ${TENURE_CACHE:-~/.cache/tenure}/peers
 #
-# Tenure is the bench `load`. DBOS runs on a PostgreSQL that is made for it, with its defaults; Restate as one server with its defaults. Both run
-# their steps in Node. steno keeps its log in memory: what sagas cost that a crash ends. duroxide is on SQLite with its defaults, which sync no
-# commit. Processor time is that of everything that takes part, clients included, and so are bytes written. Where others write to the same device
-# meanwhile, these may be too many for DBOS: see load.mjs. What a peer holds back for later counts for none: pages of PostgreSQL's tables until
-# its checkpoint.
+# Tenure is the bench `load`. DBOS runs on a temporary PostgreSQL with its defaults; Restate runs as one server with its defaults. Both run
+# their steps in Node. steno has an in-memory log, which shows the cost of sagas without durability. duroxide runs on SQLite with its defaults,
+# which sync no commit. Processor time and written bytes include all processes, also the clients. If other programs write to the same device,
+# the bytes may be too many for DBOS: see load.mjs. Deferred writes do not count, such as pages of PostgreSQL's tables until its checkpoint.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -63,7 +62,7 @@ begin_restate() {
     (cd "$peers" && exec node restate.mjs worker 9180) >"$dir/worker.log" 2>&1 &
     worker_pid=$!
 }
-# What it runs it knows from then on, in all its lives.
+# It stores its registration, also across restarts.
 await_restate() {
     for _ in $(seq 100); do
         curl -sf -o /dev/null 127.0.0.1:9070/health && break

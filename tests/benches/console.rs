@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench console [-- EXECUTIONS]`: a server with 100,000 open executions and 10,000 nodes; prints how long what
-//! each page of the console asks for takes, as a browser asks for it: at once, over one connection each, read to the end.
+//! `cargo bench -p tests --bench console [-- EXECUTIONS]`: a server with 100,000 open executions and 10,000 nodes. Prints the duration
+//! of each console page's requests, sent as a browser does: at once, over one connection each, read to the end.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -14,18 +14,18 @@ use tokio::task::JoinSet;
 
 const EXECUTIONS: usize = 100_000;
 const CLUSTERS: usize = 5;
-/// In each cluster.
+/// Nodes in each cluster.
 const NODES: usize = 2_000;
 const AT_ONCE: usize = 64;
 const TIMES: usize = 60;
-/// Each page is opened so often before it counts.
+/// Uncounted loads of each page before the measurement.
 const WARM: usize = 5;
-/// How long the server is left alone once all wait, so that what it writes behind them is written.
+/// The pause after all executions wait, so that background writes are complete.
 const REST: Duration = Duration::from_secs(20);
-/// What must hold for 95 of 100.
+/// The limit for the 95th percentile.
 const WITHIN: Duration = Duration::from_millis(200);
 
-/// What each page asks for, by what is to be filled in: an execution, a tenant, a node.
+/// The requests of each page, with placeholders: an execution, a tenant, a node.
 const PAGES: &[(&str, &[&str])] = &[
     (
         "overview",
@@ -89,7 +89,7 @@ async fn import(server: &Server, cluster: usize, nodes: std::ops::Range<usize>) 
     assert!(answer.status().is_success(), "{}", answer.text().await.unwrap_or_default());
 }
 
-/// One time a page is opened: how long until all has been read, and how many bytes that was.
+/// Opens a page once; returns the time until everything is read, and the number of bytes.
 async fn opened(client: &Client, server: &str, token: &str, asks: &[String]) -> (Duration, usize) {
     let began = Instant::now();
     let mut all = JoinSet::new();
@@ -132,7 +132,7 @@ async fn main() -> ExitCode {
         CLUSTERS * NODES,
         began.elapsed()
     );
-    // What was asked for last is searched for last.
+    // The latest execution is indexed last.
     let last = format!("/v1/executions?tenant=tenant-{:06}&state=AwaitingApproval", executions - 1);
     while caller.all(&last).await.is_empty() {
         tokio::time::sleep(Duration::from_secs(1)).await;

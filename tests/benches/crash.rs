@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench crash`: 200 tenants onboarded at once, more asked for than there is, while the server is killed
-//! every 2 s for 60 s. Prints what was seen; exits non-zero if anything was not as promised.
+//! `cargo bench -p tests --bench crash`: 200 tenants onboarded at once, with more requests than GPUs, while the server is killed
+//! every 2 s for 60 s. Prints the observations; exits non-zero on a violation.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 use tests::campaigns::crash::{Size, run};

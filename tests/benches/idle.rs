@@ -1,7 +1,7 @@
-//! `cargo bench -p tests --bench idle`: what the program costs while nobody asks it for anything. Starts it on empty folders and measures
-//! until it answers ready; then leaves one alone for `SECONDS` (180) and prints the processor time, the memory and the bytes it wrote.
+//! `cargo bench -p tests --bench idle`: the cost of an idle program. Starts it on empty folders and measures until it answers ready; then
+//! leaves one idle for `SECONDS` (180) and prints the processor time, the memory and the bytes written.
 //!
-//! `TENURE` names the program: `target/release/tenure` unless told otherwise, which `cargo build --release` makes.
+//! `TENURE` names the program; the default is `target/release/tenure`, which `cargo build --release` makes.
 
 use std::{
     env,
@@ -14,17 +14,17 @@ use std::{
 };
 use tests::processes::free_port;
 
-/// What is to be reached.
+/// The limit.
 const READY_WITHIN: Duration = Duration::from_millis(150);
 const CORE_PERCENT: f64 = 0.2;
 const RSS: u64 = 40 << 20;
 const BINARY: u64 = 40 << 20;
-/// Starts, each on an empty folder.
+/// The number of starts, each on an empty folder.
 const STARTS: usize = 11;
-/// What a start leaves to be done is not idleness.
+/// Work left over from the start does not count as idle.
 const SETTLED: Duration = Duration::from_secs(20);
 
-/// A server that is killed when it goes out of scope.
+/// A server that is killed when it is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -34,7 +34,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts it on `data`; answers with it, and how long it took until it said it was ready.
+/// Starts it on `data`; returns it, and the time until it reported ready.
 fn start(program: &Path, data: &Path) -> (Running, Duration) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let began = Instant::now();
@@ -43,7 +43,7 @@ fn start(program: &Path, data: &Path) -> (Running, Duration) {
     command.env("TENURE_LOG", "error").env("XDG_CONFIG_HOME", data.join("settings")).stdout(Stdio::null());
     let server = Running(command.spawn().expect("the program starts; make it by `cargo build --release`"));
     while !is_ready(address) {
-        assert!(began.elapsed() < Duration::from_secs(20), "{} is never ready", program.display());
+        assert!(began.elapsed() < Duration::from_secs(20), "{} does not become ready", program.display());
         thread::sleep(Duration::from_millis(1));
     }
     (server, began.elapsed())
@@ -56,14 +56,14 @@ fn is_ready(address: SocketAddr) -> bool {
     asked.is_ok() && stream.read_to_string(&mut said).is_ok() && said.starts_with("HTTP/1.1 200")
 }
 
-/// A number behind a name in a file of `/proc/PID`.
+/// Returns a number after a name in a file of `/proc/PID`.
 fn told(server: &Running, file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/{file}", server.0.id())).expect("it runs");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel says so");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel reports it");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Processor time, in steps of 10 ms.
+/// Returns the processor time, in steps of 10 ms.
 fn cpu(server: &Running) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.0.id())).expect("it runs");
     let fields = stat.rsplit(')').next().expect("fields behind the name").split_whitespace();

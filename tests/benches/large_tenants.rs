@@ -1,14 +1,14 @@
 //! `cargo bench -p tests --bench large_tenants`: a tenant of 100, 1,000 and 4,000 nodes is onboarded, grows by a quarter and is offboarded
-//! with a certificate. Prints for each part what a node costs in time, rows and bytes. `NODES="100 600"` sets other sizes. Fails when a
-//! node of the largest tenant costs more than 1.3 times the bytes written or the time of one of the smallest, for the whole of its life.
+//! with a certificate. Prints the cost of a node in time, rows and bytes for each part. `NODES="100 600"` sets other sizes. Fails when a
+//! node of the largest tenant costs more than 1.3 times the written bytes or the time of a node of the smallest, over its whole life.
 
 use simulator::large_tenants::{PartOfLife, life_of_tenant};
 use std::process::ExitCode;
 
-/// How much more a node of the largest tenant may cost.
+/// The maximum ratio of a node's cost in the largest and the smallest tenant.
 const RATIO: f64 = 1.3;
 
-/// Seconds, and bytes written, for each node of the tenant at its end.
+/// Returns the seconds and the written bytes for each node of the tenant at its end.
 fn per_node(life: &[PartOfLife]) -> (f64, f64) {
     let nodes = f64::from(life.iter().map(|part| part.nodes).max().unwrap_or(1));
     let seconds: f64 = life.iter().map(|part| part.seconds).sum();

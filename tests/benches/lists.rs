@@ -1,9 +1,9 @@
-//! `cargo bench -p tests --bench lists`: the program with 1,000,000 executions, of which one in a hundred waits for approval; prints how
-//! long lists by each field, one execution, its journal and the approvals take over HTTP, and how long it takes until an event has reached
-//! the last of 1,000 watchers.
+//! `cargo bench -p tests --bench lists`: the program with 1,000,000 executions, of which one in a hundred waits for approval. Prints the
+//! time of lists by each field, of one execution, its journal and the approvals over HTTP, and the time until an event has reached the
+//! last of 1,000 readers.
 //!
-//! A hundred onboardings are asked for; the others are made of these in the store, under names of their own, while no server runs.
-//! `EXECUTIONS` and `WATCHERS` take other numbers.
+//! A hundred onboardings are requested; the others are copied from these in the store, under their own names, while no server
+//! runs. `EXECUTIONS` and `WATCHERS` set other numbers.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -22,18 +22,18 @@ use store::{
 use tests::processes::{Caller, Server};
 use tokio::{sync::mpsc, task::JoinSet};
 
-/// So many are asked for; the first of them waits, the others are withdrawn.
+/// The number of real requests; the first waits, the others are withdrawn.
 const ASKED: usize = 100;
 const WRITERS: u64 = 256;
-/// Each question is put so often.
+/// The number of repeats of each request.
 const TIMES: usize = 300;
 const WARM: usize = 20;
-/// So many onboardings are asked for while the watchers watch.
+/// The number of onboardings requested while the watchers read.
 const EVENTS: usize = 20;
-/// What must hold for the slowest of a hundred.
+/// The limit for the 99th percentile.
 const WITHIN: Duration = Duration::from_millis(20);
 
-/// What is asked for, by what is to be filled in: an execution, and a number.
+/// The requests, with placeholders: an execution, and a number.
 const ASKS: &[(&str, &str)] = &[
     ("a page", "/v1/executions?limit=50"),
     ("tenant", "/v1/executions?limit=50&filter=tenant%20%3D%20tenant-NUMBER"),
@@ -74,7 +74,7 @@ async fn onboard(caller: &Caller, name: &str) -> String {
     said["id"].as_str().expect("an id").to_owned()
 }
 
-/// Asks for the first hundred, and withdraws all but one.
+/// Requests the first hundred, and withdraws all but one.
 async fn begin(server: &Server, caller: &Caller) {
     let url = format!("{}/v1/fleet:import?cluster=eu-0&region=eu", server.url());
     let asked = Client::new().post(url).bearer_auth(server.admin()).header("content-type", "text/csv");
@@ -102,7 +102,7 @@ async fn wait(caller: &Caller, id: &str, field: &str, value: &str) {
     panic!("the {field} of {id} is never {value}: {}", caller.get(&format!("/v1/executions/{id}")).await);
 }
 
-/// One that was asked for, and all that is kept of it but documents.
+/// A requested execution, with all of its rows except documents.
 struct Sample {
     record: Record,
     journal: Vec<Entry>,
@@ -110,7 +110,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// The same execution as if the `n`th tenant had asked for it, a moment later than the one before.
+    /// The same execution as if the `n`th tenant had requested it, a moment later than the one before.
     fn of(&self, n: u64) -> Commit {
         let mut random = [7; 10];
         random[2..].copy_from_slice(&n.to_be_bytes());
@@ -145,12 +145,12 @@ async fn samples(store: &Embedded) -> Vec<Sample> {
         let tasks = store.tasks(record.id).await.expect("its tasks");
         samples.push(Sample { record, journal, tasks });
     }
-    // The one that waits comes first.
+    // The waiting one is first.
     samples.sort_by_key(|sample| !sample.record.open);
     samples
 }
 
-/// Makes the others, while no server has the store.
+/// Makes the others, while no server uses the store.
 async fn multiply(dir: &Path, executions: u64) {
     let began = Instant::now();
     let options = Options { backlog_bytes: 256 << 20, ..Options::default() };
@@ -172,7 +172,7 @@ async fn multiply(dir: &Path, executions: u64) {
     println!("{executions} executions written in {:.0?}", began.elapsed());
 }
 
-/// How long each question takes; whether one took too long.
+/// Measures each request; returns true if one took too long.
 async fn lists(server: &Server, executions: usize) -> bool {
     let caller = server.caller(&server.admin());
     let some = caller.get("/v1/executions?limit=200").await;
@@ -200,12 +200,12 @@ async fn lists(server: &Server, executions: usize) -> bool {
     wrong
 }
 
-/// Reads a stream, and tells of each tenant of whom it speaks.
+/// Reads a stream, and reports each tenant that its events name.
 async fn watch(client: Client, url: String, token: String, heard: mpsc::UnboundedSender<(String, Instant)>) {
     let mut stream = client.get(url).bearer_auth(token).send().await.expect("a stream");
     assert!(stream.status().is_success(), "{}", stream.status());
     let (mut text, mut known) = (String::new(), BTreeSet::new());
-    // It is ready once it has said what is there.
+    // The stream is ready once it has sent the current state.
     while let Ok(Some(chunk)) = stream.chunk().await {
         text.push_str(&String::from_utf8_lossy(&chunk));
         while let Some(end) = text.find("\n\n") {
@@ -219,7 +219,7 @@ async fn watch(client: Client, url: String, token: String, heard: mpsc::Unbounde
     }
 }
 
-/// How long it takes from the answer to a request until each of so many has heard of it.
+/// Measures the time from the answer to a request until each of `watchers` readers has its event.
 async fn fan_out(server: &Server, watchers: usize) {
     let (caller, url) = (server.caller(&server.admin()), server.url());
     let (tell, mut heard) = mpsc::unbounded_channel();
@@ -269,12 +269,12 @@ async fn main() -> ExitCode {
     println!("load of the machine: {}", load.trim());
     let dir = tempfile::tempdir().expect("a folder");
     let program = Path::new(env!("CARGO_BIN_EXE_tenure-under-test"));
-    // One token watches for everybody.
+    // One token reads all streams.
     let most = [("TENURE_HTTP_STREAMS", "5000"), ("TENURE_HTTP_STREAMS_PER_TOKEN", "5000")];
     let most = most.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let mut server = Server::start_with(program, dir.path(), None, most);
     begin(&server, &server.caller(&server.admin())).await;
-    assert_eq!(server.stop(), Some(0), "it ends in order");
+    assert_eq!(server.stop(), Some(0), "its exit code is 0");
     multiply(dir.path(), executions as u64).await;
     println!("listens again after {:.1?}", server.restart());
     let counted: Value = server.caller(&server.admin()).get("/v1/store").await;

@@ -1,6 +1,6 @@
-//! `cargo bench -p tests --bench moving [-- COUNT]`: 10,000 executions in every condition are exported from the embedded store
-//! while they are under way, imported into PostgreSQL, and go on to their ends: beside a twin that stayed, and one that
-//! moves back half way. Prints counts by condition, bytes, how long each part took and how long nothing could be used.
+//! `cargo bench -p tests --bench moving [-- COUNT]`: 10,000 open executions in every condition are exported from the embedded
+//! store, imported into PostgreSQL, and run to their ends. An unmoved twin and one that moves back half way are compared with
+//! them. Prints counts by condition, bytes, the duration of each part and the downtime.
 
 use std::process::ExitCode;
 use store::postgres::PostgresOptions;

@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench parked`: 10,000 onboardings wait for approval; the server is killed and started again. Prints
-//! how long it takes until it listens and answers ready, and how much memory each parked execution costs.
+//! `cargo bench -p tests --bench parked`: 10,000 onboardings wait for approval; the server is killed and restarted. Prints the
+//! time until it listens and answers ready, and the memory of each parked execution.
 
 use reqwest::Method;
 use serde_json::json;
@@ -11,9 +11,9 @@ use std::{
 use tests::processes::{Caller, Server};
 
 const PARKED: usize = 10_000;
-/// What it is compared with.
+/// The number for comparison.
 const FEW: usize = 500;
-/// What must hold: until ready, and bytes of memory for each.
+/// The limits: the time until ready, and bytes of memory for each.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 const BYTES_EACH: u64 = 3 * 1024;
 
@@ -29,8 +29,8 @@ async fn park(caller: Caller, from: usize, to: usize) {
     }
 }
 
-/// Parks executions until there are `to`, waits for the last, kills the server and starts it again; answers how long that
-/// took until it was ready, and its memory then.
+/// Parks executions until there are `to`, waits for the last, kills the server and restarts it; returns the time until it
+/// was ready, and its memory then.
 async fn park_and_restart(server: &mut Server, caller: &Caller, from: usize, to: usize) -> (Duration, u64) {
     let share = |part: usize| from + (to - from) * part / 32;
     let parts = (0..32).map(|part| park(caller.clone(), share(part), share(part + 1)));
@@ -58,7 +58,7 @@ async fn main() -> ExitCode {
         reqwest::Client::new().post(url).bearer_auth(server.admin()).header("content-type", "text/csv");
     import.body(csv).send().await.expect("the server answers");
 
-    // The same with few, so that what a server costs that has just taken up its last commits is not counted.
+    // First with few executions, to exclude the memory of a server that has just recovered its last commits.
     let (_, few) = park_and_restart(&mut server, &caller, 0, FEW).await;
     let (ready, many) = park_and_restart(&mut server, &caller, FEW, PARKED).await;
 

@@ -1,6 +1,6 @@
 //! `cargo bench -p tests --bench postgres`: commits a second of a transition's size, by one, two and three processes' stores on one
-//! database, beside what the same server gives pgbench for commits of a single row, in turns. Prints medians and ratios, and how much
-//! of the database's log each costs.
+//! database, alternating with pgbench's single-row commits on the same server. Prints medians and ratios, and the database log of
+//! each.
 
 use std::{
     process::Command,
@@ -16,7 +16,7 @@ use store::{
 };
 use tests::servers::postgres::{Cluster, Disk, installed};
 
-/// Executions that each process keeps going.
+/// Concurrent executions of each process.
 const WRITERS: u64 = 128;
 const ROUND: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 3;
@@ -67,7 +67,7 @@ fn transition(node: u64, n: u64, revision: u64) -> Commit {
     }
 }
 
-/// Commits a second, with so many processes' stores.
+/// Returns the commits a second with these processes' stores.
 async fn transitions(stores: &[Arc<Postgres>], from: &mut u64) -> f64 {
     let done = Arc::new(AtomicU64::new(0));
     let began = Instant::now();
@@ -93,7 +93,7 @@ async fn transitions(stores: &[Arc<Postgres>], from: &mut u64) -> f64 {
     done.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Commits of one row a second, by as many clients as do best.
+/// Measures commits of one row a second, with the best number of clients.
 fn pgbench(cluster: &Cluster, clients: &str) -> f64 {
     let script = std::env::temp_dir().join(format!("tenure-bench-{}.sql", std::process::id()));
     std::fs::write(&script, "INSERT INTO public.single (body) VALUES (repeat('x', 200));\n")

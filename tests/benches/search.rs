@@ -1,7 +1,7 @@
-//! `cargo bench -p tests --bench search`: 1,000,000 executions in an embedded store; prints how long the first page takes of a
-//! search by each field, how fast they were written, what they take on disk, and how long the store takes to open.
+//! `cargo bench -p tests --bench search`: 1,000,000 executions in an embedded store. Prints the time of the first page of a
+//! search by each field, the write rate, the disk space, and the time to open the store.
 //!
-//! `SEARCH_RECORDS=n` takes another number.
+//! `SEARCH_RECORDS=n` sets another number.
 
 use std::{
     collections::BTreeSet,
@@ -20,14 +20,14 @@ use store::{
 
 const RECORDS: u64 = 1_000_000;
 const WRITERS: u64 = 256;
-/// Each search is asked so often, each time for another value where there are several.
+/// The number of repeats of each search, with different values where there are several.
 const TIMES: u64 = 200;
 const PAGE: usize = 100;
-/// What must hold for the slowest of a hundred.
+/// The limit for the 99th percentile.
 const WITHIN: Duration = Duration::from_millis(20);
 
 const START: u64 = 1_780_000_000_000;
-/// One execution every 2.6 s: a million are a month.
+/// One execution every 2.6 s: a million make a month.
 const EVERY_MS: u64 = 2_592;
 const TENANTS: u64 = 500;
 const WORKFLOWS: &[&str] =
@@ -41,7 +41,7 @@ fn pick(of: &[&str], n: u64) -> String {
     of[usize::try_from(n % of.len() as u64).expect("an index")].to_owned()
 }
 
-/// Numbers that look drawn and are the same each time.
+/// Returns pseudo-random numbers, the same each time.
 fn mixed(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 20
@@ -53,7 +53,7 @@ fn id(n: u64) -> ExecutionId {
     ExecutionId::new(Timestamp(START + n * EVERY_MS), random)
 }
 
-/// The `n`th execution: nineteen of twenty have finished; of the open ones some wait for people, and few are parked.
+/// The `n`th execution: nineteen of twenty have finished; some of the open ones wait for approval, and few are parked.
 fn record(n: u64) -> Record {
     let draw = mixed(n);
     let (open, parked, asking) =
@@ -137,10 +137,10 @@ async fn fill(store: &Arc<Embedded>, records: u64) {
     }
 }
 
-/// What is asked for the `n`th time.
+/// Returns the `n`th query.
 type Asked = Box<dyn Fn(u64) -> Query>;
 
-/// What is asked for, by the field; another value each time.
+/// The queries by each field, with another value each time.
 fn searches(records: u64) -> Vec<(&'static str, Asked)> {
     let span = records * EVERY_MS;
     let hour = 3_600_000;
@@ -187,7 +187,7 @@ fn searches(records: u64) -> Vec<(&'static str, Asked)> {
     ]
 }
 
-/// Asks for first pages, and prints how long that took; answers the slowest of a hundred.
+/// Reads first pages, and prints their times; returns the 99th percentile.
 async fn measure(store: &Embedded, name: &str, query: &dyn Fn(u64) -> Query) -> Duration {
     let (mut took, mut items, mut partial) = (Vec::new(), 0, 0);
     for n in 0..TIMES {

@@ -1,7 +1,7 @@
-//! `cargo bench -p tests --bench sentences`: 10,000 random offboardings with faults, repairs and odd stores, each repeated with one answer
-//! withheld; prints how many sentences their certificates have, and what came of the withheld answers.
+//! `cargo bench -p tests --bench sentences`: 10,000 random offboardings with faults, repairs and unusual stores, each repeated with one
+//! answer withheld. Prints the number of sentences in their certificates, and the effects of the withheld answers.
 //!
-//! `RUNS` takes another number, `FROM` another first seed, and `WITHHELD` more answers for each run.
+//! `RUNS` sets another number, `FROM` another first seed, and `WITHHELD` more withheld answers for each run.
 
 use simulator::verification::{SentenceReport, SentenceWorlds};
 use std::{env, process::ExitCode, time::Instant};

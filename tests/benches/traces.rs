@@ -1,7 +1,7 @@
-//! Ten thousand random worlds replayed: `cargo bench -p tests --bench traces [-- FIRST COUNT]`.
+//! Replays ten thousand random worlds: `cargo bench -p tests --bench traces [-- FIRST COUNT]`.
 //!
-//! In each, workspaces lend and take back while calls fail, answers get lost and victims do not end. Printed is what was
-//! seen; any violation ends it with the world that showed it.
+//! In each, workspaces lend and reclaim while calls fail, answers get lost and victims do not end. Prints the
+//! observations; a violation ends the run and prints its world.
 
 use std::{
     sync::{

@@ -1,10 +1,10 @@
-//! `cargo bench -p tests --bench year -- TRACE [DAYS]`: a trace repeated until it has filled a year, replayed once, as policy says, on one core.
-//! Prints how long that takes, and ends with failure if anything happened that must never happen.
+//! `cargo bench -p tests --bench year -- TRACE [DAYS]`: a trace repeated to fill a year, replayed once under its policy on one core. Prints the
+//! duration, and fails on any violation.
 
 use simulator::{Baseline, Scenario, Settings, Source, any_model, read, replay_all};
 use std::{env, fs, process::ExitCode, time::Instant};
 
-/// As in the program itself.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

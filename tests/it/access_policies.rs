@@ -1,4 +1,5 @@
-//! Policies of access: a house's own hold over HTTP at once, are explained, kept and on record; one that is wrong changes nothing.
+//! Access policies of an operator: they take effect over HTTP at once, are explained, stored and audited. An invalid policy
+//! changes nothing.
 
 use crate::{
     denied,
@@ -26,7 +27,7 @@ async fn asked(served: &Served, token: &str) -> (u16, Value) {
     (answer.status.as_u16(), answer.body)
 }
 
-/// The versions that were in force, once there are so many.
+/// Returns the versions that were in force, once there are `many`.
 async fn versions(served: &Served, many: usize) -> Vec<Value> {
     for _ in 0..200 {
         let found = served.get("/v1/access-policies").await.body;
@@ -39,7 +40,7 @@ async fn versions(served: &Served, many: usize) -> Vec<Value> {
     panic!("{}", served.get("/v1/access-policies").await.body);
 }
 
-/// Fails unless the audit tells within a while that each of these versions was written.
+/// Fails unless the audit lists the writing of each of these versions within a deadline.
 async fn on_record(served: &Served, versions: impl Iterator<Item = &str>) {
     let mut missing: Vec<String> = versions.map(|version| format!("access-policies/{version}")).collect();
     for _ in 0..200 {
@@ -93,7 +94,7 @@ async fn what_a_house_writes_holds_at_once_is_explained_and_stays_on_record() {
         "{strange:?}"
     );
 
-    // What does not hold changes nothing; what does counts within a few seconds.
+    // An invalid file changes nothing; a valid one takes effect within a few seconds.
     fs::write(&file, "@id(\"x\") permit (principal, action == Tenure::Action::\"holt\", resource);").unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(asked(&served, &finance).await.0, 403);

@@ -1,4 +1,4 @@
-//! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and that there is no way around them.
+//! Approvals by HTTP and command line: delegations, groups, withdrawals, break-glass, and attempts to bypass them.
 
 mod no_way_around;
 
@@ -6,8 +6,8 @@ use crate::served::{Answer, Served, large};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// A policy under which an onboarding is decided by two of the platform, of whom one may be of the night watch, and under which
-/// somebody may break the glass.
+/// A policy that requires two platform approvers for an onboarding, of whom one may be of the night watch, and allows
+/// break-glass.
 const POLICY: &str = "\
 policy: platform
 version: 3
@@ -45,7 +45,7 @@ impl Served {
 
 const LATER: &str = "2099-01-01T00:00:00Z";
 
-/// Who stands in votes as themselves, for somebody, and both are on record.
+/// Delegates vote in their own name for another user, and both names are recorded.
 #[tokio::test]
 async fn a_delegate_votes_for_another_until_the_delegation_ends() {
     let (served, id, digest) = asked().await;
@@ -79,7 +79,7 @@ async fn a_delegate_votes_for_another_until_the_delegation_ends() {
     );
 
     let own = served.decide(&dan, &id, "approve", json!({ "digest": digest })).await;
-    assert_eq!(own.code(), "approval.not_entitled", "a delegation gives no role of one's own");
+    assert_eq!(own.code(), "approval.not_entitled", "a delegation does not use the delegate's own role");
     assert_eq!(served.decide(&dan, &id, "approve", vote.clone()).await.status, 200);
     let shown = served.get(&format!("/v1/approvals/{id}")).await.body;
     assert_eq!(
@@ -105,13 +105,13 @@ async fn a_delegate_votes_for_another_until_the_delegation_ends() {
     assert_eq!((history[0]["event"].as_str(), history[0]["by"].as_str()), (Some("withdrawn"), Some("ada")));
 }
 
-/// A moment within the year, by the clock of the machine.
+/// Returns a time within the year, by the machine's clock.
 pub(crate) fn soon() -> String {
     let now = engine::Clock::now(&engine::SystemClock);
     workflows::signing::Moment::from(now.after(30 * engine::DAY)).to_string()
 }
 
-/// Neither the requester through another, nor another for the requester.
+/// Neither the requester through a delegate, nor a delegate of the requester.
 #[tokio::test]
 async fn nobody_decides_for_the_requester_over_http() {
     let (served, id, digest) = asked().await;
@@ -132,7 +132,7 @@ async fn nobody_decides_for_the_requester_over_http() {
     let path = format!("/v1/delegations/{}", made.id());
     assert_eq!(served.send(served.ask(Method::DELETE, &path).bearer_auth(&ada)).await.status, 204);
     let late = served.decide(&ada, &id, "approve", json!({ "digest": digest })).await;
-    assert_eq!(late.code(), "approval.for_requester", "taking it back a moment before does not help");
+    assert_eq!(late.code(), "approval.for_requester", "an earlier revocation does not help");
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     assert_eq!(served.delegate(&served.admin, others).await.status, 201, "an admin may");
 }
 
-/// A pause holds the consequence back, and says so: neither is more asked for, nor is a further vote taken.
+/// A pause delays the effect of a decision and reports the delay: no reminder is sent, and no further vote is accepted.
 #[tokio::test]
 async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resumed() {
     let served = Served::with_nodes().await;
@@ -212,7 +212,7 @@ async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resum
     assert_eq!(served.decide(&eve, &id, "approve", vote).await.code(), "approval.not_waiting");
 }
 
-/// A seat may be for the members of a group, and for as long as they are.
+/// A seat may be reserved for a group; its members can fill it while they are members.
 #[tokio::test]
 async fn a_group_gives_its_members_a_seat_while_they_are_members() {
     let (served, id, digest) = asked().await;
@@ -223,7 +223,7 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
 
     assert_eq!(served.run(&["group", "add", "night-watch", "--member", "nick"]).exit, 0);
     let bound = served.json_as(&served.admin, "/v1/groups/night-watch:join", json!({ "user": "tess" })).await;
-    assert_eq!(bound.code(), "group.invalid", "a tenant's own user never sits for the platform");
+    assert_eq!(bound.code(), "group.invalid", "a tenant's own user never fills a platform seat");
     assert_eq!(served.run(&["group", "leave", "night-watch", "nick"]).exit, 0);
     assert_eq!(served.decide(&nick, &id, "approve", vote.clone()).await.code(), "approval.not_entitled");
     assert_eq!(served.run(&["group", "join", "night-watch", "nick"]).exit, 0);
@@ -232,10 +232,10 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
     let removed = served.send(served.ask(Method::DELETE, "/v1/users/nick").bearer_auth(&served.admin)).await;
     assert_eq!(removed.status, 204);
     let group = served.get("/v1/groups/night-watch").await.body;
-    assert_eq!(group["members"], json!([]), "another of the same name takes over nothing");
+    assert_eq!(group["members"], json!([]), "a new group of the same name gets no members");
 }
 
-/// The rules that a policy has for a question are those of the approval, and shown with it.
+/// Policy's rules for an approval apply to it and are shown with it.
 #[tokio::test]
 async fn an_approval_is_held_by_the_procedure_that_policy_names() {
     let (served, id, _) = asked().await;
@@ -249,10 +249,10 @@ async fn an_approval_is_held_by_the_procedure_that_policy_names() {
     assert_eq!(procedure["break_glass"]["any_of"], json!(["breakglass"]));
     let journal = served.get(&format!("/v1/executions/{id}")).await.body;
     let next = journal["waiting_for"]["next_action_at"].as_str().unwrap();
-    assert!(next < shown["deadline"].as_str().unwrap(), "a reminder comes first: {next}");
+    assert!(next < shown["deadline"].as_str().unwrap(), "a reminder is sent before the deadline: {next}");
 }
 
-/// Possible, loud, reasoned, and reviewed by somebody else.
+/// Break-glass needs a reason, is announced, and is reviewed by another person.
 #[tokio::test]
 async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     let (served, id, digest) = asked().await;
@@ -262,7 +262,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     let alone = |reason: &str| json!({ "digest": digest, "reason": reason });
 
     let plain = served.decide(&bea, &id, "approve", alone("a fire")).await;
-    assert_eq!(plain.code(), "approval.not_entitled", "the role alone takes no seat");
+    assert_eq!(plain.code(), "approval.not_entitled", "the role does not fill a seat");
     let own = served.decide(&served.admin, &id, "break-glass", alone("a fire in the hall")).await;
     assert_eq!(own.code(), "approval.own_request");
     let other = served.decide(&sam, &id, "break-glass", alone("a fire in the hall")).await;
@@ -291,7 +291,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
         async move { served.decide(&token, &approval, "review", json!({ "note": note })).await }
     };
     assert_eq!(review(&served.admin, "fine").await.code(), "review.own", "who asked");
-    assert_eq!(review(&bea, "fine").await.code(), "auth.forbidden", "who did it");
+    assert_eq!(review(&bea, "fine").await.code(), "auth.forbidden", "the user who did it");
     assert_eq!(review(&sam, " ").await.code(), "review.note_missing");
     let done = served.run(&["--token", &sam, "approvals", "review", &approval, "--note", "it did burn"]);
     assert_eq!(done.exit, 0, "{done:?}");
@@ -301,7 +301,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     assert_eq!(review(&sam, "again").await.status, 404);
 }
 
-/// A refusal that does not say why helps nobody.
+/// A rejection without a reason does not help the requester.
 #[tokio::test]
 async fn a_refusal_needs_a_reason() {
     let (served, id, digest) = asked().await;

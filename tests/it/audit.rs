@@ -1,4 +1,4 @@
-//! Who did what, as it can be read, exported and proved; and what is forgotten of executions that ended long ago.
+//! The audit: reading, exporting and verifying it, and retention of executions that ended long ago.
 
 use crate::{
     domain_http::{SITES, items},
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// A tenant that people agreed to, its auditor's token, and another tenant.
+/// An approved tenant, its auditor's token, and another tenant.
 async fn stage() -> (Served, String) {
     let served = Served::with_nodes().await;
     let olga = served.user("olga", &["platform_ops", "capacity_manager", "finance", "security"], None).await;
@@ -30,7 +30,7 @@ async fn stage() -> (Served, String) {
     (served, auditor)
 }
 
-/// The audit once `holds` is true of it: it is sealed a little after things are done.
+/// Returns the audit once `holds` is true: entries are sealed with a delay.
 async fn audit(served: &Served, token: &str, query: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     for _ in 0..200 {
         let found = served.get_as(token, &format!("/v1/audit?limit=1000{query}")).await;
@@ -46,7 +46,7 @@ fn has(entries: &[Value], text: &str) -> bool {
     entries.iter().any(|entry| entry["says"].as_str().is_some_and(|says| says.contains(text)))
 }
 
-/// S60. By HTTP, by the command line, and then by nothing but the file and the public key.
+/// S60. By HTTP, by the command line, and with only the file and the public key.
 #[tokio::test]
 async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_changed() {
     let (served, auditor) = stage().await;
@@ -59,7 +59,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     assert!(
         vote["plan"]["digest"].as_str().unwrap().starts_with("sha256:") && vote["policy"]["version"].is_u64()
     );
-    assert!(own.iter().all(|entry| entry["tenant"] == "acme"), "a tenant's auditor sees the tenant's alone");
+    assert!(own.iter().all(|entry| entry["tenant"] == "acme"), "a tenant's auditor sees only that tenant");
     let admin = served.admin.clone();
     let all = audit(&served, &admin, "&tenant=-", |entries| has(entries, "users/audrey")).await;
     assert!(has(&all, "admin called POST /v1/users at /v1/users, which wrote"), "{all:#?}");
@@ -92,7 +92,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=zeta").await.status, 404);
     assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=-").await.status, 404);
     assert_eq!(served.get("/v1/audit/export?tenant=nobody").await.status, 404);
-    assert_eq!(served.run(&["audit", "list", "--tenant", "nobody"]).exit, 3, "no list is not an empty one");
+    assert_eq!(served.run(&["audit", "list", "--tenant", "nobody"]).exit, 3, "a missing list is not an empty one");
     for moment in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.0+01:00"] {
         let since = served.run(&["audit", "list", "--tenant", "acme", "--from", moment]);
         assert!(since.exit == 0 && since.out.contains("acme/1"), "{since:?}");
@@ -106,7 +106,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     );
 }
 
-/// S26. What opens doors is in none of the places where things are kept or told.
+/// S26. No credential is in any stored or printed text.
 #[tokio::test]
 async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     let elsewhere = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     };
     let (webhook, wrapping) = ("w".repeat(40), "c0ffee01".repeat(8));
     let files = [planted("webhook", &webhook), planted("platform.key", &wrapping)];
-    // Nobody listens there: what is to be sent is signed, and what went wrong is logged.
+    // No receiver is there: what would be sent is signed, and failures are logged.
     let served = Served::start_logged(&[
         ("TENURE_NOTIFY_URL", "http://127.0.0.1:1"),
         ("TENURE_NOTIFY_SECRET_FILE", &files[0]),
@@ -150,7 +150,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
         told.push((path, answer.body.to_string()));
     }
     let log = fs::read_to_string(served.dir.path().join("log.txt")).unwrap();
-    assert!(log.contains("answered") && log.contains("started"), "the log tells all");
+    assert!(log.contains("answered") && log.contains("started"), "the log has all levels");
 
     let pem = fs::read_to_string(served.dir.path().join("tenure-data/certificate-key.pem")).unwrap();
     let signing = pem.lines().nth(1).unwrap().to_owned();
@@ -167,7 +167,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
     }
 }
 
-/// S60. Killed without a word; what was acknowledged before is sealed after, each once.
+/// S60. The server is killed; each acknowledged change is sealed once after the restart.
 #[tokio::test]
 async fn an_audit_has_no_gap_where_the_server_was_killed() {
     let (served, _) = stage().await;
@@ -209,20 +209,20 @@ async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!((would.len(), &would[0]["id"]), (1, &json!(gone)), "{would:?}");
-    assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 200, "a look changes nothing");
+    assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 200, "a read changes nothing");
 
     let ran = served.run(&["retention", "run", "-o", "json"]);
 
     assert_eq!(ran.json()["forgotten"], 1, "{ran:?}");
     assert_eq!(served.get(&format!("/v1/executions/{gone}")).await.status, 404);
     assert_eq!(served.get(&format!("/v1/executions/{waits}")).await.status, 200, "an open one stays");
-    assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is not touched");
+    assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is unchanged");
     let admin = served.admin.clone();
     let told = audit(&served, &admin, "&tenant=acme", |entries| has(entries, "admin forgot execution")).await;
     assert!(has(&told, "asked for onboarding of tenant/acme"), "its audit outlives it");
 }
 
-/// S-15. What did one person do, newest first: of the API and the command line, on every page size.
+/// S-15. Lists the actions of one person, newest first, by the API and the command line, with every page size.
 #[tokio::test]
 async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
     let (served, auditor) = stage().await;
@@ -236,7 +236,7 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
         assert!(items(&found).iter().all(|entry| entry["kind"] == kind), "{kind}: {}", found.body);
     }
     let people = served.get_as(&auditor, &asked("&kind=person")).await;
-    assert!(items(&people).len() < all.len(), "the engine does most of it");
+    assert!(items(&people).len() < all.len(), "the engine makes most entries");
     assert!(items(&people).iter().any(|entry| entry["actor"] == "olga"));
 
     let newest = served.get_as(&auditor, &asked("&order=newest")).await;
@@ -281,7 +281,7 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
     assert!(listed.exit == 0 && listed.out.contains("olga") && !listed.out.contains("engine "), "{listed:?}");
 }
 
-/// An auditor verifies without the favour of an operator: the key and its fingerprint come from the server.
+/// An auditor verifies without an operator: the server publishes the key and its fingerprint.
 #[tokio::test]
 async fn an_auditor_is_served_the_public_key_and_its_fingerprint() {
     let (served, auditor) = stage().await;

@@ -1,4 +1,5 @@
-//! The page on writing a workflow: its project is the one that is there, and it survives what the page says it survives.
+//! The page on writing a workflow: its project equals the one in the repository, and survives the failures that the page
+//! names.
 
 use crate::booking::{Booking, town::Town};
 use engine::testing::{Scenario, World, verify};

@@ -1,4 +1,4 @@
-//! The pages: all of them are in the book, every link in them leads somewhere, and every command in them is one.
+//! The pages: all of them are in the book, every link resolves, and every command exists.
 
 use crate::typed::{blocks, choices, commands, named};
 use cli::Reading;
@@ -28,7 +28,7 @@ fn pages(dir: &str) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The lines of a page that are text: what stands in fences is not.
+/// Returns the lines of a page outside code blocks.
 fn text(page: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     page.lines().filter(move |line| {
@@ -38,7 +38,7 @@ fn text(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the links of a page lead, as written; `code` is no link.
+/// Returns the link targets of a page, as written; code is ignored.
 fn links(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text(page) {
@@ -53,13 +53,13 @@ fn links(page: &str) -> Vec<String> {
     found
 }
 
-/// What a heading is called in a link, as Git hosts and mdBook call it.
+/// Returns the anchor of a heading, as Git hosts and mdBook derive it.
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// A heading as it is read: without the addresses of its links.
+/// Returns the text of a heading, without the addresses of its links.
 fn read_aloud(heading: &str) -> String {
     let mut said = String::new();
     let mut rest = heading;
@@ -70,7 +70,7 @@ fn read_aloud(heading: &str) -> String {
     said + rest
 }
 
-/// All that a link may name within a page.
+/// Returns the anchors of a page.
 fn anchors(page: &str) -> BTreeSet<String> {
     let (mut found, mut times) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     for line in text(page) {
@@ -87,7 +87,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     found
 }
 
-/// `path` without `..`.
+/// Returns `path` without `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -145,7 +145,7 @@ fn every_link_of_every_page_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// Words that stand for a value, and one that may be it; every other word is a value as it stands.
+/// Placeholder words, with an example value; every other word is taken literally.
 const MEANT: [(&str, &str); 6] = [
     ("KIND", "executions"),
     ("N", "1"),
@@ -155,7 +155,7 @@ const MEANT: [(&str, &str); 6] = [
     ("SPAN", "5s"),
 ];
 
-/// What looks like a command and is none, with what it is.
+/// Text that looks like a command and is not, with its meaning.
 const OTHERS: [(&str, &str); 5] = [
     ("tenure audit checkpoint 1", "what is signed begins with it"),
     ("tenure audit entry 1", "what is hashed begins with it"),
@@ -190,7 +190,7 @@ fn every_command_of_every_page_is_understood() {
                 judge(typed.line, &typed.text, &words, true);
             }
         }
-        // A sentence may name the beginning of a command.
+        // A sentence may name only the beginning of a command.
         for typed in named(&text).iter().filter(|typed| !OTHERS.iter().any(|(other, _)| *other == typed.text))
         {
             for words in choices(&typed.text) {

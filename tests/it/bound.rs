@@ -1,4 +1,5 @@
-//! `If-Match`: what was read is changed as it was read, or not at all; where nothing is compared, it is refused. Against a real server.
+//! `If-Match`: a resource is changed only in the version that was read. Routes that compare nothing reject the header. Against a real
+//! server.
 
 use crate::{
     approvals::soon,
@@ -20,7 +21,7 @@ async fn tag(served: &Served, path: &str) -> String {
     tag.to_str().unwrap().to_owned()
 }
 
-/// What is changed: where it is shown, what changes it for somebody else, and the request that is to be bound.
+/// A change: the address that shows it, a conflicting change by another user, and the conditional request.
 struct Change {
     shown: &'static str,
     other: (Method, &'static str, Value),
@@ -120,7 +121,7 @@ async fn what_was_changed_by_somebody_else_since_it_was_read_is_not_changed() {
             let refused = bound(&served, method.clone(), path, wrong, wanted.clone()).await;
             assert_eq!(refused.status, 412, "{path} with {wrong}: {}", refused.body);
         }
-        assert_eq!(tag(&served, shown).await, stands, "{path}: nothing of it was done");
+        assert_eq!(tag(&served, shown).await, stands, "{path}: nothing was changed");
         let several = format!("\"0\", {stands}");
         let done = bound(&served, method, path, &several, wanted).await;
         assert!(done.status.is_success(), "{path}: {}", done.body);

@@ -1,4 +1,4 @@
-//! Destruction, written down: what counts, what holds it up, and the certificate that says so.
+//! Destruction records: which ones count, what delays destruction, and the certificate.
 
 mod counts;
 mod file;
@@ -59,7 +59,7 @@ fn verification() -> workflows::destruction::Verification {
     }
 }
 
-/// A record of the asset that counts.
+/// Returns a record of the asset that counts as proof.
 fn record(asset: &Asset) -> SanitisationRecord {
     let technique = match asset.kind {
         AssetType::Key => Technique::KeyDestruction,
@@ -202,7 +202,7 @@ fn try_issue(
     issue(draft(approved(&inventory)), &pivot(&inventory), &inventory, &records, exceptions, at(200))
 }
 
-/// What the certificates are verified with, as it is given to whoever verifies.
+/// Returns the issuer's keys, as a verifier receives them.
 pub(crate) fn issuer() -> String {
     key().public_key().to_pem()
 }
@@ -307,7 +307,7 @@ fn nothing_is_issued_that_nobody_approved_or_that_would_not_hold() {
 proptest! {
     #![proptest_config(tests::cases(48))]
 
-    /// I-18: no certificate omits, repeats or invents an asset, whatever there was and whatever was done.
+    /// I-18: a certificate never omits, repeats or invents an asset, in random inventories.
     #[test]
     fn a_certificate_lists_exactly_the_inventory(
         picks in vec((0..22usize, 0..30u8, 0..5u8), 0..40),
@@ -360,7 +360,7 @@ fn passing() -> PassPivot {
     }
 }
 
-/// Books in which the inventory has been taken and approved, and the calls of the execution that took it.
+/// Documents with an approved inventory, and the calls of its execution.
 async fn inventoried() -> (Books, Executions) {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     books.now = at(20).into();

@@ -1,4 +1,4 @@
-//! The command line: what it prints, how it ends, and what it never does. Against a real server.
+//! The command line: output, exit codes and safeguards. Against a real server.
 
 mod docs;
 mod server;
@@ -32,7 +32,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
 
     let file = written(&served, "acme.yaml", &large("acme"));
     let asked = served.run(&["tenant", "onboard", "-f", &file, "--wait"]);
-    assert_eq!(asked.exit, 10, "it waits for people: {asked:?}");
+    assert_eq!(asked.exit, 10, "it waits for approval: {asked:?}");
     assert!(asked.err.contains("Evaluating") || asked.err.contains("AwaitingApproval"), "{}", asked.err);
     let approvals = served.run(&["approvals", "list", "-o", "json"]).json();
     let id = approvals[0]["execution"].as_str().unwrap();
@@ -47,7 +47,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
 
     let added = served.run(&["user", "add", "ada", "--role", "platform_ops"]);
     let token = added.out.trim();
-    assert!(token.starts_with("tn_"), "the token alone is on standard output: {added:?}");
+    assert!(token.starts_with("tn_"), "standard output has only the token: {added:?}");
     let approved = served.run(&["--token", token, "approvals", "approve", &id[..18], "--reason", "signed"]);
     assert_eq!(approved.exit, 0, "{approved:?}");
     let waited = served.run(&["executions", "wait", id]);
@@ -55,7 +55,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
     assert_eq!(served.run(&["tenants", "show", "acme", "-o", "json"]).json()["state"], "active");
 }
 
-/// Nothing listens there: whatever were asked for would end with 9.
+/// No server listens there: any request would end with exit code 9.
 #[test]
 fn a_wrong_span_is_refused_before_anything_is_asked_for_and_nobody_waits_for_a_server_that_is_not_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ async fn a_list_as_json_is_one_array_of_all_items() {
     assert_eq!(listed.err, "");
     let table = served.run(&["nodes", "list"]);
     assert_eq!(table.out.lines().count(), 2_346);
-    assert!(table.out.lines().nth(1).unwrap().starts_with("n-00000 "), "the id comes first");
+    assert!(table.out.lines().nth(1).unwrap().starts_with("n-00000 "), "the first column is the id");
     for noun in ["tenants", "executions", "approvals", "clusters", "regions"] {
         assert!(served.run(&[noun, "list", "-o", "json"]).json().is_array(), "{noun}");
     }
@@ -230,6 +230,6 @@ fn offline_commands_need_no_server() {
     assert!(told.exit == 0 && warned && !told.err.contains("TENURE_LOG"), "{told:?}");
     let gpus = run(&["gpus"]);
     assert_eq!(gpus.exit, 0, "{gpus:?}");
-    assert!(!dir.path().join("tenure-data").exists(), "none of them makes a data folder");
+    assert!(!dir.path().join("tenure-data").exists(), "none of them creates a data folder");
     assert_eq!(run(&["store", "check"]).exit, 74, "there is no store");
 }

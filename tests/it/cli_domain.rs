@@ -78,7 +78,7 @@ async fn usage_is_listed_and_written_to_a_file_from_the_command_line() {
     }
     let rows = served.run(&["usage", "list", "acme", "--workspace", "serving", "-o", "json"]).json();
     assert!(rows.as_array().unwrap().iter().all(|row| row["workspace"] == "serving"), "{rows}");
-    assert!(rows[0]["gpu_seconds"].is_string(), "digits are kept as they are: {rows}");
+    assert!(rows[0]["gpu_seconds"].is_string(), "digits are preserved: {rows}");
 
     let file = served.dir.path().join("bill.csv");
     let to = file.to_str().unwrap();
@@ -139,7 +139,7 @@ async fn leaving_is_shown_before_it_is_asked_for() {
     let dry = served.run(&["tenant", "offboard", "acme", "--dry-run"]);
     assert_eq!(dry.exit, 0, "{dry:?}");
     assert!(dry.out.contains("offboard acme") && dry.out.contains("nothing was changed"), "{}", dry.out);
-    assert!(dry.out.contains("things") && dry.out.contains("nodes"), "what would be destroyed: {}", dry.out);
+    assert!(dry.out.contains("things") && dry.out.contains("nodes"), "the assets to destroy: {}", dry.out);
     let asked = served.run(&[
         "tenant",
         "offboard",

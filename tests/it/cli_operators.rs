@@ -1,4 +1,4 @@
-//! The command line for those who work with it all day: contexts, doctor, lists that are watched, diffs, explanations.
+//! The command line for operators: contexts, doctor, watched lists, diffs, explanations.
 
 mod doctor;
 
@@ -77,7 +77,7 @@ async fn flags_go_over_the_environment_and_the_environment_over_a_context() {
     assert_eq!(with(dir.path(), ("TENURE_TOKEN", "tn_x"), &flag).exit, 0);
 
     assert_eq!(run(dir.path(), &["context", "set", "gone", "--server", "127.0.0.1:1"]).exit, 0);
-    assert_eq!(run(dir.path(), &list).exit, 0, "one that is made is not used yet");
+    assert_eq!(run(dir.path(), &list).exit, 0, "a new context is not yet the current one");
     assert_eq!(with(dir.path(), ("TENURE_CONTEXT", "gone"), &list).exit, 9);
     assert_eq!(run(dir.path(), &["context", "use", "gone"]).exit, 0);
     assert_eq!(run(dir.path(), &list).exit, 9);
@@ -105,7 +105,7 @@ async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed
         }
     }
 
-    // Another server is asked without the token of this one.
+    // A request to another server has no token of this one.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
     let heard = std::thread::spawn(move || {
@@ -122,7 +122,7 @@ async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed
         "{heard}"
     );
     assert_eq!(run(dir.path(), &["context", "set", "here", "--server", &address]).exit, 0);
-    assert!(!fs::read_to_string(&file).unwrap().contains(&served.admin), "nor is it kept for another");
+    assert!(!fs::read_to_string(&file).unwrap().contains(&served.admin), "the token is not stored for another server");
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     let open = run(dir.path(), &["tenants", "list"]);
@@ -148,7 +148,7 @@ async fn what_people_read_tells_how_long_ago_and_wide_tells_when_and_more() {
     assert!(wide.contains("REQUESTED BY") && wide.contains("T") && !wide.contains(" ago"), "{wide}");
     let title = wide.lines().next().unwrap();
     let (at, row) = (title.find("REQUESTED BY").unwrap(), wide.lines().nth(1).unwrap());
-    assert!(row[at..].starts_with("admin "), "columns stand below their titles:\n{wide}");
+    assert!(row[at..].starts_with("admin "), "columns are aligned with their titles:\n{wide}");
     let shown = served.run(&["tenants", "show", "acme"]).out;
     assert!(shown.contains("Z (now)") || shown.contains(" ago)"), "{shown}");
     let shown = served.run(&["tenants", "show", "acme", "-o", "wide"]).out;
@@ -202,11 +202,11 @@ async fn a_list_that_is_watched_is_told_again_when_it_has_changed() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "[]");
-    // What must not come can only be waited for: two more looks find the same.
+    // The absence of output can only be awaited: two more polls find the same.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     served.onboard(&shared("acme")).await;
     let next: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!(next[0]["id"], "acme", "what has not changed is not told again");
+    assert_eq!(next[0]["id"], "acme", "unchanged rows are not printed again");
     assert_eq!(interrupted(child), 130);
     for list in [&["user", "list"][..], &["group", "list"], &["delegations", "list"], &["sweep", "list"]] {
         let watched = [&["--server", &served.url][..], list, &["--watch", "-o", "json"]].concat();
@@ -241,7 +241,7 @@ async fn every_kind_has_one_pair_of_verbs_and_what_is_not_there_is_answered_with
     let nominal = swept[0]["nominal"].as_str().unwrap();
     let one = served.run(&["get", "occurrence", &format!("loan_expiry/{nominal}"), "-o", "json"]).json();
     assert_eq!((&one["schedule"], &one["nominal"]), (&swept[0]["schedule"], &swept[0]["nominal"]));
-    assert_eq!(served.run(&["get", "occurrence", nominal]).exit, 2, "it does not say of which schedule");
+    assert_eq!(served.run(&["get", "occurrence", nominal]).exit, 2, "the schedule is missing");
     assert_eq!(served.run(&["get", "delivery", "nobody/x"]).exit, 3);
 
     let kind = served.run(&["get", "tenats"]);
@@ -265,7 +265,7 @@ fn a_code_is_explained_without_a_server() {
     assert!(short.exit == 0 && short.out.contains("what to do: nothing: the execution joins"), "{short:?}");
     let many = run(dir.path(), &["explain", "schedule.changed", "-o", "json"]).json();
     let of: BTreeSet<&str> = many.as_array().unwrap().iter().map(|one| one["of"].as_str().unwrap()).collect();
-    assert_eq!(of, BTreeSet::from(["failure", "problem"]), "it is the code of both");
+    assert_eq!(of, BTreeSet::from(["failure", "problem"]), "it is a code of both kinds");
     assert!(run(dir.path(), &["explain", "overdue"]).out.contains("parked or overdue"));
     assert!(run(dir.path(), &["explain", "10"]).out.contains("it waits for an approval"));
     let near = run(dir.path(), &["explain", "capacity.shrot"]);
@@ -288,7 +288,7 @@ async fn what_a_schedule_starts_now_can_be_waited_for() {
     assert!(built_in.exit == 5 && built_in.err.contains("started no execution"), "{built_in:?}");
 }
 
-/// Each exit code is reached by what `docs/cli.md` says it is for, and there is no other.
+/// Each exit code occurs as `docs/cli.md` describes it, and there is no other.
 #[tokio::test]
 async fn every_exit_code_is_reached_by_what_it_stands_for() {
     let served = Served::with_nodes().await;

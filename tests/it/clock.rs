@@ -1,4 +1,4 @@
-//! A server whose clock is ahead, and is set right while it runs.
+//! A server whose clock is ahead and is corrected while it runs.
 
 use crate::{
     served::{Ran, TENURE, tenure},
@@ -17,7 +17,7 @@ use tests::{
 
 const HOUR: i64 = 3_600_000;
 
-/// By how much a clock has to be ahead to show a second before a full minute, so that nothing waits for long.
+/// Returns an offset after which the clock shows a second before a full minute, to keep the test short.
 fn next_minute() -> i64 {
     (59_000 - now() % 60_000).rem_euclid(60_000)
 }
@@ -39,7 +39,7 @@ impl Shifted {
         Self::start_with(by, &[])
     }
 
-    /// The server also has a clock that nobody sets, as a machine has.
+    /// The server also has a clock that the tests do not set.
     fn noticing() -> Self {
         Self::start_with(0, &[shifted::NOTICES])
     }
@@ -68,7 +68,7 @@ impl Shifted {
         Ran::of(command.args(["--server", &url, "--token", self.admin.token()]).args(arguments))
     }
 
-    /// How often the sweep has fired at moments that a right clock shows.
+    /// Returns how often the sweep has fired at valid times.
     async fn fired(&self) -> usize {
         let all = self.admin.all("/v1/schedules/reclaim/occurrences?fate=fired").await;
         let soon = now() + 2 * 60_000;
@@ -87,7 +87,7 @@ impl Shifted {
     }
 }
 
-/// R1 of the public bugs of schedulers, on the program itself.
+/// R1 of the public scheduler bugs, on the program itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     let shifted = Shifted::start(8 * HOUR + next_minute());
@@ -113,7 +113,7 @@ async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
     assert_eq!(reclaim["status"], json!("active"), "{reclaim}");
 }
 
-/// A jump of 400 days is on the list of what is stuck, with its remedy, until it is confirmed or the clock is set back.
+/// A jump of 400 days is listed as stuck, with its remedy, until it is confirmed or the clock is set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_back() {
     let shifted = Shifted::noticing();
@@ -124,7 +124,7 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
     assert!(!jumped().await);
 
     shifted.set(400 * 24 * HOUR);
-    assert!(jumped().await, "it is noticed by the next look, whenever that is");
+    assert!(jumped().await, "the next read notices it, at any time");
     let metrics = shifted.admin.get("/metrics").await;
     assert!(metrics.as_str().unwrap().contains("tenure_clock_jump_unconfirmed_seconds 3456"), "{metrics}");
     shifted.set(0);
@@ -139,7 +139,8 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
     assert!(again.exit == 0 && again.out.contains("no confirmation is needed"), "{again:?}");
 }
 
-/// An approval that has days left is neither lapsed nor closed by a jump; once the jump is confirmed its deadline has passed.
+/// A jump of the clock neither expires nor closes an approval that has days left; once the jump is confirmed, its deadline
+/// has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock() {
     let shifted = Shifted::noticing();
@@ -161,7 +162,7 @@ async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock()
 
     shifted.set(400 * 24 * HOUR);
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(state().await, "AwaitingApproval", "its deadline is days away by a right clock");
+    assert_eq!(state().await, "AwaitingApproval", "by a right clock its deadline is days away");
 
     let confirmed = shifted.run(&["store", "confirm-clock", "--reason", "the machine was off for a year"]);
     assert_eq!(confirmed.exit, 0, "{confirmed:?}");

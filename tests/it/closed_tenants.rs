@@ -1,10 +1,10 @@
-//! Closed tenants over HTTP and the command line: looks at them, withdrawals of their certificates, what remains of them.
+//! Closed tenants over HTTP and the command line: surveys, withdrawals of their certificates, and leftovers.
 
 use crate::served::{NODES, Served, shared};
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 
-/// A server with one tenant that is closed, and the id of its certificate.
+/// A server with one closed tenant, and the id of its certificate.
 async fn closed() -> (Served, String) {
     let served = Served::start_with(&[("TENURE_TRIAL", "true")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -39,7 +39,7 @@ fn row(served: &Served, id: &str) -> Value {
     rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap().clone()
 }
 
-/// Waits until the tenant's audit says this.
+/// Waits until the tenant's audit contains this text.
 async fn audited(served: &Served, text: &str) {
     let mut said = String::new();
     for _ in 0..100 {
@@ -89,7 +89,7 @@ async fn an_administrator_withdraws_a_certificate_and_every_verifier_that_has_th
         }
     }
     let still = served.run(&["certificate", "verify", "acme.json"]);
-    assert_eq!(still.exit, 0, "without the statement the file is as it was signed: {still:?}");
+    assert_eq!(still.exit, 0, "without the statement the file is the signed one: {still:?}");
 
     let statement = served.dir.path().join("one.jsonl");
     let damaged = fs::read_to_string(&statement).unwrap().replacen("ewog", "ewoh", 1);

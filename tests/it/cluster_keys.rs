@@ -1,4 +1,4 @@
-//! Keys of clusters over HTTP and on the command line: seen, followed by the next, and ended.
+//! Keys of clusters over HTTP and on the command line: listed, rotated, and revoked.
 
 use crate::{
     domain_http::{facts, with_its_own, with_sites},
@@ -24,7 +24,7 @@ async fn keyed(served: &Served, path: &str, key: &str, body: &Value) -> Answer {
     served.send(request.header("content-type", "application/json").body(body.to_string())).await
 }
 
-/// The entries of the audit that say what was asked at `at`.
+/// Returns the audit entries of requests to `at`.
 async fn on_record(served: &Served, at: &str) -> Vec<Value> {
     let told = served.get("/v1/audit?tenant=-&event=asked&limit=1000").await.body;
     let items = told["items"].as_array().unwrap_or_else(|| panic!("{told}")).clone();
@@ -61,13 +61,13 @@ async fn the_next_key_of_a_cluster_holds_beside_the_one_before_and_no_other_key_
     assert_eq!(push(&served, &cluster, &second).await, TAKEN);
     assert_eq!(push(&served, &other, &others).await, TAKEN);
     let foreign = (403, "auth.cross_cluster_attempt".to_owned());
-    assert_eq!(push(&served, &other, &first).await, foreign, "it is known whose it was");
+    assert_eq!(push(&served, &other, &first).await, foreign, "the owner of the key is known");
 
     let third = served.json_as(&served.admin, &format!("{at}:rotate"), json!({})).await;
     assert_eq!((third.status.as_u16(), third.code()), (409, "cluster_key.overlaps"), "{}", third.body);
 
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
-    assert_eq!(push(&served, &cluster, &first).await, refused(), "its time is over");
+    assert_eq!(push(&served, &cluster, &first).await, refused(), "the key has expired");
     assert_eq!(push(&served, &cluster, &second).await, TAKEN);
     let seen = served.run(&["cluster", "key", "show", &cluster, "-o", "json"]).json();
     assert_eq!((&seen["version"], &seen["issued_by"]), (&json!(2), &json!("admin")), "{seen}");
@@ -76,7 +76,7 @@ async fn the_next_key_of_a_cluster_holds_beside_the_one_before_and_no_other_key_
     let told = on_record(&served, &format!("{at}:rotate")).await;
     assert_eq!(told.len(), 1, "{told:#?}");
     assert_eq!((&told[0]["actor"], &told[0]["reason"]), (&json!("admin"), &json!("it is old")), "{told:#?}");
-    assert!(crate::served::files_with(served.dir.path(), &second).is_empty(), "no secret is kept");
+    assert!(crate::served::files_with(served.dir.path(), &second).is_empty(), "no secret is stored");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_rotation_that_is_repeated_under_its_key_makes_no_second_key() {
     assert_eq!(served.get("/v1/clusters/nowhere/key").await.code(), "resource.not_found");
 }
 
-/// Each registered cluster pushes its facts by a key of its own; no token of the platform has to lie on its nodes.
+/// Each registered cluster pushes its facts with its own key; no platform token is on its nodes.
 #[tokio::test]
 async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
     let served = with_sites().await;
@@ -128,7 +128,7 @@ async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
     let (other, _) = with_its_own(&served, "own-1", "uno").await;
     let crossed = served.json_as(&first, &facts_of(&other), none.clone()).await;
     assert_eq!(crossed.code(), "auth.cross_cluster_attempt", "{}", crossed.body);
-    assert_eq!(served.get_as(&first, "/v1/tenants").await.code(), "auth.forbidden", "it opens nothing else");
+    assert_eq!(served.get_as(&first, "/v1/tenants").await.code(), "auth.forbidden", "it gives no other access");
 
     let second = served.run(&["cluster", "key", "rotate", "eu-1", "--overlap", "0"]).out.trim().to_owned();
     assert_eq!(served.json_as(&first, &facts_of("eu-1"), none.clone()).await.code(), "auth.bad_token");
@@ -155,7 +155,7 @@ async fn a_key_that_leaked_is_ended_by_its_incident_and_followed_by_the_next_and
     assert!(ran.exit == 0 && ran.err.contains("no earlier key is valid"), "{ran:?}");
     let second = ran.out.trim();
     assert_eq!(push(&served, &cluster, second).await, TAKEN);
-    assert_eq!(push(&served, &cluster, &first).await, refused(), "what leaked holds beside nothing");
+    assert_eq!(push(&served, &cluster, &first).await, refused(), "a leaked key has no overlap");
     assert_eq!(push(&served, &other, &others).await, TAKEN);
 
     let at = format!("/v1/clusters/{cluster}/key:revoke");

@@ -1,4 +1,4 @@
-//! The console as it is served: its files, its policy, and who it says one is.
+//! The served console: its files, its content policy, and its session.
 
 use crate::served::{Answer, Served};
 use reqwest::{Method, header};
@@ -36,7 +36,7 @@ async fn every_page_s_file_is_served_with_its_type_and_revalidates() {
     let served = Served::start();
     for (name, text) in files() {
         let answer = served.send(served.ask(Method::GET, &at(&name))).await;
-        assert_eq!(answer.status, 200, "{name}: a file of the folder that is not in the program");
+        assert_eq!(answer.status, 200, "{name}: a file of the folder is missing in the program");
         let media = match name.rsplit_once('.').unwrap().1 {
             "html" => "text/html; charset=utf-8",
             "css" => "text/css; charset=utf-8",
@@ -79,7 +79,7 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
     assert_eq!(header(&answer, header::REFERRER_POLICY), "no-referrer");
 
     for (name, text) in files() {
-        // The name of a namespace is not loaded.
+        // A namespace name is never loaded.
         let text = text.replace("http://www.w3.org/2000/svg", "");
         for elsewhere in ["http://", "https://", "\"//", "'//", "url(//", "@import"] {
             assert!(!text.contains(elsewhere), "{name} has {elsewhere}");
@@ -95,7 +95,7 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
             "srcdoc",
         ];
         for sink in sinks {
-            assert!(!text.contains(sink), "{name} makes code or markup of text: {sink}");
+            assert!(!text.contains(sink), "{name} interprets text as code or markup: {sink}");
         }
         if name.ends_with(".html") {
             assert!(!text.contains("<style") && !text.contains(" style=") && !text.contains(" on"), "{name}");
@@ -106,12 +106,12 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
     }
 }
 
-/// What a page needs is there: nothing is found missing only once somebody opens it.
+/// All parts that a page loads exist.
 #[test]
 fn every_part_that_a_file_of_the_console_names_exists() {
     let files = files();
     let names: BTreeSet<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    // Both are pages of their own: `/` and `/reference`.
+    // Both are separate pages: `/` and `/reference`.
     let mut named = BTreeSet::from(["index.html", "reference.html"]);
     for (name, text) in &files {
         for part in between(text, "from './", '\'').chain(between(text, "\"console/", '"')) {
@@ -119,7 +119,7 @@ fn every_part_that_a_file_of_the_console_names_exists() {
             named.insert(part);
         }
     }
-    assert_eq!(names, named, "what no other file names is never loaded");
+    assert_eq!(names, named, "files without a reference are never loaded");
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn whoever_asks_learns_what_they_may_do_and_as_whom_they_sit() {
     assert_eq!(me["seats"], json!(["platform_ops", "group:night-watch"]), "{me}");
     let may = |me: &serde_json::Value, verb: &str| me["may"].as_array().unwrap().contains(&json!(verb));
     assert!(may(&me, "repair") && !may(&me, "manage_users"), "{me}");
-    assert_eq!(me["ends_at"], json!(null), "a token that was given without an end: {me}");
+    assert_eq!(me["ends_at"], json!(null), "a token without an expiry: {me}");
 
     let anna = served.user("anna", &["tenant_owner"], Some("acme")).await;
     let me = served.get_as(&anna, "/v1/me").await.body;

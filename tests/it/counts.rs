@@ -1,4 +1,4 @@
-//! What the smallest workflows cost, in counts and not in time: what makes one dearer is told here, on any machine.
+//! The costs of the smallest workflows, as counts and not as times: an increase is found on any machine.
 
 #[path = "../benches/load/flow.rs"]
 #[expect(dead_code, reason = "the bench asks more of it")]
@@ -9,19 +9,19 @@ use flow::{A1, Desk, W5};
 use std::{path::Path, process::Command, sync::Arc};
 use store::{Embedded, Health, Store as _};
 
-/// Device syncs of five steps one after the other: one to begin, one a step.
+/// Device syncs of five steps one after the other: one for the start, one for each step.
 const SYNCS: u64 = 6;
-/// What five steps write to the journal while nothing else is written, in bytes: a packed frame a sync.
+/// The bytes that five steps write to an otherwise idle journal: one packed frame for each sync.
 const JOURNAL: u64 = 3_632;
-/// Transitions of five steps: one to begin, one a step.
+/// Transitions of five steps: one for the start, one for each step.
 const TRANSITIONS: u64 = 6;
-/// What a transition in memory allocates, in blocks, the worker's and the client's share included.
+/// The blocks that a transition in memory allocates, including the share of worker and client.
 const ALLOCATIONS: u64 = 197;
-/// What a transition in memory costs, in instructions, as the tests are built by [`COMPILER`].
+/// The instructions of a transition in memory, with tests built by [`COMPILER`].
 const INSTRUCTIONS: u64 = 705_100;
-/// Another compiler makes other instructions of the same code.
+/// Another compiler generates other instructions.
 const COMPILER: &str = "rustc 1.95.";
-/// So many at a time do not blur what one costs.
+/// Runs per measurement: few enough not to distort the cost of one.
 const RUNS: u64 = 20;
 
 struct House {
@@ -67,7 +67,7 @@ async fn five_steps_cost_six_syncs_and_a_decision_two_and_no_more_bytes_than_the
     let (syncs, bytes) = house.since(&before).await;
     assert_eq!(syncs, SYNCS * RUNS);
     let each = bytes / RUNS;
-    assert!(each.abs_diff(JOURNAL) * 100 <= JOURNAL * 3, "{each} bytes of the journal, {JOURNAL} so far");
+    assert!(each.abs_diff(JOURNAL) * 100 <= JOURNAL * 3, "{each} bytes of the journal, expected {JOURNAL}");
 
     let id = house.engine.start(A1::default(), Request::by(&client)).await.unwrap().id;
     let asked = loop {
@@ -80,14 +80,14 @@ async fn five_steps_cost_six_syncs_and_a_decision_two_and_no_more_bytes_than_the
     let editor = Person::new("editor", ["editor"]);
     house.engine.vote(id, &editor, Verdict::Approve, &asked.digest, "yes").await.unwrap();
     house.desk.end(id).await;
-    assert_eq!(house.since(&before).await.0, 2, "the vote, and the step behind it");
+    assert_eq!(house.since(&before).await.0, 2, "the vote, and the following step");
 
     stop.send(()).unwrap();
     working.await.unwrap().unwrap();
     house.store.close().await.unwrap();
 }
 
-/// What `valgrind --tool=TOOL` counts behind `says` while five steps are walked so many times.
+/// Returns the number that `valgrind --tool=TOOL` prints after `says` for five steps, run `times` times.
 fn counted(tool: &str, says: &str, times: u64, dir: &Path) -> u64 {
     let ran = Command::new("valgrind")
         .arg(format!("--tool={tool}"))
@@ -110,13 +110,13 @@ fn a_transition_allocates_no_more_blocks_and_takes_no_more_instructions_than_it_
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    // Of two runs the difference: what a process costs before its first step is none of a transition's.
+    // The difference of two runs excludes the start of the process.
     let each = |tool, says| {
         let (few, many) = (counted(tool, says, RUNS, dir.path()), counted(tool, says, 11 * RUNS, dir.path()));
         many.saturating_sub(few) / (10 * RUNS * TRANSITIONS)
     };
     let allocations = each("memcheck", "total heap usage: ");
-    assert!(allocations * 100 <= ALLOCATIONS * 103, "{allocations} blocks, {ALLOCATIONS} so far");
+    assert!(allocations * 100 <= ALLOCATIONS * 103, "{allocations} blocks, expected {ALLOCATIONS}");
 
     let compiler = Command::new("rustc").arg("--version").output().unwrap().stdout;
     if !compiler.starts_with(COMPILER.as_bytes()) {
@@ -124,5 +124,5 @@ fn a_transition_allocates_no_more_blocks_and_takes_no_more_instructions_than_it_
         return;
     }
     let instructions = each("callgrind", "Collected : ");
-    assert!(instructions * 100 <= INSTRUCTIONS * 103, "{instructions} instructions, {INSTRUCTIONS} so far");
+    assert!(instructions * 100 <= INSTRUCTIONS * 103, "{instructions} instructions, expected {INSTRUCTIONS}");
 }

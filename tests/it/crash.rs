@@ -1,4 +1,4 @@
-//! Whole processes, killed.
+//! Kills of whole processes.
 
 use std::{path::Path, time::Duration};
 use tests::campaigns::crash::{Size, run};
@@ -11,7 +11,7 @@ async fn tenants_are_onboarded_exactly_once_while_the_server_is_killed_again_and
     let size = Size {
         tenants: 40,
         nodes: 100,
-        // As many kills also where a server takes two seconds to start.
+        // The same number of kills also where a server takes two seconds to start.
         killing: Duration::from_secs(22),
         every: Duration::from_secs(2),
         rest: Duration::from_secs(40),

@@ -1,4 +1,4 @@
-//! Who decides by HTTP, and who does not. Against a real server.
+//! Access rules for decisions by HTTP. Against a real server.
 
 use crate::served::{Served, large};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Who was refused is on record: who, from where, what, why, and how often.
+//! Refusals are audited: user, address, request, reason and count.
 
 use crate::{
     domain_http::items,
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A refusal as a test met it: who, what was asked as the table of routes has it, and the code.
+/// An expected refusal: the user, the request as in the table of routes, and the code.
 pub(crate) type Met = (String, String, String);
 
-/// Every entry of a refusal that is on record, read by `token`.
+/// Returns every audit entry of a refusal, read with `token`.
 pub(crate) async fn entries(served: &Served, token: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -32,7 +32,7 @@ fn met(entry: &Value) -> Met {
     (text(&entry["actor"]), text(&entry["denied"]["asked"]), text(&entry["outcome"]))
 }
 
-/// The entries once `holds` is true of them: they are written and sealed a little after.
+/// Returns the entries once `holds` is true: they are written and sealed with a delay.
 async fn until(served: &Served, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     for _ in 0..200 {
         let found = entries(served, &served.admin).await;
@@ -44,9 +44,9 @@ async fn until(served: &Served, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> 
     panic!("{:#?}", entries(served, &served.admin).await);
 }
 
-/// Fails unless each of these is on record within a while.
+/// Fails unless each of these is in the audit within a deadline.
 pub(crate) async fn are_on_record(served: &Served, all: BTreeSet<Met>) {
-    assert!(!all.is_empty(), "there was nothing to look for");
+    assert!(!all.is_empty(), "the list is empty");
     let mut missing = all.clone();
     for _ in 0..300 {
         let found: BTreeSet<Met> = entries(served, &served.admin).await.iter().map(met).collect();
@@ -64,8 +64,7 @@ fn find<'a>(entries: &'a [Value], who: &str, asked: &str, code: &str) -> &'a Val
     entries.iter().find(|entry| met(entry) == wanted).unwrap_or_else(|| panic!("{wanted:?}: {entries:#?}"))
 }
 
-/// One of each: nothing sent, a token that is none, one that was taken back, a role that is missing, another tenant, something
-/// that is hidden.
+/// One of each: no token, an unknown token, a revoked one, a missing role, another tenant, a hidden resource.
 #[tokio::test]
 async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     let served = Served::with_nodes().await;
@@ -101,7 +100,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     let entry = find(&told, "unknown", "GET /v1/tenants", "auth.bad_token");
     assert_eq!(entry["denied"]["token"], "0011223344556677");
     let entry = find(&told, "unknown", "GET /v1/nodes", "auth.bad_token");
-    assert_eq!(entry["denied"]["token"].as_str(), gone.split('_').nth(1), "nobody's any more; the id tells");
+    assert_eq!(entry["denied"]["token"].as_str(), gone.split('_').nth(1), "the token is revoked; its id identifies it");
     let entry = find(&told, "otto", "DELETE /v1/users/{name}", "auth.forbidden");
     assert_eq!((&entry["subject"], &entry["denied"]["times"]), (&json!("/v1/users/admin"), &json!(1)));
     assert!(entry["reason"].as_str().unwrap().contains("manage users"), "{entry}");
@@ -111,10 +110,10 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     find(&told, "olga", "GET /v1/store", "auth.foreign_tenant");
     let entry = find(&told, "olga", "GET /v1/executions/{id}", "resource.not_found");
     assert_eq!((&entry["subject"], &entry["tenant"]), (&json!(path), &json!("")));
-    assert_eq!(told.len(), 7, "what is not there was hidden from nobody: {told:#?}");
+    assert_eq!(told.len(), 7, "a missing resource is no refusal: {told:#?}");
 
     let own = entries(&served, &owner).await;
-    assert_eq!(own.len(), 1, "who is refused does not learn here what is hidden or another's: {own:#?}");
+    assert_eq!(own.len(), 1, "the caller does not see refusals of hidden or foreign resources: {own:#?}");
     assert_eq!((&own[0]["actor"], &own[0]["tenant"]), (&json!("odile"), &json!("acme")));
     for token in [none, &gone, &auditor] {
         let secret = token.rsplit('_').next().unwrap();
@@ -127,7 +126,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     );
     let metrics = served.get("/metrics").await.body.to_string();
     assert!(metrics.contains("tenure_access_denied_total{code=\\\"auth.forbidden\\\"} 2"), "{metrics}");
-    assert!(!metrics.contains("resource.not_found"), "a count would tell that it is there");
+    assert!(!metrics.contains("resource.not_found"), "a count would reveal that it exists");
     let verified = served.dir.path().join("platform.jsonl");
     let exported = served.run(&["audit", "export", verified.to_str().unwrap()]);
     assert_eq!(exported.exit, 0, "{exported:?}");
@@ -135,7 +134,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     assert_eq!(verified.exit, 0, "{verified:?}");
 }
 
-/// Two entries of fifty: the first, and the rest with their count, which a server that is asked to stop writes before it ends.
+/// Fifty refusals make two entries: the first, and the rest with a count, which a stopping server writes before it ends.
 #[tokio::test]
 async fn what_is_refused_again_and_again_is_one_entry_more_and_a_stop_loses_none_of_it() {
     let served = Served::start();
@@ -155,7 +154,7 @@ async fn what_is_refused_again_and_again_is_one_entry_more_and_a_stop_loses_none
     assert!(told[1]["says"].as_str().unwrap().contains("; 49 times, from "), "{}", told[1]);
 }
 
-/// The refusal does not wait for the record of it.
+/// The refusal does not wait for its audit entry.
 #[tokio::test]
 async fn who_is_refused_by_a_server_whose_store_is_held_is_refused_and_on_record() {
     let served = Served::start();
@@ -167,7 +166,7 @@ async fn who_is_refused_by_a_server_whose_store_is_held_is_refused_and_on_record
     until(&served, |found| found.len() == 1).await;
 }
 
-/// Only what is wrong waits; the same address with a right token does not.
+/// Only wrong tokens are delayed; a valid token from the same address is not.
 #[tokio::test]
 async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is() {
     let served = Served::start_with(&[("TENURE_HTTP_GUESSES", "5")]);
@@ -179,7 +178,7 @@ async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is
     for _ in 0..20 {
         assert_eq!(served.get_as(&guess(4), "/v1/tenants").await.status, 401);
     }
-    assert!(began.elapsed() < Duration::from_secs(1), "a program with an old token guesses nothing");
+    assert!(began.elapsed() < Duration::from_secs(1), "an old token is not a guess");
 
     let began = Instant::now();
     for n in 10..12 {
@@ -193,7 +192,7 @@ async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is
     assert!(began.elapsed() < Duration::from_millis(500));
 }
 
-/// Without a word; what had a moment to be written is written.
+/// Killed; entries older than the write delay are stored.
 #[tokio::test]
 async fn a_server_that_is_killed_loses_no_first_refusal_that_is_older_than_a_moment() {
     let served = Served::with_nodes().await;

@@ -1,4 +1,4 @@
-//! What the doctor looks at beyond this machine and the server: who signs people in, and whom the server tells.
+//! The external systems that doctor checks: the identity provider and the receivers of notifications.
 
 use crate::served::{Ran, tenure};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::{
 };
 use tests::servers::identity::{CLIENT, Identity};
 
-/// What is found under these settings.
+/// Returns the findings under these settings.
 fn looked(dir: &Path, settings: &str, more: &[&str]) -> Vec<(String, String, String)> {
     fs::write(dir.join("tenure.toml"), settings).unwrap();
     let ran = Ran::of(tenure(dir).args(["doctor", "--config", "tenure.toml", "-o", "json"]).args(more));
@@ -89,7 +89,7 @@ fn a_doctor_knocks_at_whom_the_server_tells_and_sends_nothing() {
     has(&found, "notifications", "ok", "hook: reached");
     has(&found, "notifications", "failed", "mail: ");
     has(&found, "traces", "warning", "cannot be reached");
-    assert_eq!(heard.recv().unwrap(), "HEAD / HTTP/1.1", "nothing is sent, and no path is told");
+    assert_eq!(heard.recv().unwrap(), "HEAD / HTTP/1.1", "the request has no body and no path");
 
     fs::write(dir.join("short"), "short").unwrap();
     let short = looked(dir, &house("short"), &["--offline"]);

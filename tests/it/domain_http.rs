@@ -1,4 +1,5 @@
-//! HTTP: workloads, loans and reclaims, holds, reservations, sweeps, a cluster's own key, and leaving. Against a real server.
+//! HTTP: workloads, loans and reclaims, holds, reservations, sweeps, a cluster's own key, and offboarding. Against a real
+//! server.
 
 mod facts;
 mod workloads;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 pub(crate) const ACME: &str = "acme";
 
-/// A server with one tenant in service: a workspace that serves and one that explores, four GPUs each.
+/// A server with one tenant in service: a serving and an exploring workspace, four GPUs each.
 pub(crate) async fn with_acme() -> Served {
     let served = Served::unobserved().await;
     let id = served.onboard(&shared(ACME)).await;
@@ -36,7 +37,7 @@ async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
     let hold = json!({ "tenant": ACME, "id": "case-17", "kind": "legal", "reason": "a claim" });
     let placed = served.json_as(&dpo, "/v1/holds", hold.clone()).await;
     assert_eq!((placed.status.as_u16(), placed.id()), (201, "acme/case-17".to_owned()), "{}", placed.body);
-    assert_eq!(served.json_as(&dpo, "/v1/holds", hold).await.status, 201, "the same again stands once");
+    assert_eq!(served.json_as(&dpo, "/v1/holds", hold).await.status, 201, "an equal hold is stored once");
     let other = json!({ "tenant": ACME, "id": "case-17", "kind": "billing", "reason": "a bill" });
     assert_eq!(served.json_as(&dpo, "/v1/holds", other).await.code(), "hold.refused");
     let unknown = json!({ "tenant": "nobody", "id": "x", "kind": "legal", "reason": "a claim" });
@@ -53,7 +54,7 @@ async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
     assert_eq!(served.get("/v1/holds/acme/case-17").await.body["state"], "released");
 }
 
-/// The second hold of a name swallowed the first, and no reason was in the audit.
+/// A second hold of the same name must not replace the record of the first, and the reasons are audited.
 #[tokio::test]
 async fn every_hold_that_was_released_stays_on_record_with_its_reasons() {
     let served = with_acme().await;
@@ -118,7 +119,7 @@ async fn no_more_is_promised_than_a_workspace_has() {
     let first = post(promise("one", 3, jan, feb)).await;
     assert_eq!(first.status, 201, "{}", first.body);
     assert_eq!(first.body["reclaim_deadline"], "10m");
-    assert_eq!(post(promise("one", 3, jan, feb)).await.status, 200, "the same again stands once");
+    assert_eq!(post(promise("one", 3, jan, feb)).await.status, 200, "an equal promise is stored once");
     assert_eq!(post(promise("one", 2, jan, feb)).await.code(), "reservation.differs");
     let beyond = post(promise("two", 2, jan, mar)).await;
     assert_eq!(
@@ -144,7 +145,7 @@ async fn no_more_is_promised_than_a_workspace_has() {
     assert_eq!(
         post(promise("three", 4, jan, feb)).await.status,
         201,
-        "what was taken back can be promised anew"
+        "a withdrawn entitlement can be promised again"
     );
 }
 
@@ -156,7 +157,7 @@ clusters:
   - {id: own-2, region: eu, tenancy: dedicated}
 ";
 
-/// A server whose clusters say themselves what is seen of them, with those of [`SITES`].
+/// A server whose clusters push their own facts, with the clusters of [`SITES`].
 pub(crate) async fn with_sites() -> Served {
     let served = Served::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
     let sites = served.post("/v1/fleet:import", "application/yaml", SITES).await;
@@ -164,7 +165,7 @@ pub(crate) async fn with_sites() -> Served {
     served
 }
 
-/// Puts a node into `cluster` and a tenant in service who has it alone; which cluster that is, and its key.
+/// Adds a node to `cluster` and a tenant in service that owns it. Returns the cluster and its key.
 pub(crate) async fn with_its_own(served: &Served, cluster: &str, tenant: &str) -> (String, String) {
     let node = format!("sn,cpu_milli,memory_mib,gpu,model\n{cluster}-n,96000,786432,8,H100\n");
     served.post(&format!("/v1/fleet:import?cluster={cluster}&region=eu"), "text/csv", &node).await;
@@ -186,7 +187,7 @@ pub(crate) async fn with_its_own(served: &Served, cluster: &str, tenant: &str) -
     (holding.as_str().unwrap().to_owned(), key)
 }
 
-/// What is seen of the one node of `cluster`.
+/// Returns the observation of the one node of `cluster`.
 pub(crate) fn facts(cluster: &str) -> Value {
     json!({ "nodes": { format!("{cluster}-n"): { "H100": { "usable": 8, "busy": 0 } } } })
 }
@@ -224,7 +225,7 @@ async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else()
     let unseen =
         json!({ "tenant": two.1, "workspace": "default", "name": "w", "requests": { "gpu/H100": 1 } });
     let waits = served.json_as(&served.admin, "/v1/workloads", unseen).await;
-    assert_eq!(waits.status, 202, "nothing was taken in of the other: {}", waits.body);
+    assert_eq!(waits.status, 202, "nothing of the other facts was stored: {}", waits.body);
 }
 
 #[tokio::test]
@@ -257,7 +258,7 @@ async fn leaving_is_planned_agreed_by_another_and_taken_back() {
     let busy = served.json_as(&served.admin, "/v1/offboardings", leave).await;
     assert_eq!((busy.status.as_u16(), &busy.body["execution"]), (409, &json!(id)), "{}", busy.body);
     let digest = served.asked(&id).await["digest"].clone();
-    assert_eq!(digest, plan.body["digest"], "what was planned is what people are asked");
+    assert_eq!(digest, plan.body["digest"], "the approvers decide on the previewed plan");
     let approve = format!("/v1/approvals/{id}:approve");
     let own = served.json_as(&served.admin, &approve, json!({ "digest": digest })).await;
     assert_eq!((own.status.as_u16(), own.code()), (403, "approval.own_request"));
@@ -288,7 +289,7 @@ async fn a_quota_is_planned_asked_for_and_given() {
 
     let asked = served.json_as(&served.admin, "/v1/quota-requests", fewer).await;
     assert_eq!(asked.status, 202, "{}", asked.body);
-    assert_eq!(asked.body["workflow"], "quota_decrease", "what leads to less is a decrease");
+    assert_eq!(asked.body["workflow"], "quota_decrease", "a lower quota is a decrease");
     let id = asked.id();
     let item = served.until(&id, |item| item["open"] == false || !item["waiting_for"]["approval"].is_null());
     let item = item.await;
@@ -347,7 +348,7 @@ async fn a_simulated_cluster_needs_nobody_to_push_its_facts() {
     panic!("{}", served.get("/v1/workloads/acme/w").await.body);
 }
 
-/// A cluster's row may name a backend that this server has no target for: whoever asks is told the same of it.
+/// A cluster's row may name a backend that this server has no target for: both commands report the same.
 #[tokio::test]
 async fn an_import_and_the_list_of_clusters_say_the_same_of_what_is_simulated() {
     let served = with_sites().await;

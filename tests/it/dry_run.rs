@@ -1,5 +1,5 @@
-//! A dry run changes nothing: each command with `--dry-run` and each route with a dry run is tried on a server that has something of
-//! every kind. A command or a route that has no case here fails the tests.
+//! A dry run changes nothing: each command with `--dry-run` and each route with a dry run is run on a server with data of every
+//! kind. A command or a route without a case here fails the tests.
 
 use crate::{
     domain_http::ACME,
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs};
 
-/// What the store holds of tenants, their things, and executions. Lists that the clock changes by itself are left out.
+/// The lists of tenants, their resources and executions. Lists that change with the clock are left out.
 const LISTS: [&str; 19] = [
     "/v1/approvals",
     "/v1/batches",
@@ -40,10 +40,10 @@ const SLA: &str = "tenant: acme\ntier: enterprise\nreason: grows\n";
 const QUOTA: &str = "tenant: acme\nworkspace: research\nresource: gpu/H100\nby: 1\nreason: more\n";
 const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/quick-policy.yaml");
 
-/// A span that has passed.
+/// A span in the past.
 const SPAN: (&str, &str) = ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z");
 
-/// A server with a tenant in service, an execution that waits for people, a paused one, and a schedule.
+/// A server with a tenant in service, an execution that waits for approval, a paused one, and a schedule.
 struct World {
     served: Served,
     waits: String,
@@ -77,7 +77,7 @@ impl World {
         Self { served, waits, paused }
     }
 
-    /// Everything that a dry run must leave as it is.
+    /// Returns everything that a dry run must not change.
     async fn stands(&self) -> BTreeMap<String, Value> {
         let mut all = BTreeMap::new();
         for list in LISTS {
@@ -99,7 +99,7 @@ impl World {
         for (path, stood) in before {
             assert_eq!(after.get(path), Some(stood), "{what} changed {path}");
         }
-        assert_eq!(after.len(), before.len(), "{what} began an execution");
+        assert_eq!(after.len(), before.len(), "{what} started an execution");
     }
 }
 
@@ -120,7 +120,7 @@ fn text(item: &Value, name: &str) -> String {
     item[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// How long something will still take is counted from now.
+/// Removes estimated times, which are relative to now.
 fn without_estimates(mut list: Value) -> Value {
     for item in list["items"].as_array_mut().into_iter().flatten() {
         item.as_object_mut().into_iter().for_each(|fields| drop(fields.remove("progress")));
@@ -180,7 +180,7 @@ async fn no_command_changes_anything_in_a_dry_run() {
         .map(|(usage, _)| words(&usage))
         .collect();
     for command in &with_dry_run {
-        assert!(cases.iter().any(|(name, _)| name == command), "say how `{command} --dry-run` is tried");
+        assert!(cases.iter().any(|(name, _)| name == command), "add a case for `{command} --dry-run`");
     }
     let before = world.stands().await;
     for (name, own) in &cases {
@@ -189,7 +189,7 @@ async fn no_command_changes_anything_in_a_dry_run() {
             let line: Vec<&str> =
                 name.split(' ').chain(own.iter().map(String::as_str)).chain(more.iter().copied()).collect();
             let ran = world.served.run(&line);
-            // Done, refused by the state of the execution or by policy, or something would change.
+            // Done, refused by the execution's state or by policy, or a change is predicted.
             assert!([0, 5, 6, 11].contains(&ran.exit), "{line:?}: {ran:?}");
             assert!(ran.exit != 11 || more.contains(&"--exit-code"), "{line:?}: {ran:?}");
             world.is_as_before(&before, &line.join(" ")).await;
@@ -211,7 +211,7 @@ async fn an_order_to_one_execution_is_foreseen_and_says_that_nothing_was_changed
         assert!(shown.err.contains("nothing was changed"), "{shown:?}");
         let told = world.served.run(&[&line[..], &["--exit-code", "-o", "json"]].concat());
         let (seen, expected) = (told.json()["phase"].clone(), json!(phase));
-        // A cancellation may have something to undo first.
+        // A cancellation may have to undo actions first.
         assert!(seen == expected || (verb == "cancel" && seen == json!("compensating")), "{verb}: {told:?}");
         assert_eq!(told.exit, 11, "{told:?}");
         if verb != "cancel" {
@@ -220,7 +220,7 @@ async fn an_order_to_one_execution_is_foreseen_and_says_that_nothing_was_changed
     }
 }
 
-/// The id and the body with which a route with a dry run is asked.
+/// Returns the id and the body for a route with a dry run.
 fn route_case(world: &World, rule: &RouteInfo) -> (String, &'static str, String) {
     let yaml = "application/yaml";
     let json = |body: Value| ("application/json", body.to_string());
@@ -271,13 +271,14 @@ async fn no_route_changes_anything_in_a_dry_run() {
     for rule in tried {
         let (path, media, body) = route_case(&world, &rule);
         let answer = world.served.post(&path, media, &body).await;
-        // What the state of the execution refuses changes nothing either; whatever else is refused was not tried.
+        // A refusal by the execution's state changes nothing either; other refusals mean that the command was not
+        // tried.
         assert!([200, 409].contains(&answer.status.as_u16()), "{path}: {} {}", answer.status, answer.body);
         world.is_as_before(&before, &path).await;
     }
 }
 
-/// A request that is meant as a dry run must not be performed because its route knows of none.
+/// A request sent as a dry run must not be performed because its route does not support dry runs.
 #[tokio::test]
 async fn a_route_that_changes_something_and_has_no_dry_run_refuses_one() {
     let served = Served::start();

@@ -1,5 +1,4 @@
-//! Where the world begins: what every answer says to browsers, who is told how the platform stands, how long whoever is slow is
-//! waited for, and how much a caller may send.
+//! The edge of the server: security headers, access to the platform's state, timeouts for slow clients, and limits on requests.
 
 use crate::{
     routes::{filled, method},
@@ -14,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What an answer lacks or says wrongly, of what every one has to say.
+/// Returns the headers that are missing or wrong in an answer.
 pub(crate) fn undressed(path: &str, headers: &HeaderMap) -> Vec<String> {
     let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut wanted = vec![
@@ -60,16 +59,16 @@ async fn every_answer_says_that_nobody_keeps_embeds_or_guesses_at_it() {
     }
     let page = served.send(served.ask(Method::GET, "/")).await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();
-    assert!(policy.contains("default-src 'self'"), "the console says what it may do itself: {policy}");
+    assert!(policy.contains("default-src 'self'"), "the console declares its own policy: {policy}");
 }
 
-/// Asks as a proxy on this machine does for somebody elsewhere.
+/// Sends a request as a proxy on this machine does for a remote client.
 async fn from_afar(served: &Served, path: &str, token: Option<&str>) -> Answer {
     let asked = served.ask(Method::GET, path).header("x-forwarded-for", "127.0.0.1");
     served.send(token.into_iter().fold(asked, |asked, token| asked.bearer_auth(token))).await
 }
 
-/// An address of this machine by which it is not near, if it has one. Nothing is sent.
+/// Returns an address of this machine on the network, if it has one. Nothing is sent.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -108,7 +107,7 @@ async fn who_may_reach_the_port_reads_the_metrics_where_the_settings_say_so() {
     }
 }
 
-/// The address at the other end counts; a header that names this machine does not.
+/// The peer address counts; a header that names this machine does not.
 #[tokio::test]
 async fn who_comes_over_the_network_is_not_near_whatever_they_say() {
     let Some(own) = own_address() else { return };
@@ -131,12 +130,12 @@ fn connect(served: &Served) -> TcpStream {
     stream
 }
 
-/// What comes until the server ends the connection, and how long that took.
+/// Reads until the server ends the connection, and returns the text and the duration.
 fn to_the_end(mut stream: TcpStream) -> (String, Duration) {
     let (mut text, began) = (Vec::new(), Instant::now());
-    // A connection that is reset has ended as well; one that is kept is not.
+    // A reset connection has also ended; an open one has not.
     if let Err(error) = stream.read_to_end(&mut text) {
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the connection is kept: {error}");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the connection stays open: {error}");
     }
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -170,10 +169,10 @@ async fn who_sends_half_a_head_or_half_a_body_is_not_waited_for() {
             "{metrics}"
         );
     }
-    assert_eq!(served.get("/v1/users").await.body["items"].as_array().unwrap().len(), 1, "nobody was added");
+    assert_eq!(served.get("/v1/users").await.body["items"].as_array().unwrap().len(), 1, "no user was added");
 }
 
-/// A head that comes a byte at a time is no quicker for it.
+/// A slowly sent request head does not extend the timeout.
 #[tokio::test]
 async fn a_head_that_trickles_ends_when_one_that_stands_still_does() {
     let served = Served::start_with(&QUICK);
@@ -181,7 +180,7 @@ async fn a_head_that_trickles_ends_when_one_that_stands_still_does() {
     let (began, mut sent) = (Instant::now(), 0);
     while stream.write_all(if sent == 0 { b"GET /livez HTTP/1.1\r\nX-Slow: " } else { b"a" }).is_ok() {
         sent += 1;
-        assert!(began.elapsed() < Duration::from_secs(10), "the connection is kept");
+        assert!(began.elapsed() < Duration::from_secs(10), "the connection stays open");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(sent > 5, "{sent}");
@@ -199,7 +198,7 @@ async fn a_connection_on_which_nothing_is_asked_ends_and_a_stream_lives_on() {
     assert!(took > Duration::from_millis(1_500), "{took:?}");
 
     served.onboard(&small("acme")).await;
-    assert!(stream.must().await.id.len() > 1, "what happens is told on it still");
+    assert!(stream.must().await.id.len() > 1, "the stream still delivers events");
 }
 
 #[tokio::test]
@@ -212,7 +211,7 @@ async fn no_more_connections_are_open_than_there_may_be_and_others_wait_their_tu
     assert!(third.read(&mut [0; 9]).is_err(), "it waits");
     drop(first);
     third.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert!(to_the_end(third).0.ends_with("ok\n"), "and is answered when there is room");
+    assert!(to_the_end(third).0.ends_with("ok\n"), "and is answered when a place is free");
     drop(second);
 }
 
@@ -241,7 +240,7 @@ async fn who_sends_too_much_is_told_to_wait_and_nobody_else_is() {
         (said(refused, "retry-after").as_str(), said(refused, "ratelimit").as_str()),
         ("1", "\"default\";r=0;t=5")
     );
-    assert_eq!(served.get_as(&other, "/v1/me").await.status, 200, "another has what is theirs");
+    assert_eq!(served.get_as(&other, "/v1/me").await.status, 200, "other callers have their own limit");
     for path in ["/livez", "/readyz", "/version", "/"] {
         for _ in 0..9 {
             assert_eq!(served.get(path).await.status, 200, "{path}");
@@ -252,7 +251,7 @@ async fn who_sends_too_much_is_told_to_wait_and_nobody_else_is() {
     assert!(metrics.contains("http_rate_refused_total{kind=\"cluster\"} 0"), "{metrics}");
 }
 
-/// That too much came from there hides nothing of who was refused, and who guesses learns nothing sooner.
+/// The rate limit still audits refused requests, and does not speed up guessing.
 #[tokio::test]
 async fn who_guesses_faster_than_anybody_may_ask_is_on_record_and_answered_late() {
     let settings = [("TENURE_HTTP_RATE", "1"), ("TENURE_HTTP_RATE_BURST", "2"), ("TENURE_HTTP_GUESSES", "3")];
@@ -267,5 +266,5 @@ async fn who_guesses_faster_than_anybody_may_ask_is_on_record_and_answered_late(
     let metrics = served.get("/metrics").await.body.as_str().unwrap().to_owned();
     assert!(metrics.contains("access_denied_total{code=\"auth.bad_token\"} 5"), "{metrics}");
     assert!(!metrics.contains("http_rate_refused_total{kind=\"address\"} 0"), "{metrics}");
-    assert_eq!(served.get("/v1/me").await.status, 200, "who has a token is let in from there");
+    assert_eq!(served.get("/v1/me").await.status, 200, "a token holder is accepted from there");
 }

@@ -1,4 +1,4 @@
-//! What operators type daily: names, contracts, workloads, quotas and bodies that are out of bounds are refused where they are sent.
+//! Common mistakes of operators: invalid names, contracts, workloads, quotas and bodies are rejected by the route they are sent to.
 
 use crate::{
     domain_http::{submit, with_acme},
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 use std::fs;
 
-/// The same finding by `policy check`, by a plan, and by the request itself.
+/// `policy check`, a plan, and the request itself report the same.
 #[tokio::test]
 async fn a_contract_that_has_ended_is_refused_in_check_plan_and_request() {
     let served = Served::with_nodes().await;
@@ -31,7 +31,7 @@ async fn a_contract_that_has_ended_is_refused_in_check_plan_and_request() {
     }
 }
 
-/// What only the server knows is found by the same command, and a name is free again after a typo.
+/// The same command also finds errors that only the server can detect, and a name is free again after a typo.
 #[tokio::test]
 async fn a_check_on_the_server_finds_what_the_request_would_be_rejected_for() {
     let served = Served::with_nodes().await;
@@ -82,7 +82,7 @@ async fn a_quota_change_with_a_typo_is_refused_where_it_is_sent() {
         assert!(named, "{exit}: {set:?}");
     }
     let after = served.get("/v1/executions?limit=1000").await.body["items"].as_array().unwrap().len();
-    assert_eq!(after, before, "no execution was begun");
+    assert_eq!(after, before, "no execution was started");
 }
 
 #[tokio::test]

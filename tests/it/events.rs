@@ -1,4 +1,4 @@
-//! HTTP: events that ask for something, one at a time and several at once. Against a real server.
+//! HTTP: events that request work, single and in batches. Against a real server.
 
 use crate::{
     domain_http::{ACME, items, with_acme},
@@ -72,7 +72,7 @@ async fn an_event_is_read_however_its_sender_may_write_it() {
         "{}",
         admitted.body
     );
-    assert_eq!(yaml.status, 200, "the same again: {}", yaml.body);
+    assert_eq!(yaml.status, 200, "a repeat: {}", yaml.body);
     for wrong in [both, none] {
         assert_eq!(wrong.status, 400, "{}", wrong.body);
         assert_eq!(wrong.body["errors"][0]["pointer"], "/data_base64", "{}", wrong.body);
@@ -89,7 +89,7 @@ async fn an_event_is_read_however_its_sender_may_write_it() {
     let first = binary("/caf%C3%A9%20%231").await;
     let again = binary("\"/caf%c3%a9 #1\"").await;
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (202, 200), "{} {}", first.body, again.body);
-    assert_eq!(first.id(), again.id(), "one source, written in two ways");
+    assert_eq!(first.id(), again.id(), "one source in two spellings");
 }
 
 #[tokio::test]
@@ -108,14 +108,14 @@ async fn several_events_are_answered_each_as_if_it_had_come_alone() {
     assert_eq!(status, [200, 422, 202, 200], "{}", answer.body);
     let bodies: Vec<_> = items(&answer).iter().map(|item| &item["body"]).collect();
     assert_eq!((&bodies[0]["answer"], &bodies[1]["code"]), (&json!("admit"), &json!("event.unknown_type")));
-    assert_eq!(bodies[2]["id"], bodies[3]["id"], "the same event again begins nothing");
+    assert_eq!(bodies[2]["id"], bodies[3]["id"], "a repeated event starts nothing");
 
     let before = items(&served.get("/v1/executions").await).len();
     let broken = json!([event("4", "tenant.offboard.requested", json!({ "tenant": ACME })), { "id": "5" }]);
     let refused = served.post("/v1/events", BATCH, &broken.to_string()).await;
     assert_eq!((refused.status.as_u16(), &refused.body["errors"][0]["pointer"]), (400, &json!("/1/source")));
     assert_eq!(served.post("/v1/events", BATCH, "[]").await.status, 400);
-    assert_eq!(items(&served.get("/v1/executions").await).len(), before, "nothing of it was begun");
+    assert_eq!(items(&served.get("/v1/executions").await).len(), before, "no execution was started");
 
     let eve = served.user("eve", &["security"], None).await;
     let denied = served.post_as(&eve, "/v1/events", BATCH, &json!([leave]).to_string()).await;

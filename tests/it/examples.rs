@@ -1,4 +1,4 @@
-//! The commands of the pages, run as they stand against a server that has what they speak of.
+//! The commands of the pages, run unchanged against a server that has the resources they name.
 
 use crate::{
     certificate,
@@ -14,7 +14,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// The pages that are gone through, in this order: what one has made, the next may use.
+/// The pages to run, in this order: later ones may use what earlier ones made.
 const PAGES: [&str; 16] = [
     "cli.md",
     "notifications.md",
@@ -34,19 +34,19 @@ const PAGES: [&str; 16] = [
     "simulate.md",
 ];
 
-/// Commands that end otherwise than with 0, as the page says or its example wants it.
+/// Commands with an exit code other than 0, as the page or its example expects.
 const ENDS: [(&str, i32); 4] = [
-    // It waits for people.
+    // It waits for approval.
     ("tenure tenant onboard -f acme.yaml --wait", 10),
-    // What is printed below it is what is wrong with the file.
+    // The text below it shows the errors of the file.
     ("tenure access check house.cedar", 1),
-    // Refused: the house of the stage has no policies of its own.
+    // Refused: the server of the stage has no policies of its own.
     ("tenure access explain change_quota --user fritz --plans", 1),
-    // The request says `gold`, as the line below it tells.
+    // The request says `gold`, as the following line explains.
     ("tenure policy check request.yaml", 1),
 ];
 
-/// Commands that cannot be run here, and why.
+/// Commands that cannot run here, and why.
 const CANNOT: [(&str, &str); 18] = [
     ("tenure login --enrol CODE --token-file dora.token", "a code is drawn for the moment"),
     ("tenure leftovers show ID", "nothing is left behind here"),
@@ -74,13 +74,13 @@ const CANNOT: [(&str, &str); 18] = [
     ("tenure completions zsh > \"${fpath[1]}/_tenure\"", "`fpath` is one of zsh's; `cli_operators` does"),
 ];
 
-/// Words that stand for something, and what there is of it on the stage.
+/// Placeholder words, with their values on the stage.
 const MEANT: [(&str, &str); 1] = [("CHANNEL", "pager")];
 
-/// An id that pages show; it stands for the execution that waits for people.
+/// An id that the pages show; it is replaced by the execution that waits for approval.
 const SHOWN: &str = "01a1fdc0-e9b1";
 
-/// Takes whatever is posted to it. Its address.
+/// Starts a receiver of any post and returns its address.
 fn receiver() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -101,7 +101,7 @@ fn taken(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// A server with a channel, in whose folder lie the files that the pages name.
+/// A server with a channel, and the files of the pages in its folder.
 struct Stage {
     served: Served,
     ada: String,
@@ -126,7 +126,7 @@ impl Stage {
         stage
     }
 
-    /// What the pages take for granted.
+    /// Writes the files that the pages assume.
     fn files(&self) {
         let here = self.served.dir.path();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -155,14 +155,14 @@ impl Stage {
         put("request.yaml", "name: acme\ntenant:\n  tier: gold\n");
         put("house.cedar", &block("access.md", "cedar").replace("change_quota", "change_qota"));
         put("overdue.yaml", &block("schedules.md", "yaml"));
-        // On a thread of its own: it is signed by a runtime of its own.
+        // In a thread with its own runtime, which the signer needs.
         put("acme.json", &std::thread::spawn(certificate::whole).join().unwrap());
         for key in ["issuer.pem", "old.pem", "new.pem"] {
             put(key, &certificate::issuer());
         }
     }
 
-    /// Runs a line as a reader does who has put in what is theirs.
+    /// Runs a line with its placeholders replaced.
     fn run(&self, line: &str) -> Output {
         let here = self.served.dir.path();
         let mut line = MEANT.iter().fold(line.to_owned(), |line, (word, is)| line.replace(word, is));
@@ -186,7 +186,7 @@ impl Stage {
         bash.output().unwrap()
     }
 
-    /// The execution that was begun last.
+    /// Returns the latest execution.
     fn waiting(&self) -> String {
         let all =
             self.served.run(&["executions", "list", "--where", "workflow=onboarding", "-o", "json"]).json();
@@ -195,7 +195,7 @@ impl Stage {
     }
 }
 
-/// The first block of a kind in a page.
+/// Returns the first block of this language in a page.
 fn block(name: &str, kind: &str) -> String {
     let page = page(name);
     let (_, rest) =
@@ -213,7 +213,7 @@ fn authority() -> String {
     String::from_utf8(made.stdout).unwrap()
 }
 
-/// The line without what is said about it.
+/// Returns the command without its comment.
 fn command(typed: &Typed) -> &str {
     typed.text.split("  #").next().unwrap().trim_end()
 }
@@ -252,5 +252,5 @@ async fn the_commands_of_the_pages_do_what_is_said_of_them() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(ran > 50, "{ran}");
-    assert!(left.is_empty(), "these are in no page that is gone through: {left:?}");
+    assert!(left.is_empty(), "these are in none of the pages: {left:?}");
 }

@@ -1,4 +1,4 @@
-//! Documents of every kind go after their time, and none that is in use or under a legal hold.
+//! Documents of every kind expire, except those in use or under a legal hold.
 
 use crate::quota::stage::Stage;
 use engine::{DAY, Entity, Occurrence, OccurrenceFate as Fate, Origin};
@@ -71,7 +71,7 @@ async fn a_decision_stays_as_long_as_its_workload_and_both_go_after_it_has_ended
     stage.pass(DAY * 900).await;
     sweeps::expire_documents(&stage.engine).await.unwrap();
     assert_eq!(count::<Workload>(&stage).await, 2, "they run");
-    assert_eq!(count::<Admission>(&stage).await, 2, "the decisions that they go by");
+    assert_eq!(count::<Admission>(&stage).await, 2, "the decisions that they refer to");
 
     for name in names {
         stage.ends(name).await;
@@ -85,7 +85,7 @@ async fn a_decision_stays_as_long_as_its_workload_and_both_go_after_it_has_ended
     assert_eq!(
         count::<Workload>(&stage).await,
         2,
-        "they ended just now, however long ago they were admitted"
+        "they ended just now, however old they are"
     );
     stage.pass(DAY * 400).await;
     sweeps::expire_documents(&stage.engine).await.unwrap();
@@ -113,7 +113,7 @@ fn hold() -> Hold {
     }
 }
 
-/// An earlier version left claims of executions that have ended and are on no list.
+/// An earlier version left claims of ended executions that are on no list.
 #[tokio::test]
 async fn the_drift_sweep_finds_claims_of_executions_that_have_ended() {
     let stage = Stage::with_tenant("H100").await;

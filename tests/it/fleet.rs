@@ -1,4 +1,4 @@
-//! Importing an inventory: all or nothing, twice as good as once, every mistake by line and column.
+//! Importing an inventory: all or nothing, idempotent, and every mistake has line and column.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +43,7 @@ fn the_real_inventory_is_imported_and_importing_it_again_changes_nothing() {
     assert!(books.longest() < 16 << 10, "{}", books.longest());
 }
 
-/// Kubernetes has no capitals in names of nodes, so both would be one node there.
+/// Kubernetes has no capitals in node names, so both would be one node there.
 #[test]
 fn node_names_that_differ_in_case_alone_are_refused() {
     let row = |name: &str| format!("{name},1,1,1,A\n");
@@ -58,7 +58,7 @@ fn node_names_that_differ_in_case_alone_are_refused() {
 
         assert!(why.contains(&format!("line 2: node {second} differs from node {first}")), "{why}");
         let again = import(&mut books, &format!("{HEADER}{}", row(first))).unwrap();
-        assert_eq!((again.added, again.unchanged), (0, 1), "the same again changes nothing");
+        assert_eq!((again.added, again.unchanged), (0, 1), "a repeat changes nothing");
     }
 }
 
@@ -217,7 +217,7 @@ fn a_model_has_one_name_whatever_the_inventory_calls_it_and_an_unknown_one_is_no
     );
 }
 
-/// A node in use keeps the name that it was brought in under, though that became an alias since.
+/// A node in use keeps its model name, although that name became an alias since.
 #[test]
 fn a_node_in_use_whose_model_became_an_alias_is_unchanged() {
     let mut books = Books::default();
@@ -283,7 +283,7 @@ async fn a_free_node_is_retired_or_moved_and_one_with_an_owner_is_left() {
         assert_eq!(refused.code, NODE_NOT_FREE);
         assert!(refused.message.contains("belongs to tenant acme"), "{refused:?}");
     }
-    // Twice is once, and an inventory that still has the node does not bring it back.
+    // A repeat changes nothing, and an old inventory does not bring the node back.
     let again = books.decide(|view| retire_node(view, &node(0))).unwrap();
     let imported = import(&mut books, &format!("{HEADER}{}", rows("n", 1, 8, "H100"))).unwrap();
     assert_eq!((again.state, imported.added, free(&books, "eu-1")), (NodeState::Retired, 0, Gpus(16)));

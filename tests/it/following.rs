@@ -1,4 +1,4 @@
-//! The command line behind what was asked for: it waits for it, says what would come of it, and asks twice before data is destroyed.
+//! The command line after a request: it waits for the result, previews effects, and confirms before data is destroyed.
 
 use crate::served::{Ran, Served, large, shared, tenure};
 use std::{
@@ -20,7 +20,7 @@ async fn what_one_execution_is_told_can_be_waited_for() {
     let id = begun(&served, "acme");
     assert_eq!(served.run(&["executions", "pause", &id, "--reason", "a look"]).exit, 0);
     let resumed = served.run(&["executions", "resume", &id, "--wait", "--timeout", "20s"]);
-    assert_eq!(resumed.exit, 10, "it waits for people again: {resumed:?}");
+    assert_eq!(resumed.exit, 10, "it waits for approval again: {resumed:?}");
     let many = served.run(&["executions", "cancel", "--filter", "open", "--reason", "x", "--wait"]);
     assert!(many.exit == 2 && many.err.contains("--wait: is for one execution"), "{many:?}");
     let cancelled = served.run(&[
@@ -38,7 +38,7 @@ async fn what_one_execution_is_told_can_be_waited_for() {
     assert_eq!(cancelled.exit, 8, "{cancelled:?}");
     assert_eq!(cancelled.json()["open"], false);
     let again = served.run(&["executions", "retry", &id, "--wait"]);
-    assert_eq!(again.exit, 5, "what is over takes nothing, and is not waited for: {again:?}");
+    assert_eq!(again.exit, 5, "a command to an ended execution is refused and not awaited: {again:?}");
     assert_eq!(served.run(&["executions", "signal", &id, "export.confirmed", "--timeout", "1s"]).exit, 2);
 }
 
@@ -60,9 +60,9 @@ async fn a_dry_run_says_by_its_end_whether_something_would_change_if_it_is_asked
     let cancel = |filter: &str| {
         served.run(&["executions", "cancel", "--filter", filter, "--dry-run", "--exit-code"]).exit
     };
-    assert_eq!((cancel("open"), cancel("tenant = nobody")), (11, 1), "a command to nobody is a mistake");
+    assert_eq!((cancel("open"), cancel("tenant = nobody")), (11, 1), "a filter without matches is an error");
     assert_eq!(served.run(&["executions", "wait", &open]).exit, 10, "nothing was changed");
-    assert_eq!(served.run(&["policy", "publish", policy, "--exit-code"]).exit, 2, "it is for dry runs");
+    assert_eq!(served.run(&["policy", "publish", policy, "--exit-code"]).exit, 2, "the flag requires a dry run");
 }
 
 #[tokio::test]
@@ -80,16 +80,16 @@ async fn a_tenant_that_is_to_leave_is_named_twice() {
     let another = leave(&["--confirm", "acne"]);
     assert!(another.exit == 2 && another.err.contains("is not acme"), "{another:?}");
     let listed = served.run(&["executions", "list", "--where", "workflow=offboarding", "-o", "json"]);
-    assert_eq!(listed.json().as_array().map(Vec::len), Some(0), "nothing was begun");
-    assert_eq!(leave(&["--dry-run"]).exit, 0, "looking needs no second word");
+    assert_eq!(listed.json().as_array().map(Vec::len), Some(0), "no execution was started");
+    assert_eq!(leave(&["--dry-run"]).exit, 0, "a preview needs no confirmation");
     assert_eq!(leave(&["--confirm", "acme", "--wait"]).exit, 10);
 }
 
-/// Of the log, which is for people unless it is JSON, and of what a command says.
+/// Applies to command output and to the log, unless the log is JSON.
 #[test]
 fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let dir = tempfile::tempdir().unwrap();
-    // The first line of the log of a server that has a folder to itself: what an earlier one left there is not in question here.
+    // The first log line of a server with its own folder, so that earlier output does not matter.
     let logged = |arguments: &[&str], variables: &[(&str, &str)]| {
         let own = tempfile::tempdir_in(dir.path()).unwrap();
         let mut serve = tenure(own.path());
@@ -112,7 +112,7 @@ fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
     let (forced, none) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
     let never: &[&str] = &["--color", "never"];
     let always: &[&str] = &["--color", "always"];
-    /// Flags, the environment, and whether lines are coloured then.
+    /// Flags, the environment, and true if lines are coloured.
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], bool);
     let cases: [Case<'_>; 6] = [
         (&[], &[], false),
@@ -130,5 +130,5 @@ fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
         }
     }
     let json = logged(&["--color", "always", "--log-format", "json"], &[]);
-    assert!(!is_coloured(&json), "a collector wants none: {json:?}");
+    assert!(!is_coloured(&json), "a log collector gets no colours: {json:?}");
 }

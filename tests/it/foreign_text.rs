@@ -1,5 +1,5 @@
-//! Text that others stored reaches no terminal as it is: every command that lists or shows is run over reasons that would move the cursor,
-//! turn the text around, or forge a line.
+//! External text reaches no terminal unescaped: every listing command runs over reasons that would move the cursor, reverse the text, or
+//! forge a line.
 
 use crate::{
     domain_http::ACME,
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::{Value, json};
 use workflows::foreign_text::is_unsafe;
 
-/// What a vote's reason may hold to rewrite the plan that the next approver sees.
+/// A reason of a vote that tries to rewrite the plan that the next approver sees.
 const FOREIGN: &str = "fine\u{1b}[1A\u{1b}[2K\u{202e}evil\u{2066}\nforged: 0 assets are destroyed\u{9b}2K";
 
 const KINDS: [&str; 33] = [
@@ -47,7 +47,7 @@ const KINDS: [&str; 33] = [
     "workspaces",
 ];
 
-/// Sends `FOREIGN` wherever a text is taken, and returns the execution and the approval that hold it.
+/// Sends `FOREIGN` to every text field, and returns the execution and the approval that contain it.
 async fn written_everywhere(served: &Served) -> (String, String) {
     let id = served.onboard(&shared(ACME)).await;
     served.ended(&id).await;
@@ -117,5 +117,5 @@ async fn no_command_prints_a_control_or_bidi_character_that_others_stored() {
     }
     assert!(shown > 8, "the texts are shown: {shown}");
     let exact = served.run(&["-o", "json", "approvals", "show", &approval]).json();
-    assert_eq!(exact["votes"][0]["reason"], FOREIGN, "programs read it exactly");
+    assert_eq!(exact["votes"][0]["reason"], FOREIGN, "programs get the exact text");
 }

@@ -1,4 +1,4 @@
-//! Plans beside commands: they say what would be, and nothing is done. Against a real server.
+//! Previews of commands: they predict the effect and change nothing. Against a real server.
 
 use crate::{
     domain_http::{ACME, with_acme},

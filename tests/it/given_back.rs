@@ -1,4 +1,4 @@
-//! What is lent is given back: from the demand to the end, on the whole engine and in a world that can be looked at.
+//! Loans are returned: from the demand to the end, on the whole engine and with an observable world.
 
 use crate::quota::stage::{BEGIN, Stage};
 use engine::{MINUTE, SECOND, View};
@@ -16,11 +16,11 @@ use workflows::{
     tenancy::*,
 };
 
-/// The grace of the policy that every store begins with.
+/// The grace period of the default policy.
 const GRACE: Duration = Duration::from_secs(120);
 const INSTANT: Duration = Duration::from_millis(1);
 
-/// Workspace research runs on its own two GPUs and on one that production lends; then production asks for both of its own.
+/// Workspace research runs on its own two GPUs and on one of production's; then production requests both of its own.
 async fn called_back() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     rest_half(&stage).await;
@@ -41,7 +41,7 @@ async fn called_back() -> Stage {
     stage
 }
 
-/// Half of the node is out of service, so that nothing is free beside what the workspaces were promised.
+/// Half of the node is out of service, so that nothing is free beyond the workspaces' quotas.
 async fn rest_half(stage: &Stage) {
     stage.sees().await;
     let node = stage.find::<Occupancy>("acme").await.unwrap().nodes.into_keys().next().unwrap();
@@ -64,14 +64,14 @@ async fn states(stage: &Stage) -> [String; 2] {
     [only(stage, "reclaim").await.state, only(stage, "eviction").await.state]
 }
 
-/// What the cluster has of a workload, if it runs there.
+/// Returns the cluster's object of a workload, if it runs there.
 fn seen(stage: &Stage, name: &str) -> Option<Value> {
     let all = stage.world().snapshot();
     let mut found = all.into_iter().filter(|(key, _)| key.contains("/Workload/") && key.ends_with(name));
     found.next().map(|(_, object)| object["spec"].clone()).filter(|spec| spec["active"] == true)
 }
 
-/// S-29: nobody waits for a sweep.
+/// S-29: no sweep is needed.
 #[tokio::test]
 async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_passed() {
     let stage = called_back().await;
@@ -80,10 +80,10 @@ async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_pass
     assert_eq!(stage.engine.clock().now(), BEGIN);
     let told = &seen(&stage, "lent").unwrap()["reclaim_at"];
     assert_eq!(told.as_u64(), Some(BEGIN.after(GRACE).0));
-    assert_eq!(seen(&stage, "own").unwrap()["reclaim_at"], Value::Null, "nobody else is");
+    assert_eq!(seen(&stage, "own").unwrap()["reclaim_at"], Value::Null, "no other workload is notified");
 }
 
-/// S-30: killed at the end of its grace, neither sooner nor later.
+/// S-30: killed exactly at the end of its grace period.
 #[tokio::test]
 async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
     let stage = called_back().await;
@@ -101,7 +101,7 @@ async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
     assert!(seen(&stage, "serve").is_some());
 }
 
-/// Domain 3.5: who was told is told that it goes on.
+/// Domain 3.5: a notified workload is notified again when it may continue.
 #[tokio::test]
 async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
     let stage = called_back().await;
@@ -116,10 +116,10 @@ async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
     let lent: Workload = stage.find("acme/lent").await.unwrap();
     assert_eq!((lent.state, lent.evictions), (WorkloadState::Admitted, 0));
     stage.pass(10 * MINUTE).await;
-    assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of it");
+    assert_eq!(states(&stage).await, ["Withdrawn", "Spared"], "that was the end of the reclaim");
 }
 
-/// Workspace research runs as its cluster likes: the GPUs of the victim are not those that the books planned. Answers the plan.
+/// The cluster places the workloads of research itself: the victim's GPUs are not those of the account. Returns the plan.
 async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTreeSet<u16>)) -> GpuSet {
     rest_half(stage).await;
     let tenant: TenantId = "acme".parse().unwrap();
@@ -142,11 +142,11 @@ async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTre
     planned
 }
 
-/// The cluster started the victim elsewhere than it was told: what is cleaned is where it ran, and never where it was planned.
+/// The cluster started the victim on other GPUs than planned: the GPUs on which it ran are cleaned, and not the planned ones.
 #[tokio::test]
 async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_planned() {
     let stage = Stage::with_tenant("H100").await;
-    // The last GPU in service is nobody's in the books.
+    // The last GPU in service is unallocated in the account.
     let planned = called_back_from(&stage, |node| (node.clone(), [3].into())).await;
     let elsewhere: GpuSet = planned.keys().map(|node| (node.clone(), [3].into())).collect();
     assert_ne!(planned, elsewhere);
@@ -161,13 +161,13 @@ async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_plan
     let body: Value = serde_json::from_slice(&only(&stage, "eviction").await.body).unwrap();
     let evicted: Eviction = serde_json::from_value(body["data"].clone()).unwrap();
     assert_eq!(evicted.observed.unwrap(), elsewhere);
-    assert_eq!(evicted.gpus.as_set(), &planned, "where it was planned is kept apart");
+    assert_eq!(evicted.gpus.as_set(), &planned, "the planned GPUs are stored separately");
     let lent: Workload = stage.find("acme/lent").await.unwrap();
     assert_eq!(lent.state, WorkloadState::Waiting);
     assert!(seen(&stage, "lent").is_none(), "a requeued victim is held until it is admitted again");
 }
 
-/// Nobody can say where the victim runs, so it is not evicted, and nothing that was only planned is cleaned.
+/// The location of the victim is unknown, so it is not evicted, and the planned GPUs are not cleaned.
 #[tokio::test]
 async fn one_whose_gpus_are_unknown_is_not_evicted() {
     let stage = Stage::with_tenant("H100").await;
@@ -180,10 +180,10 @@ async fn one_whose_gpus_are_unknown_is_not_evicted() {
     let of_lent = evictions.iter().find(|record| record.subject == "workload/acme/lent").unwrap();
     assert_eq!(of_lent.state, "Unobserved");
     let lent = seen(&stage, "lent").expect("it runs on");
-    assert_eq!(lent["reclaim_at"], Value::Null, "and its owner knows that it does");
+    assert_eq!(lent["reclaim_at"], Value::Null, "and its owner is notified of it");
 }
 
-/// Whoever is admitted from the line is started by the commit that admits it, whatever ended before it.
+/// A queued workload is started by the commit that admits it, whatever ended before it.
 #[tokio::test]
 async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
     let stage = Stage::with_tenant("H100").await;
@@ -193,7 +193,7 @@ async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
     stage.engine.run_until_idle().await.unwrap();
     assert!(seen(&stage, "first").is_some());
     if waits.admission.answer == AdmissionVerdict::Queue {
-        assert!(seen(&stage, "next").is_none(), "one that waits is not started");
+        assert!(seen(&stage, "next").is_none(), "a queued workload is not started");
     }
 
     stage.ends("first").await;

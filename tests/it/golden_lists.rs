@@ -1,7 +1,7 @@
 //! Lists of every name that a client, a script, a dashboard or a stored execution relies on, each compared with a file.
 //!
-//! The files are in `golden/lists/`. `TENURE_BLESS=1 cargo test -p tests --test it golden_lists` writes them again; the diff of
-//! the files is then part of the review.
+//! The files are in `golden/lists/`. `TENURE_BLESS=1 cargo test -p tests --test it golden_lists` writes them again; review the
+//! diff.
 
 use crate::served::{NODES, Ran, Served, seen, shared, small, tenure};
 use backends::simulated::{LocalWorld, simulated_platform};
@@ -15,7 +15,7 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/lists").join(name)
 }
 
-/// The first line in which two texts differ, with both readings of it.
+/// Returns the first line in which two texts differ, with both versions.
 fn first_difference(golden: &str, actual: &str) -> Option<String> {
     let (mut golden, mut actual) = (golden.lines(), actual.lines());
     for number in 1.. {
@@ -128,7 +128,7 @@ fn option(line: &str) -> Option<String> {
     Some(shown.copied().collect::<Vec<_>>().join(" "))
 }
 
-/// A server with something of everything that is counted without TLS: an onboarding, a loan, a queued execution, and a channel.
+/// A server with data for every metric without TLS: an onboarding, a loan, a queued execution, and a channel.
 async fn busy() -> Served {
     let served = Served::start_with(&[
         ("TENURE_SIMULATED_OBSERVE", "false"),

@@ -1,4 +1,4 @@
-//! A server on a store that was restored performs nothing until somebody has seen what it would, and lets it go.
+//! A server on a restored store performs nothing until an operator has seen the pending work and released the store.
 
 use crate::served::{NODES, Ran, Running, Served, large, small, tenure};
 use reqwest::Client;
@@ -58,7 +58,7 @@ async fn restored() -> (Restored, String) {
     restored_with(|_| {}).await
 }
 
-/// The same, where something happens to the file that marks the place of the store.
+/// The same, with damage to the file that marks the place of the store.
 async fn restored_with(damage: impl Fn(&Path)) -> (Restored, String) {
     let first = Served::start();
     first.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -70,15 +70,15 @@ async fn restored_with(damage: impl Fn(&Path)) -> (Restored, String) {
     let copied = tempfile::tempdir().unwrap();
     copy(&dir.path().join("tenure-data"), &copied.path().join("tenure-data"));
     damage(&copied.path().join("tenure-data/store/PLACE"));
-    // What the copy does not know: it is not all there is.
+    // The copy lacks the latest changes.
     let running = Running::start(copied.path(), &[]);
     (Restored { running, dir: copied, admin }, id)
 }
 
-/// What happens to a file.
+/// Damages a file.
 type Damage = fn(&Path);
 
-/// A backup tool may leave the file out, and a disk may damage it: neither starts work, and neither keeps the server from starting.
+/// A backup tool may omit the file, and a disk may damage it: the server starts in both cases and holds all work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_without_a_mark_of_its_place_or_with_a_damaged_one_is_held_and_released_as_it_says() {
     let damages: [(&str, Damage); 2] = [
@@ -106,7 +106,7 @@ async fn a_restored_server_performs_nothing_until_it_is_let_go() {
     let ready = server.get("/readyz?verbose").await;
     assert!(ready.to_string().contains("held since"), "{ready}");
 
-    // People decide; nothing comes of it. Nothing is begun, either.
+    // Votes are accepted, and have no effect. No execution starts either.
     let olga =
         json!({ "name": "olga", "roles": ["platform_ops", "capacity_manager", "finance", "security"] });
     let (_, made) = server.post("/v1/users", olga).await;
@@ -155,7 +155,7 @@ async fn a_restored_server_performs_nothing_until_it_is_let_go() {
     let ended = server.until(&id, |item| item["open"] == false).await;
     assert_eq!(ended["reason"], "completed", "{ended}");
     assert_eq!(server.run(&["store", "held"]).exit, 0);
-    // The auditor follows a moment behind.
+    // The audit has a short delay.
     let mut audit = Value::Null;
     for _ in 0..200 {
         audit = server.get("/v1/audit?limit=1000").await;
@@ -167,7 +167,7 @@ async fn a_restored_server_performs_nothing_until_it_is_let_go() {
     panic!("{audit}");
 }
 
-/// By hand, as before a copy of a volume is made into another server.
+/// A manual hold, as before a copy of a volume becomes another server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_held_by_hand_and_stays_so_when_it_is_started_again() {
     let first = Served::start();
@@ -179,7 +179,7 @@ async fn a_server_is_held_by_hand_and_stays_so_when_it_is_started_again() {
     let store = server.get("/v1/store").await;
     assert!(store["held"]["why"].as_str().unwrap().ends_with("the volume is copied"), "{store}");
     let (_, swept) = server.post("/v1/sweeps/drift:run", json!({})).await;
-    assert!(swept["sweep"] == "drift", "looking is allowed: {swept}");
+    assert!(swept["sweep"] == "drift", "observing is allowed: {swept}");
 }
 
 fn items_of(listed: &Value) -> Vec<Value> {

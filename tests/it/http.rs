@@ -1,4 +1,4 @@
-//! HTTP: who is let in, what is answered, and what is never done twice. Against a real server.
+//! HTTP: access, answers, and requests that are never performed twice. Against a real server.
 
 use crate::served::{Answer, Served, large, small};
 use reqwest::Method;
@@ -271,7 +271,7 @@ async fn a_plan_is_shown_and_nothing_is_changed() {
     assert_eq!(
         served.asked(&id).await["digest"],
         plan.body["digest"],
-        "the plan that was shown is the one asked"
+        "the approval has the previewed plan"
     );
 }
 

@@ -1,11 +1,11 @@
-//! An incident of a tenant keeps what is the tenant's, or stops: nothing goes on without its hold.
+//! An incident of a tenant places a hold or stops: it never continues without its hold.
 
 use crate::domain_http::{ACME, items, with_acme};
 use crate::served::Served;
 use serde_json::{Value, json};
 
 impl Served {
-    /// Reports that tenants were not kept apart, with these fields besides.
+    /// Reports a breach of isolation, with additional fields.
     async fn breach(&self, more: Value) -> String {
         let mut report = json!({ "kind": "isolation_breach", "tenants": [ACME] });
         report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -52,7 +52,7 @@ async fn an_incident_without_evidence_keeps_its_tenant_from_being_destroyed() {
     }
 }
 
-/// A hundred holds are the most: the next is refused, whatever it is for.
+/// A hundred holds are the limit: the next one is refused, whatever its reason.
 #[tokio::test]
 async fn an_incident_whose_hold_cannot_be_placed_is_parked_and_goes_on_once_it_can() {
     let served = with_acme().await;
@@ -78,7 +78,7 @@ async fn an_incident_whose_hold_cannot_be_placed_is_parked_and_goes_on_once_it_c
     assert!(served.contains(&incident).await.contains("is destroyed while hold"));
 }
 
-/// Whoever reports an incident has placed its hold, whatever detector they name.
+/// The reporter of an incident owns its hold, whatever detector they name.
 #[tokio::test]
 async fn the_reporter_of_an_incident_does_not_release_its_hold() {
     let served = with_acme().await;
@@ -93,7 +93,7 @@ async fn the_reporter_of_an_incident_does_not_release_its_hold() {
     assert_eq!(done.status, 200, "{}", done.body);
 }
 
-/// Each incident has a hold of its own, also where an earlier one was about the same.
+/// Each incident has its own hold, also if an earlier one had the same subject.
 #[tokio::test]
 async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
     let served = with_acme().await;
@@ -110,7 +110,7 @@ async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
     assert_eq!(items(&served.get("/v1/holds?tenant=acme").await).len(), 2);
 }
 
-/// What waits for a hold, and a hold that is to be looked at again, are seen by whoever looks what is stuck.
+/// An offboarding that waits for a hold, and a hold that is due for review, are listed as stuck.
 #[tokio::test]
 async fn a_held_offboarding_and_a_due_review_are_stuck_and_measured() {
     let served = with_acme().await;

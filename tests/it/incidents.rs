@@ -1,4 +1,5 @@
-//! Incidents of nodes: out of service at once, moved once people agree, mended as the driver asks, and back only if fit.
+//! Incidents of nodes: taken out of service at once, evacuated after approval, repaired as the driver advises, and
+//! returned only if they pass their tests.
 
 use crate::quota::stage::Stage;
 use backends::simulated::{Fault, FaultKind, Script};
@@ -20,7 +21,7 @@ async fn report(stage: &Stage) -> ExecutionId {
     stage.begin(IncidentResponse::new(happening, "dcgm".into(), "XID 79 on GPU 0".into())).await.unwrap()
 }
 
-/// A workload of two GPUs on the tenant's node, in the books and in the world.
+/// A workload of two GPUs on the tenant's node, in the account and on the simulated platform.
 async fn busy() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train", 2).await;
@@ -71,13 +72,13 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
     let before: Workload = stage.find("acme/train").await.unwrap();
     let id = report(&stage).await;
     assert_eq!(stage.state(id).await, "AwaitingRemedy");
-    assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)), "nothing new comes onto it");
-    assert_eq!(train(&stage).await, WorkloadState::Admitted, "nobody is disturbed without consent");
+    assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)), "no new workload is placed on it");
+    assert_eq!(train(&stage).await, WorkloadState::Admitted, "no workload is moved without approval");
 
     vote(&stage, id, Verdict::Approve).await;
     stage.pass(MINUTE).await;
     assert_eq!(stage.state(id).await, "AwaitingGone");
-    assert_eq!(train(&stage).await, WorkloadState::Admitted, "it was asked to end, and has not");
+    assert_eq!(train(&stage).await, WorkloadState::Admitted, "it was notified, and has not ended");
 
     stage.world().script(Script::default());
     let workload = WorkloadRef {
@@ -99,10 +100,10 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
 
     assert_eq!(stage.state(id).await, "AwaitingReview");
     let again: Workload = stage.find("acme/train").await.unwrap();
-    assert_ne!(again.decision, before.decision, "it waited, and was admitted anew");
+    assert_ne!(again.decision, before.decision, "it was queued and admitted again");
     let effects = stage.world().all_effects();
     assert_eq!(effects.keys().filter(|key| key.contains("ResettingGpus")).count(), 1, "{effects:?}");
-    assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "mended, tested, and back");
+    assert_eq!(node(&stage).await, (NodeState::InService, true, json!(false)), "repaired, tested, and back");
 }
 
 fn stamp() -> workflows::platform::CallMetadata {
@@ -135,7 +136,7 @@ async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
     assert_eq!(shown.body["data"]["diagnosis"], "simulated: memory test failed on GPU 0");
 }
 
-/// What one incident left out of service, the next one may put back.
+/// A node that one incident left out of service may be returned by the next one.
 #[tokio::test]
 async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident() {
     let stage = busy().await;
@@ -146,7 +147,7 @@ async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident()
     assert_eq!(stage.state(first).await, "Closed");
     assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)));
 
-    // One that is taken back leaves it as it found it.
+    // A withdrawn incident leaves the node as it found it.
     let taken_back = report(&stage).await;
     let order = Attribution { by: "rita".into(), reason: "a false alarm".into() };
     stage.engine.deliver(taken_back, Event::CancelRequested(order)).await.unwrap();

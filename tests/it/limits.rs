@@ -9,7 +9,8 @@ fn said(served: &Served, arguments: &[&str]) -> String {
     ran.out
 }
 
-/// Work for a closed cluster waits, says why and to whom it listens, and goes on when the cluster is opened.
+/// Work for a closed cluster waits, reports why and which commands it accepts, and continues when the cluster is
+/// opened.
 #[tokio::test]
 async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() {
     let served = Served::with_nodes().await;
@@ -21,7 +22,7 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
     let waits = &item["waiting_for"]["limits"][0];
     let why = "waits for a place at cluster/eu-1: closed by admin: the switch is being changed";
     assert_eq!((&waits["code"], &waits["why"]), (&json!("limit.closed"), &json!(why)), "{item}");
-    assert_eq!(item["phase"], "forward", "it is not parked, and needs nobody but whoever closed it");
+    assert_eq!(item["phase"], "forward", "it is not parked, and needs only the operator who closed the cluster");
     assert!(served.run(&["executions", "show", &id]).err.contains(why));
     let row = served.run(&["limits", "show", "cluster/eu-1", "-o", "json"]).json();
     assert!(row["state"] == "closed" && row["queued"].as_u64() >= Some(1), "{row}");
@@ -37,11 +38,11 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
     said(&served, &["limits", "open", "cluster/eu-1"]);
 
     assert_eq!(served.ended(&id).await["reason"], "completed");
-    assert_eq!(served.run(&["limits", "open", "cluster/eu-1"]).exit, 5, "there is nothing to open");
-    assert_eq!(served.get("/v1/limits").await.body["items"], json!([]), "and nothing is kept of it");
+    assert_eq!(served.run(&["limits", "open", "cluster/eu-1"]).exit, 5, "nothing can be opened");
+    assert_eq!(served.get("/v1/limits").await.body["items"], json!([]), "and nothing is stored");
 }
 
-/// Every key of every attempt bound to one at a time: slower, and no less done.
+/// Every key of every attempt allows one at a time: the work is slower and complete.
 #[tokio::test]
 async fn work_is_done_under_the_tightest_limits() {
     let served = Served::with_nodes().await;

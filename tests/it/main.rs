@@ -1,4 +1,4 @@
-//! The promises of the whole, one module a subject. Names are sentences of the promise.
+//! End-to-end tests of the program, one module for each subject. Their names are sentences.
 
 #![allow(missing_docs, reason = "a test is documented by its name")]
 #![allow(clippy::duplicate_mod, reason = "short examples of the engine contain each other")]

@@ -4,8 +4,7 @@ use crate::served::{TENURE, page};
 use std::{path::Path, time::Duration};
 use tests::newcomer::{Newcomer, WITHIN, Walk};
 
-/// Nothing is given but the program and the pages beside it: a newcomer who reads all and copies every command is through within ten
-/// minutes.
+/// The newcomer has only the program and its pages: reading everything and copying every command takes at most ten minutes.
 #[test]
 fn every_command_of_the_tutorial_works_in_its_order_on_a_folder_that_is_new() {
     let walk = Walk::of(&page("tutorial.md"));

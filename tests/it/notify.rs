@@ -1,4 +1,4 @@
-//! Notifications leave the house: signed, again until they are taken, and never to another address.
+//! Notifications to external receivers: signed, repeated until accepted, and never sent to another address.
 
 use crate::served::Running;
 use axum::{
@@ -24,7 +24,7 @@ const SECRET: &str = "a secret of more than sixteen bytes";
 
 type Heard = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
-/// Somebody who listens: too busy at first, then tries to send the sender elsewhere, then takes what comes.
+/// A receiver that is first too busy, then redirects the sender, then accepts.
 async fn listener() -> (String, Heard) {
     let heard = Heard::default();
     let ears = heard.clone();
@@ -91,12 +91,12 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
     while heard.lock().unwrap().len() < 3 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // It is taken once the answer has arrived.
+    // The delivery is complete once the answer has arrived.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(running.stop(Signal::TERM), Some(0));
 
     let heard = heard.lock().unwrap().clone();
-    assert_eq!(heard.len(), 3, "no more once it was taken");
+    assert_eq!(heard.len(), 3, "no repeat after success");
     let (headers, body) = heard.last().unwrap();
     let header = |name: &str| headers[name].to_str().unwrap();
     assert!(heard.iter().all(|(_, other)| other == body), "the same each time");
@@ -124,7 +124,7 @@ async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
     };
     assert!(left("notifications").await.is_empty(), "each has become a delivery");
     let waiting = left("deliveries").await;
-    assert_eq!(waiting.len(), 1, "what is not taken is kept, and keeps none of the others back");
+    assert_eq!(waiting.len(), 1, "an undelivered one is stored, and does not block the others");
     assert_eq!(waiting[0]["told"]["id"], "a-0.parked.1");
     assert_eq!(left("deliveries-settled").await.len(), 1);
     store.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Onboarding, from request to service, and back from everywhere.
+//! Onboarding, from request to service, and undone from every state.
 
 use backends::simulated::{LocalWorld, local_world, simulated_platform};
 use engine::{
@@ -52,8 +52,8 @@ fn onboarding_is_sound() {
     assert_eq!(check::<Onboarding>(), []);
 }
 
-/// Every action fails before and after, runs twice, loses its answer; every undo too; a crash at every commit, a cancel
-/// and a pause between any two; every question answered every way.
+/// Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
+/// every commit, and a cancel and a pause between any two. Every approval gets every answer.
 #[tokio::test]
 async fn onboarding_survives_every_fault_crash_and_interruption() {
     let report = simulator::verification::onboarding().await.unwrap();
@@ -146,7 +146,7 @@ async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
     }
     assert!(world.all_effects().values().all(|times| *times == 1));
     let after = stage.engine.execution(id).await.unwrap().1;
-    assert_eq!(after.digest, case.digest, "what was agreed to is what was done");
+    assert_eq!(after.digest, case.digest, "the approved plan was executed");
 }
 
 /// I-16.
@@ -169,7 +169,7 @@ async fn a_requester_a_duplicate_and_a_vote_for_another_plan_do_not_count() {
     assert!(matches!(own, Refusal::OwnRequest { .. }), "{own}");
     assert!(matches!(stale, Refusal::PlanChanged { .. }), "{stale}");
     assert!(matches!(twice, Refusal::VotedBefore { .. }), "{twice}");
-    assert_eq!(stage.state(id).await.0, "AwaitingApproval", "security has not agreed yet");
+    assert_eq!(stage.state(id).await.0, "AwaitingApproval", "security has not approved yet");
 }
 
 /// I-15.
@@ -217,7 +217,7 @@ async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
     assert_eq!(stage.state(second).await.0, "Waitlisted");
     let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());
     let woken = || stage.engine.transact(false, |view| workflows::ledger::waiting(view, &region, &model));
-    assert_eq!(woken().await.unwrap(), None, "nothing is free");
+    assert_eq!(woken().await.unwrap(), None, "no GPU is free");
 
     let rows = workflows::fleet::parse_nodes(&format!(
         "sn,cpu_milli,memory_mib,gpu,model\n{}",
@@ -264,7 +264,7 @@ async fn a_request_that_policy_refuses_ends_with_its_reasons() {
     assert_eq!(decisions[0].facts_digest, decisions[0].facts.digest());
 }
 
-/// S-22: what is made differs by level, and the plan says so before it is made.
+/// S-22: the created objects depend on the isolation level, and the plan lists them beforehand.
 #[test]
 fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects() {
     let books = fleet();
@@ -287,7 +287,7 @@ fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects()
     assert_eq!(objects(small.replace("H100", "T4")).0, "key identity bucket");
 }
 
-/// S-54, S-122: the plan names the class of the tier at the value of the policy in force, and how large a container may be.
+/// S-54, S-122: the plan names the tier's class with the value of the current policy, and the container limit.
 #[test]
 fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
     let books = fleet();
@@ -311,7 +311,7 @@ fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
     assert_eq!(object("research", &policy, "resource_quota")["containers"], containers);
 }
 
-/// An onboarding that was agreed to before there were limit ranges and classes keeps its plan to the letter, and makes neither.
+/// An onboarding that was approved before limit ranges and classes existed keeps its plan, and creates neither.
 #[test]
 fn an_onboarding_from_before_makes_what_was_agreed_to_and_no_more() {
     let books = fleet();
@@ -350,7 +350,7 @@ fn the_diagram_in_the_docs_is_the_one_that_runs() {
     assert_eq!(
         fs::read_to_string(PAGE).unwrap(),
         drawn,
-        "run the tests with BLESS=1 and look at the difference"
+        "run the tests with BLESS=1 and review the difference"
     );
 }
 

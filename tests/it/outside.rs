@@ -1,4 +1,4 @@
-//! What is read from outside has a bound: whatever a peer sends, and however slowly, little of it is taken and nobody waits for long.
+//! Reads of external input are bounded in size and in time, whatever a peer sends and however slowly.
 
 use crate::{
     hooks::{hook, script, stamp},
@@ -25,27 +25,27 @@ use tokio::{
 };
 use workflows::platform::{CallMetadata, ObjectKind, ObjectRef, Platform};
 
-/// More than any client reads of one answer, with what the buffers of both ends hold.
+/// More bytes than any client reads of one answer, including the buffers of both ends.
 const MOST_TAKEN: usize = 96 << 20;
-/// How long a call may take in these tests; its deadline is a second.
+/// The maximum duration of a call in these tests; its deadline is a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A peer that answers whatever it is asked in one way.
+/// A peer that answers every request in one way.
 struct Peer {
     url: String,
     sent: Arc<AtomicUsize>,
 }
 
-/// How a peer answers.
+/// The behaviour of a peer.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Without an end.
+    /// An endless answer.
     Endless,
-    /// Refuses, and says why without an end.
+    /// A refusal with an endless text.
     EndlessRefusal,
-    /// A byte now and then.
+    /// A byte at intervals.
     Slow,
-    /// Packed, and without an end.
+    /// A compressed endless answer.
     Compressed,
 }
 
@@ -96,7 +96,7 @@ users: [{name: here, user: {token: t}}]
 contexts: [{name: here, context: {cluster: here, user: here}}]
 ";
 
-/// A file of targets in which this peer stands behind everything that speaks HTTP.
+/// A target file in which this peer is every HTTP target.
 fn targets(peer: &str, folder: &Path) -> String {
     let file = |name: &str, text: &str| -> PathBuf {
         let path = folder.join(name);
@@ -120,7 +120,7 @@ fn brief(name: &str) -> CallMetadata {
     CallMetadata { deadline: Duration::from_secs(1), ..stamp(name, false) }
 }
 
-/// Asks the peer by this client; whether that failed.
+/// Calls the peer with this client; returns true if that failed.
 async fn fails(client: &str, platform: &Platform, peer: &str) -> bool {
     let at = brief(client);
     match client {
@@ -255,7 +255,7 @@ async fn a_request_for_too_many_workspaces_is_refused_by_the_field_and_its_bound
     );
 }
 
-/// As much is answered to a document with a hundred thousand mistakes as to one with a hundred.
+/// The error for a document with a hundred thousand mistakes is no longer than for one with a hundred.
 #[tokio::test]
 async fn no_answer_is_longer_than_what_was_asked_with() {
     let served = Served::start();
@@ -271,7 +271,7 @@ async fn no_answer_is_longer_than_what_was_asked_with() {
     }
 }
 
-/// What reads from a peer or a document, and the files that may.
+/// Functions that read from a peer or a document, and the files that may call them.
 const READS: [(&str, &[&str]); 16] = [
     (".text().await", &[]),
     (".json().await", &[]),
@@ -291,7 +291,7 @@ const READS: [(&str, &[&str]); 16] = [
     ("serde_saphyr::from_", &["workflows/src/yaml.rs"]),
 ];
 
-/// Every Rust file below `dir` that is shipped: without white space, comments and tests.
+/// Collects every shipped Rust file below `dir`, without white space, comments and tests.
 fn shipped(dir: &Path, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -336,7 +336,7 @@ fn what_comes_from_outside_is_read_by_the_shared_readers_alone() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Nothing that unpacks answers is compiled in: a few kilobytes of a packed one would be gigabytes.
+/// No decompression is compiled in: a few kilobytes of a compressed answer could become gigabytes.
 #[test]
 fn no_client_can_unpack_an_answer() {
     let lock = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock")).unwrap();

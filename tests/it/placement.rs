@@ -75,7 +75,7 @@ fn ask(gpus: u32) -> NodeRequest {
     NodeRequest { model: "H100".parse().unwrap(), gpus: Gpus(gpus) }
 }
 
-/// Every choice of nodes, by brute force: the least waste, then the fewest nodes.
+/// Finds the best choice of nodes by brute force: the least waste, then the fewest nodes.
 fn best(free: &BTreeMap<NodeId, Gpus>, asked: u32, usable: u32) -> Option<(u32, usize)> {
     let sizes: Vec<u32> = free.values().map(|gpus| gpus.0).collect();
     let totals = (0_u32..1 << sizes.len()).filter_map(|choice| {

@@ -1,4 +1,4 @@
-//! The reclaim planner: Kueue's cases, a second planner to compare with, and the rules that Kueue does not have.
+//! The reclaim planner: Kueue's cases, a second planner for comparison, and the rules beyond Kueue.
 
 mod cases;
 mod random;
@@ -16,7 +16,7 @@ fn gpus(count: u64) -> Amounts {
     [(h100(), count)].into()
 }
 
-/// A tenant whose workspaces own so many GPUs each and reclaim from anybody.
+/// A tenant whose workspaces own these numbers of GPUs and may reclaim from any borrower.
 fn tenant(workspaces: &[(&str, u64)]) -> Snapshot {
     let mut snapshot = Snapshot::new();
     snapshot.add_cohort("acme", None, Sharing::default()).unwrap();
@@ -32,7 +32,7 @@ fn tenant(workspaces: &[(&str, u64)]) -> Snapshot {
     snapshot
 }
 
-/// A workload with so many GPUs on a node.
+/// A workload with `count` GPUs on a node.
 fn on(node: &str, id: &str, workspace: &str, count: u64) -> Workload {
     let part = WorkloadPart { node: node.to_owned(), gpu: None, amounts: gpus(count) };
     Workload { parts: vec![part], ..Workload::new(id, workspace, gpus(count)) }
@@ -54,7 +54,7 @@ fn verdict<'a>(explanation: &'a Explanation, workload: &str) -> &'a Verdict {
     &listed.unwrap_or_else(|| panic!("{workload} is not listed: {explanation:?}")).verdict
 }
 
-/// A workspace or cohort for the second planner, with one kind.
+/// A workspace or cohort of the second planner, with one resource.
 fn place(parent: Option<usize>, cohort: bool, nominal: u64) -> Place {
     Place {
         parent,
@@ -65,7 +65,7 @@ fn place(parent: Option<usize>, cohort: bool, nominal: u64) -> Place {
     }
 }
 
-/// What the planner chooses for a state of the second planner, with reasons, sorted.
+/// Returns the planner's choices for a state of the second planner, with reasons, sorted.
 fn chosen(state: &State, settings: &Settings) -> Vec<(String, String)> {
     let victims = match plan(&state.snapshot(), &state.demand(), settings) {
         Ok(PlanAnswer::Reclaim(plan)) => plan.victims,
@@ -77,7 +77,7 @@ fn chosen(state: &State, settings: &Settings) -> Vec<(String, String)> {
     chosen
 }
 
-/// Kueue's rules alone.
+/// Kueue's rules without extensions.
 fn kueue(algorithm: Algorithm) -> Settings {
     Settings { algorithm, guard: None, ..Settings::default() }
 }

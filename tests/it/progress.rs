@@ -1,4 +1,4 @@
-//! How far executions are, and until when; and what the log says of them.
+//! The progress of executions and their estimated ends, and their log lines.
 
 use crate::served::{NODES, Served, large, small};
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ async fn an_open_execution_says_how_far_it_is_and_one_that_is_over_or_on_its_way
     let (done, total) = (progress["done"].as_u64().unwrap(), progress["total"].as_u64().unwrap());
     assert!(0 < done && done < total, "{progress}");
     assert_eq!(progress["current"], json!({ "state": asked["state"], "beat": null }));
-    assert_eq!(progress["eta"], Value::Null, "none went before it");
-    assert_eq!(&listed(&served, &id).await["progress"], progress, "a list says the same");
+    assert_eq!(progress["eta"], Value::Null, "no earlier execution exists");
+    assert_eq!(&listed(&served, &id).await["progress"], progress, "a list has the same value");
 
     let over = served.onboard(&small("brief")).await;
     assert_eq!(served.ended(&over).await["progress"], Value::Null);
@@ -39,7 +39,7 @@ async fn when_three_have_completed_the_next_says_when_it_will_be_over() {
     for id in first {
         assert_eq!(served.ended(&id).await["reason"], "completed");
     }
-    // Whoever asked while fewer had completed was told nothing, and for three seconds nobody looks again: as long as the next takes here.
+    // A caller that asked earlier got no estimate, and the cached answer lasts three seconds: as long as the next onboarding takes here.
     tokio::time::sleep(Duration::from_millis(3_100)).await;
 
     let id = served.onboard(&small("four")).await;

@@ -1,5 +1,5 @@
-//! The recipes for tools that people have, each run against a stand-in that takes the same command line and nothing else, and
-//! Terraform itself where it is on the machine.
+//! The recipes for common tools, each run against a fake that accepts exactly its command line, and against Terraform itself
+//! where it is installed.
 
 use crate::hooks::{script, stamp, table};
 use backends::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use workflows::platform::{CallMetadata, Hook, Hooks, codes};
 
-/// Keeps workspaces as folders with the step and the arguments in a file.
+/// Stores workspaces as folders with the step and the arguments in a file.
 const TERRAFORM: &str = r#"
 [[ $1 == -chdir=/modules/network ]] || { echo "no -chdir" >&2; exit 99; }
 shift
@@ -36,7 +36,7 @@ case "$*" in
 esac
 "#;
 
-/// Keeps what the play would have made in a file.
+/// Stores the result of the play in a file.
 const ANSIBLE: &str = r#"
 [[ $ANSIBLE_STDOUT_CALLBACK == default && $ANSIBLE_NOCOLOR == 1 ]] || exit 99
 [[ $1 == --inventory && $2 == /etc/hosts && $3 == --extra-vars && $4 == @*.json ]] || { echo "no: $*" >&2; exit 99; }
@@ -61,7 +61,7 @@ echo "node-1                     : ok=2    changed=$changed    unreachable=0    
 [[ -n $check ]] || die
 "#;
 
-/// Keeps a release: its label and its values.
+/// Stores a release: its label and its values.
 const HELM: &str = r#"
 case "$*" in
 "status acme-it --namespace t-acme --output json")
@@ -77,7 +77,7 @@ case "$*" in
 esac
 "#;
 
-/// Keeps an application: its label. It is synced at the second look, and gone at the second look after it was deleted.
+/// Stores an application: its label. It is synced at the second read, and gone at the second read after its deletion.
 const ARGO: &str = r#"
 look() { [[ -f $STATE/$1 ]] || { touch $STATE/$1; return 1; }; }
 case "$*" in
@@ -97,12 +97,12 @@ case "$*" in
 esac
 "#;
 
-/// A recipe with its tool, and a folder for what the tool keeps.
+/// A recipe with its tool, and a folder for the tool's state.
 struct Recipe {
     hooks: HookRegistry,
     folder: tempfile::TempDir,
     arguments: Value,
-    /// Whether what was made says which step made it.
+    /// True if a created object names the step that created it.
     marks: bool,
 }
 
@@ -111,7 +111,7 @@ fn recipes() -> PathBuf {
 }
 
 impl Recipe {
-    /// With a stand-in for the tool, which dies after having acted when it is told to.
+    /// Uses a fake tool, which can be made to die after its effect.
     fn standing_in(recipe: &str, tool: &str, text: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
@@ -140,7 +140,7 @@ impl Recipe {
         Hook { name: "it".into(), tenant: "acme".into(), arguments: self.arguments.clone() }
     }
 
-    /// Acts until it is no longer at work.
+    /// Repeats the call until it is no longer pending.
     async fn act(&self, stamp: &CallMetadata) -> Result<Value, ActionError> {
         for _ in 0..10 {
             let hook = self.hook();
@@ -161,7 +161,7 @@ impl Recipe {
         self.hooks.probe(&self.hook(), stamp).await.unwrap()
     }
 
-    /// What every recipe promises, whatever its tool.
+    /// Checks the guarantees of every recipe, whatever its tool.
     async fn keeps_its_promise(&self) {
         let (run, undo) = (stamp("e/S/1/0", false), stamp("e/S/1/0", true));
         assert_eq!(self.probe(&run).await, Probe::NotDone);
@@ -175,7 +175,7 @@ impl Recipe {
         assert!(matches!(done, Probe::Done(_)), "{done:?}");
         let again = self.act(&run).await.unwrap();
         if self.marks {
-            assert_eq!(again, output, "answered as before");
+            assert_eq!(again, output, "same answer as before");
         }
         assert_eq!(self.probe(&undo).await, Probe::NotDone);
 
@@ -188,7 +188,7 @@ impl Recipe {
             );
             let left = self.act(&stamp("e/OTHER/1/0", true)).await.unwrap();
             assert!(left.get("left").is_some(), "{left}");
-            assert!(matches!(self.probe(&run).await, Probe::Done(_)), "another step's undo leaves it");
+            assert!(matches!(self.probe(&run).await, Probe::Done(_)), "another step's undo has no effect on it");
         }
 
         self.act(&undo).await.unwrap();
@@ -197,7 +197,7 @@ impl Recipe {
         assert_eq!(self.probe(&run).await, Probe::NotDone);
     }
 
-    /// The tool dies after having acted.
+    /// The tool dies after its effect.
     async fn asks_what_became_of_it(&self) {
         let state = self.folder.path().join("state");
         for undo in [false, true] {
@@ -209,7 +209,7 @@ impl Recipe {
             for _ in 0..3 {
                 became = if became == Probe::Running { self.probe(&stamp).await } else { became };
             }
-            // What was begun and not ended is begun again.
+            // An interrupted change is started again.
             if became == Probe::NotDone {
                 self.act(&stamp).await.unwrap();
                 became = self.probe(&stamp).await;
@@ -251,7 +251,7 @@ async fn the_recipe_for_argo_cd_does_what_a_hook_promises() {
     recipe.asks_what_became_of_it().await;
 }
 
-/// Not a stand-in: the tool itself, with the module of the recipe. Skipped where there is none.
+/// Uses the real tool, with the module of the recipe. Skipped where it is not installed.
 #[tokio::test]
 async fn the_recipe_for_terraform_works_with_terraform_itself() {
     let Ok(version) = std::process::Command::new("terraform").arg("version").output() else {
@@ -268,7 +268,7 @@ async fn the_recipe_for_terraform_works_with_terraform_itself() {
     Recipe::with(folder, "terraform", "", &[&at]).keeps_its_promise().await;
 }
 
-/// Everything that is handed out can be started, and is listed.
+/// Every shipped recipe is executable and listed.
 #[test]
 fn every_recipe_is_listed_and_can_be_started() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Reclaim, its evictions, capacity exhaustion and incidents: everything made to go wrong, and pages that say what runs.
+//! Reclaim, its evictions, capacity exhaustion and incidents: fault sweeps, and pages that match the code.
 
 use backends::simulated::{LocalWorld, simulated_platform};
 use engine::{Engine, Entity as _, ManualClock, Person, Request, Workflow, check, diagram};
@@ -37,7 +37,7 @@ fn drawn<W: Workflow>() {
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
         drawn,
-        "run the tests with BLESS=1 and look at the difference"
+        "run the tests with BLESS=1 and review the difference"
     );
 }
 
@@ -57,8 +57,8 @@ async fn an_exhaustion_survives_every_single_fault() {
     assert!(report.passed(), "{report}");
 }
 
-/// In a tenant's small worlds: a demand, overdue loans, a workspace with too much; a victim that saves, clings, is a service; memory
-/// that stays dirty, GPUs that stay open. The ways of the eviction count as well.
+/// In small worlds of one tenant: a demand, overdue loans, and a workspace over its quota. Victims save, refuse to end, or are
+/// services; memory stays dirty, and GPUs stay open. The paths of the eviction are counted as well.
 #[tokio::test]
 async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption() {
     let (reclaim, eviction) = verification::reclaim_and_eviction().await.unwrap();
@@ -66,7 +66,7 @@ async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption(
     assert_eq!(
         eviction.edges.len(),
         diagram::<Eviction>().edges.len(),
-        "every edge of its own, and no other"
+        "exactly its own edges"
     );
     for report in [reclaim, eviction] {
         println!("{report}");
@@ -88,8 +88,8 @@ async fn the_start_of_an_admitted_workload_survives_every_fault_and_crash() {
     assert!(report.passed(), "{report}");
 }
 
-/// The signal that a workload has ended could come from anybody, and once led past the eviction: a workload that ran on was removed
-/// by force, or held its GPUs until the reclaim gave up, without ever having been asked to end.
+/// Any caller could send the signal that a workload has ended. A forged signal must not skip the request to end: else a running
+/// workload is removed by force, or keeps its GPUs until the reclaim gives up.
 #[test]
 fn nobody_is_waited_for_who_was_not_asked_to_end() {
     let edges = diagram::<Eviction>().edges;
@@ -99,7 +99,7 @@ fn nobody_is_waited_for_who_was_not_asked_to_end() {
     assert!(waited.iter().all(|edge| edge.from == "Evicting"), "{waited:?}");
 }
 
-/// A hold is named for its incident, and one whose name was too long was refused, without anybody being told.
+/// A hold is named after its incident. A name that is too long must not make the hold fail silently.
 #[tokio::test]
 async fn evidence_is_held_however_long_the_name_of_the_incident() {
     let tenants = ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());

@@ -1,4 +1,5 @@
-//! `Idempotency-Key`: what is answered once is not done twice, and what was to be asked again can be. Against a real server.
+//! `Idempotency-Key`: an answered request is not performed twice, and a retryable one can be repeated. Against a real
+//! server.
 
 use crate::{
     approvals::soon,
@@ -14,7 +15,7 @@ use std::{
 };
 use store::{Commit, Embedded, Key, Options, Put, Store as _};
 
-/// What is told to be asked again has to be told anew.
+/// An answer that asks for a retry is not stored for its key.
 #[tokio::test]
 async fn a_key_whose_answer_was_to_ask_again_still_works_when_it_is() {
     let served = Served::with_nodes().await;
@@ -70,7 +71,7 @@ fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap()
 }
 
-/// In place of what lies under a key, leaves what a server leaves that is killed while it answers.
+/// Replaces the entry of a key by the entry that a server leaves if it is killed while it answers.
 async fn leave_claimed(dir: &Path, key: &str, until: u64) {
     let store = Embedded::open(&dir.join("tenure-data/store"), Options::default()).unwrap().store;
     let key = Key::new("idempotency", key);
@@ -80,7 +81,7 @@ async fn leave_claimed(dir: &Path, key: &str, until: u64) {
     let claim = json!({ "id": id, "fingerprint": fingerprint, "claim": "of the dead", "until": until });
     let put = Put { key, body: Some(claim.to_string().into_bytes()) };
     store.commit(Commit { documents: vec![put], ..Commit::default() }).await.unwrap();
-    // Only a store that is closed leaves its folder to the next process at once.
+    // Only a closed store frees its folder at once.
     store.close().await.unwrap();
 }
 
@@ -115,7 +116,7 @@ async fn a_claim_that_a_killed_server_left_keeps_others_out_until_it_lapses() {
     );
 }
 
-/// The answer is lost with the server, and what it did is not.
+/// The answer is lost with the server; the effect is not.
 #[tokio::test]
 async fn a_schedule_that_is_triggered_again_after_a_crash_fires_once() {
     let served = with_acme().await;
@@ -143,7 +144,7 @@ async fn a_schedule_that_is_triggered_again_after_a_crash_fires_once() {
     assert_eq!(all.body["items"].as_array().unwrap().len(), 1, "{}", all.body);
 }
 
-/// Who asked has gone away, and asks again.
+/// The client has disconnected, and repeats the request.
 #[tokio::test]
 async fn what_was_begun_for_somebody_who_was_cut_off_is_ended_and_its_answer_kept() {
     let served = Served::start();

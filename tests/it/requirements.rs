@@ -1,4 +1,4 @@
-//! The page on what of the domain is met: no row is left out, and every test that it names exists.
+//! The page of requirements: no row is missing, and every named test exists.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ fn page() -> String {
     read("../docs/evidence/requirements.md").unwrap()
 }
 
-/// Row and answer of each line of the table.
+/// Returns row and answer of each line of the table.
 fn rows(page: &str) -> Vec<(&str, &str)> {
     let lines = page.lines().filter(|line| line.starts_with("| S-"));
     let cells = lines.map(|line| {
@@ -27,12 +27,12 @@ fn rows(page: &str) -> Vec<(&str, &str)> {
     cells.collect()
 }
 
-/// The tests that an answer names.
+/// Returns the tests that an answer names.
 fn named(answer: &str) -> Vec<&str> {
     answer.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect()
 }
 
-/// A module is a file of its own, or the `mod.rs` of a folder; here, or among those against real servers.
+/// A module is a file, or the `mod.rs` of a folder, here or in the end-to-end tests.
 fn exists(test: &str) -> bool {
     let (module, name) = test.rsplit_once("::").unwrap();
     let module = module.replace("::", "/");
@@ -61,7 +61,7 @@ fn every_test_that_is_named_exists() {
     for (row, answer) in rows {
         let tests = named(answer);
         seen += tests.len();
-        assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or says why not");
+        assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or why there is none");
         for test in tests {
             assert!(exists(test), "{row} names {test}, which does not exist");
         }
@@ -84,7 +84,7 @@ fn the_count_is_that_of_the_rows() {
     assert!(page.ends_with(&format!("\n{count}\n")), "{count}");
 }
 
-/// Every scenario has a test that is there, whose comment carries its id.
+/// Every scenario has an existing test with its id in a comment.
 #[test]
 fn every_scenario_in_the_docs_has_a_test_that_carries_its_id() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -104,7 +104,7 @@ fn every_scenario_in_the_docs_has_a_test_that_carries_its_id() {
             let before = text.split(&format!("fn {name}(")).next().unwrap();
             assert!(before.len() < text.len(), "{id}: {file} has no test {name}");
             let comment = before.rsplit("\n\n").next().unwrap();
-            assert!(comment.contains(id), "{id}: the comment of {name} does not carry it");
+            assert!(comment.contains(id), "{id}: the comment of {name} lacks it");
         }
     }
 }

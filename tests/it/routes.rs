@@ -1,4 +1,4 @@
-//! HTTP, route by route: who is let in where, whose things are met, and that the pages name them all.
+//! HTTP, route by route: access, isolation of tenants, and the complete list of routes in the pages.
 
 use crate::{
     denied::{self, Met},
@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An address with something in every place.
+/// Returns an address with every placeholder filled.
 pub(crate) fn filled(path: &str) -> String {
     let parts = path.split('/').map(|part| match (part.find('{'), part.find('}')) {
         (Some(_), Some(end)) => format!("x{}", &part[end + 1..]),
@@ -23,7 +23,7 @@ pub(crate) fn method(rule: &RouteInfo) -> Method {
     rule.method.parse().unwrap()
 }
 
-/// What everybody may read: nothing of anybody stands there.
+/// Routes that everyone may read: they contain nothing about a tenant or a user.
 const OPEN: [&str; 12] = [
     "/",
     "/console/{file}",
@@ -48,7 +48,7 @@ async fn without_a_token_nothing_but_health_metrics_signing_in_and_what_describe
         let answer = served.send(served.ask(method(&rule), &path)).await;
         let claims = ["/v1/sessions", "/v1/enrolments:claim"];
         let open = OPEN.contains(&rule.path) || (rule.method == "POST" && claims.contains(&rule.path));
-        // Here is the server's own machine; `edge` asks from elsewhere.
+        // This is the server's own machine; `edge` tests other addresses.
         assert_eq!(open, matches!(rule.access, Access::Open | Access::Near(_)), "{rule:?}");
         assert_eq!(answer.status == 401, !open, "{rule:?}: {}", answer.body);
         if !open {
@@ -74,7 +74,7 @@ async fn a_role_does_what_the_table_says_and_no_more() {
             let refused = answer.code() == "auth.forbidden";
             assert_eq!(refused, !verb.roles().contains(&role), "{role:?} {rule:?}: {}", answer.body);
         }
-        // To sign out changes nothing of anybody else's.
+        // Signing out changes nothing of other users.
         if rule.method != "GET" && rule.path != "/v1/sessions/mine" {
             assert!(!verb.roles().contains(&Role::Auditor), "an auditor changes nothing: {rule:?}");
         }
@@ -82,11 +82,11 @@ async fn a_role_does_what_the_table_says_and_no_more() {
     assert_eq!(Verb::ManageUsers.roles(), [Role::Admin]);
 }
 
-/// Everything that one tenant has, by the word of the route that leads to it; ids of several parts with `/` between.
+/// Everything that one tenant has, by the word of its route; ids of several parts are joined by `/`.
 struct Things {
     tenant: &'static str,
     ids: BTreeMap<&'static str, String>,
-    /// The words under which the tenant really has something.
+    /// The words of which the tenant has an object.
     real: BTreeSet<&'static str>,
 }
 
@@ -95,7 +95,7 @@ fn word(rule: &RouteInfo) -> &'static str {
 }
 
 impl Things {
-    /// The route with its id filled in, or `None` for a list; a route that this test does not know fails it.
+    /// Returns the route with its id filled in, or `None` for a list; an unknown route fails the test.
     fn address(&self, rule: &RouteInfo) -> Option<String> {
         if !rule.path.contains('{') {
             return None;
@@ -111,7 +111,7 @@ impl Things {
     }
 }
 
-/// A tenant in service with something of every kind.
+/// Adds an object of every kind to a tenant in service.
 async fn furnish(served: &Served, tenant: &'static str) -> BTreeSet<&'static str> {
     seen(served, tenant).await;
     let workload = json!({
@@ -139,7 +139,7 @@ async fn furnish(served: &Served, tenant: &'static str) -> BTreeSet<&'static str
     ])
 }
 
-/// A delegation between two people of a tenant.
+/// Adds a delegation between two users of a tenant.
 async fn delegated(served: &Served, tenant: &str) -> String {
     let (from, to) = (format!("{tenant}-a"), format!("{tenant}-b"));
     served.user(&from, &["tenant_owner"], Some(tenant)).await;
@@ -153,7 +153,7 @@ async fn delegated(served: &Served, tenant: &str) -> String {
 
 async fn three_tenants(served: &Served) -> Vec<Things> {
     let mut all = Vec::new();
-    // One that only waits for people, two in service.
+    // One tenant waits for approval, and two are in service.
     for (tenant, waits) in [("alpha", true), ("bravo", false), ("carol", false)] {
         let id = served.onboard(&if waits { large(tenant) } else { small(tenant) }).await;
         let item = if waits { served.asked(&id).await } else { served.ended(&id).await };
@@ -165,11 +165,11 @@ async fn three_tenants(served: &Served) -> Vec<Things> {
         let of = |part: &str| format!("{tenant}/{part}");
         let ids = BTreeMap::from([
             ("executions", id.clone()),
-            // None was terminated.
+            // No execution was terminated.
             ("leftovers", id.clone()),
             ("approvals", approval),
             ("delegations", delegated(served, tenant).await),
-            // None waits for a second person: nothing has failed.
+            // No proposal waits for a second person: nothing has failed.
             ("proposals", format!("{id}.1")),
             ("batches", "00000000-0000-7000-8000-000000000000".to_owned()),
             ("tenants", tenant.to_owned()),
@@ -189,7 +189,7 @@ async fn three_tenants(served: &Served) -> Vec<Things> {
     all
 }
 
-/// What a tenant's token asks for in another's name, at a collection.
+/// Returns the request of a tenant's token in another tenant's name, at a collection.
 fn request_for(rule: &RouteInfo, tenant: &str) -> (&'static str, String) {
     let body = match word(rule) {
         "tenants" | "events" => return (YAML, small(tenant)),
@@ -239,7 +239,7 @@ async fn a_tenant_meets_its_own_things_alone_on_every_route() {
                     met.insert(refused(&user, &rule, &answer));
                 }
                 Access::Tenant(Verb::ReadWorkflows) => {}
-                // Names no tenant, and finds what the caller sees: tests/it/search.rs.
+                // Names no tenant, and finds what the caller may see: tests/it/search.rs.
                 Access::Tenant(_) if rule.path == "/v1/executions:batch" => {}
                 Access::Tenant(_) => keeps_apart(&served, (&user, &token), own, &all, &rule, &mut met).await,
             }
@@ -248,7 +248,7 @@ async fn a_tenant_meets_its_own_things_alone_on_every_route() {
     denied::are_on_record(&served, met).await;
 }
 
-/// What is to be on record of a refusal.
+/// Returns the audit entry that a refusal must have.
 fn refused(user: &str, rule: &RouteInfo, answer: &Answer) -> Met {
     (user.to_owned(), format!("{} {}", rule.method, rule.path), answer.code().to_owned())
 }
@@ -267,7 +267,7 @@ async fn keeps_apart(
             Some(path) => {
                 let answer = served.send(served.ask(method(rule), &path).bearer_auth(token)).await;
                 assert_eq!(answer.status, 404, "{} at {path}: {}", own.tenant, answer.body);
-                // Months that have ended there are none of.
+                // There are no past months.
                 if other.real.contains(word(rule)) && !rule.path.ends_with("{month}") {
                     met.insert(refused(user, rule, &answer));
                 }
@@ -294,11 +294,11 @@ async fn keeps_apart(
             }
         }
     }
-    // Months that have ended there are none of yet; the one that runs is a route of its own.
+    // There are no past months yet; the current one has its own route.
     let exists = own.real.contains(word(rule)) && !rule.path.ends_with("{month}");
     if let (Some(path), "GET", true) = (own.address(rule), rule.method.as_str(), exists) {
         let answer = served.get_as(token, &path).await;
-        assert_eq!(answer.status, 200, "its own {path}: {}", answer.body);
+        assert_eq!(answer.status, 200, "the tenant's own {path}: {}", answer.body);
     }
 }
 

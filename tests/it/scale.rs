@@ -1,15 +1,15 @@
-//! The model of many nodes on one database (`tests/simulation/src/scale`), scaled down: its laws hold, and notice what is broken.
-//! The big run is `cargo run --release -p simulation --bin scale`.
+//! The model of many nodes on one database (`tests/simulation/src/scale`), scaled down: its laws hold, and detect defects. The
+//! large run is `cargo run --release -p simulation --bin scale`.
 
 use simulation::scale::{Broken, Design, Size, costs::Costs, parse, run};
 
-/// Twenty nodes, twenty thousand executions, three minutes with all troubles.
+/// Twenty nodes, twenty thousand executions, three minutes with all faults.
 fn small() -> Size {
     Size { nodes: 20, executions: 20_000, minutes: 3, tenants: 20, rate: 30, herd: 4_000, ..Size::large() }
 }
 
-/// Nodes die at once, others stand still for longer than a lease, the database for as long as one: nothing is lost, no
-/// lease is given while another stands, what is late is refused, and others go on within a lease and five seconds.
+/// Nodes die at once, others pause for longer than a lease, and the database pauses for a lease. Nothing is lost, and
+/// no task has two leases. Late writes are refused, and other nodes continue within a lease and five seconds.
 #[test]
 fn twenty_nodes_keep_the_laws_through_every_trouble() {
     let told = run(&small());
@@ -20,7 +20,7 @@ fn twenty_nodes_keep_the_laws_through_every_trouble() {
     assert!(told.takeovers.total() > 2 && told.made > 10_000);
 }
 
-/// Looking for work as it is proposed keeps the same laws.
+/// The proposed way to look for work keeps the same laws.
 #[test]
 fn the_proposed_way_to_look_for_work_keeps_the_laws() {
     let told = run(&Size { design: Design::PROPOSED, ..small() });
@@ -37,7 +37,7 @@ fn the_same_seed_is_the_same_run() {
     assert_ne!(told(7), told(8));
 }
 
-/// What the laws are worth: each way to break the protocol is noticed, and called what it is.
+/// Each way to break the protocol violates a law, and the report names that law.
 #[test]
 fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
     let ways = [
@@ -52,10 +52,10 @@ fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
     }
 }
 
-/// One process, whose costs the model was fitted to: `docs/evidence/scale.md` has both, and those that it was not fitted to.
+/// One process, to which the costs of the model were fitted. `docs/evidence/scale.md` has both this case and others.
 #[test]
 fn the_model_gives_what_was_measured_within_a_half() {
-    // Writers side by side, and transitions a second as `cargo bench -p tests --bench capacity` printed them.
+    // Parallel writers, and transitions a second as `cargo bench -p tests --bench capacity` printed them.
     for (writers, measured) in [(1, 532.0), (8, 1_315.0), (64, 5_262.0), (512, 9_368.0)] {
         let size = Size { nodes: 1, executions: 1, minutes: 1, writers, costs: Costs::measured(), ..small() };
 

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::{fs, time::Duration};
 
-/// Calls back what is overdue, which is nothing: it ends by itself.
+/// A schedule that reclaims overdue loans. Each run finds no loan and ends by itself.
 fn overdue(cron: &str) -> Value {
     json!({
         "cron": cron, "zone": "Europe/Berlin", "skipped_hour": "shift", "repeated_hour": "last",
@@ -25,7 +25,7 @@ async fn post(served: &Served, path: &str, body: Value) -> Answer {
     served.json_as(&served.admin, &format!("/v1/schedules/{path}"), body).await
 }
 
-/// The occurrences of a schedule, as soon as they are as they should be.
+/// Returns the occurrences of a schedule, once `hold` is true.
 async fn occurrences(served: &Served, name: &str, hold: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     for _ in 0..400 {
         let found =
@@ -103,10 +103,10 @@ async fn a_schedule_that_cannot_be_is_refused_with_the_field_and_nobody_schedule
     let refused = put(&served, &auditor, "nightly", &overdue("0 2 * * *")).await;
     assert_eq!((refused.status.as_u16(), refused.code()), (403, "auth.forbidden"));
     assert_eq!(served.get_as(&auditor, "/v1/schedules").await.status, 200);
-    assert_eq!(served.get("/v1/schedules/nightly").await.status, 404, "nothing was set");
-    assert_eq!(served.run(&["schedules", "occurrences", "nightly"]).exit, 3, "and nothing became of it");
+    assert_eq!(served.get("/v1/schedules/nightly").await.status, 404, "no schedule was set");
+    assert_eq!(served.run(&["schedules", "occurrences", "nightly"]).exit, 3, "and it has no occurrences");
 
-    // Whoever may set schedules starts by them only what they may start themselves, and only while they may.
+    // A user's schedule starts only what the user may start, and only for as long as they may.
     let olga = served.user("olga", &["platform_ops"], None).await;
     assert_eq!(put(&served, &olga, "hers", &overdue("0 2 * * *")).await.status, 201);
     let remove = served.ask(Method::DELETE, "/v1/users/olga").bearer_auth(&served.admin);
@@ -130,7 +130,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
     let paused = post(&served, "drift:pause", json!({ "reason": "the cluster is being moved" })).await;
     assert_eq!((&paused.body["paused"]["by"], &paused.body["next"]), (&json!("admin"), &json!(null)));
     assert_eq!(post(&served, "drift:pause", json!({ "reason": "x" })).await.code(), "schedule.already");
-    assert_eq!(post(&served, "drift:trigger", json!({})).await.status, 202, "a person asked for it");
+    assert_eq!(post(&served, "drift:trigger", json!({})).await.status, 202, "a manual trigger");
     let swept = async || items(&served.get("/v1/sweeps?sweep=drift").await).len();
     for _ in 0..400 {
         if swept().await > 0 {
@@ -149,7 +149,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    assert!(ended().await, "how it ended is on record");
+    assert!(ended().await, "its end is recorded");
     assert_eq!(post(&served, "drift:resume", json!({})).await.body["paused"], json!(null));
 }
 
@@ -157,7 +157,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
 async fn schedules_are_steered_from_the_command_line() {
     let served = with_acme().await;
     let file = served.dir.path().join("nightly.yaml");
-    // An incident stays open until people have looked at it, so the next waits for it.
+    // An incident stays open until it is reviewed, so the next occurrence waits for it.
     let text = "cron: 0 30 2 * * *\nzone: America/New_York\nskipped_hour: skip\nrepeated_hour: first\n\
         overlap: buffer_all\nbuffer: 3\njitter: 10m\nexclude:\n  - { from: 2026-12-24, to: 2026-12-26, why: freeze }\n\
         start:\n  workflow: incident_response\n  data: { kind: other, tenants: [acme], what: drill, evidence: quarterly }\n";

@@ -1,4 +1,4 @@
-//! A server whose records are sealed: what its disk holds, and how it starts with the wrong key or none.
+//! A server with sealed records: the content of its disk, and a start with the wrong key or none.
 
 use crate::{
     domain_http::items,
@@ -7,7 +7,7 @@ use crate::{
 use serde_json::json;
 use std::{fs, path::Path};
 
-/// What a person wrote is on the disk in no form that the disk alone gives away, and neither is the key.
+/// The text of a user is on the disk in no readable form, and the key is not on the disk.
 #[tokio::test]
 async fn a_sealed_server_keeps_what_it_knows_from_its_disk_and_starts_with_its_key_alone() {
     let elsewhere = tempfile::tempdir().unwrap();
@@ -27,7 +27,7 @@ async fn a_sealed_server_keeps_what_it_knows_from_its_disk_and_starts_with_its_k
     assert!(approved.status.is_success(), "{}", approved.body);
     served.ended(&id).await;
     let history = served.get(&format!("/v1/executions/{id}/journal")).await.body.to_string();
-    assert!(history.contains("very quiet order"), "who may read it does");
+    assert!(history.contains("very quiet order"), "permitted users can read it");
     assert!(served.get("/readyz?verbose").await.body.to_string().contains(r#""records":"sealed""#));
     let (dir, admin) = served.killed();
 

@@ -1,4 +1,4 @@
-//! Looking for executions, and giving many of them one command: over HTTP, from the command line, over a kill.
+//! Searching executions, and commands for many of them: over HTTP, from the command line, and across a kill.
 
 use crate::{
     domain_http::items,
@@ -25,7 +25,7 @@ fn named(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| format!("tenant/{name}")).collect()
 }
 
-/// Three tenants that wait for people.
+/// Three tenants that wait for approval.
 async fn three() -> Served {
     let served = Served::with_nodes().await;
     for name in ["acme", "beta", "gamma"] {
@@ -103,7 +103,7 @@ async fn many_executions_are_changed_only_after_they_were_looked_at() {
         assert_eq!((none.status.as_u16(), none.code()), (422, "batch.empty"));
     }
 
-    // A tenant's owner sees and changes that tenant's alone, and only as they may.
+    // A tenant's owner sees and changes only that tenant, within the owner's rights.
     let owner = served.user("olga", &["tenant_owner"], Some("beta")).await;
     let paused = batch(&owner, json!({ "verb": "pause", "filter": filter, "dry_run": true })).await;
     assert_eq!((paused.status.as_u16(), paused.code()), (403, "auth.forbidden"), "{}", paused.body);
@@ -119,11 +119,11 @@ async fn many_executions_are_changed_only_after_they_were_looked_at() {
 
     let misspelt = served.run(&["executions", "list", "--filter", "workflow = onbording"]);
     assert!(misspelt.exit == 1 && misspelt.err.contains("did you mean onboarding?"), "{misspelt:?}");
-    // From the command line: shown, refused without a yes, then done.
+    // From the command line: previewed, refused without confirmation, then done.
     let dry = served.run(&["executions", "cancel", "--filter", filter, "--dry-run"]);
     assert_eq!((dry.exit, dry.out.lines().count()), (0, 3), "{dry:?}");
     let act = ["executions", "cancel", "--filter", filter, "--reason", "tidy"];
-    assert_eq!(served.run(&act).exit, 2, "nobody can be asked");
+    assert_eq!(served.run(&act).exit, 2, "no terminal for the confirmation");
     assert_eq!(served.run(&["executions", "cancel", "--filter", filter, "--yes"]).exit, 2, "no reason");
     let done = served.run(&[&act[..], &["--yes", "--rate", "100/s", "-o", "json"]].concat());
     assert_eq!(done.exit, 0, "{done:?}");
@@ -152,7 +152,7 @@ async fn until_ended(served: &Served, at: &str) -> Value {
     panic!("{at} did not end")
 }
 
-/// A batch that is under way when the server is killed goes on after the next start; each execution takes its command once.
+/// An unfinished batch continues after a kill and a restart; each execution gets its command once.
 #[tokio::test]
 async fn a_batch_goes_on_after_a_kill_and_repeats_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn every_field_of_the_language_is_in_its_page() {
     assert_eq!(table, fields);
 }
 
-/// What the page says of a filter that is misread is what is answered.
+/// The page quotes the actual answers to invalid filters.
 #[test]
 fn the_answers_in_the_page_are_those_that_are_given() {
     let page = page("search.md");

@@ -1,14 +1,14 @@
-//! Who counts as another person: one administrator is one person, whatever users they make.
+//! Separation of persons: one administrator counts as one person, whatever users they create.
 
 use crate::served::{Answer, NODES, Served, files_with, large, shared};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-/// Who is asked before a tenant is frozen, and before its data is destroyed.
+/// The approvers before a tenant is frozen, and before its data is destroyed.
 const VOTERS: [(&str, &str); 4] =
     [("d1", "dpo"), ("o2", "platform_ops"), ("c1", "compliance"), ("s1", "security")];
 
-/// A tenant that its administrator wants gone; the execution that waits for people.
+/// A tenant whose administrator requests offboarding, and the execution that waits for approval.
 async fn leaving(trial: &str) -> (Served, String) {
     let served = Served::start_with(&[("TENURE_TRIAL", trial)]);
     let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -30,21 +30,21 @@ impl Served {
         self.json_as(token, &format!("/v1/approvals/{id}:approve"), body).await
     }
 
-    /// A code for a user, made by the administrator.
+    /// Returns an enrolment code for a user, made by the administrator.
     async fn code(&self, name: &str) -> String {
         let made = self.json_as(&self.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
         assert_eq!(made.status, 201, "{}", made.body);
         made.body["code"].as_str().unwrap().to_owned()
     }
 
-    /// What a user claims with a code.
+    /// Returns the token that a user claims with a code.
     fn claimed(&self, code: &str) -> String {
         let ran = self.run(&["login", "--enrol", code]);
         assert_eq!(ran.exit, 0, "{ran:?}");
         ran.out.trim().to_owned()
     }
 
-    /// Lets the tenant fetch its data, until people are asked about its destruction.
+    /// Completes the export, until the destruction waits for approval.
     async fn exported(&self, id: &str) {
         self.until(id, |item| item["state"] == "ExportWindow").await;
         let signal = format!("/v1/executions/{id}:signal");
@@ -53,7 +53,7 @@ impl Served {
         self.until(id, |item| item["state"] == "AwaitingDestruction").await;
     }
 
-    /// What the certificate of the tenant proves, in words.
+    /// Returns what the certificate of the tenant proves, in words.
     async fn certified(&self, id: &str) -> String {
         let item = self.ended(id).await;
         assert_eq!(item["reason"], "completed", "{item}");
@@ -188,7 +188,7 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
     served.user("ada", &["platform_ops"], None).await;
     let (before, code) = (served.code("ada").await, served.code("ada").await);
     let claim = async |code: &str| served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
-    assert_eq!(claim(&before).await.status, 401, "another was made since");
+    assert_eq!(claim(&before).await.status, 401, "another code was made since");
     assert_eq!(claim(&code).await.status, 201);
 
     let body = json!({ "name": "ci", "roles": ["platform_ops"], "kind": "service" });
@@ -199,7 +199,7 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
         let made = served.json_as(&served.admin, &format!("/v1/users/{name}:enrol"), json!({})).await;
         assert_eq!(made.code(), refused, "{}", made.body);
     }
-    assert_eq!(files_with(served.dir.path(), &code), Vec::<String>::new(), "the code is kept nowhere");
+    assert_eq!(files_with(served.dir.path(), &code), Vec::<String>::new(), "the code is stored nowhere");
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
     assert!(page.contains("separation:   not enforced"), "{page}");
 }
 
-/// What somebody agreed to who is gone is on the certificate with the day on which they went.
+/// The vote of a removed user is on the certificate with the day of their removal.
 #[tokio::test]
 async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_on_the_certificate() {
     let (served, id) = leaving("false").await;
@@ -267,7 +267,7 @@ async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_
     assert!(shown.contains("Signed with the key of fingerprint sha256:"), "{shown}");
 }
 
-/// A tenant that is onboarded by itself.
+/// A tenant whose onboarding needs no approval.
 async fn small_tenant(served: &Served) {
     let document = "name: lab\ntenant: {tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, allow_gpu_sharing: false}\nentitlement: {gpu_model: H100, gpus: 2}\n";
     let id = served.onboard(document).await;
@@ -301,7 +301,7 @@ async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_
     assert_eq!(served.json_as(&own, "/v1/holds/lab/case-9:release", release).await.status, 200);
 }
 
-/// The placer's user may be gone by then: what counts is what their credential was when they placed it.
+/// The placer's user may be removed by then: the rights of their credential at the time count.
 #[tokio::test]
 async fn a_hold_of_a_user_of_ones_own_making_is_not_released_once_that_user_is_removed() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false")]);

@@ -1,4 +1,4 @@
-//! A real server on a folder of its own and a free port, and the command line beside it.
+//! A real server with its own folder and a free port, and the command line.
 
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header::HeaderMap};
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,12 +26,12 @@ n-7,96000,786432,8,H100
 n-8,96000,786432,8,H100
 ";
 
-/// A request that policy lets through without people.
+/// Returns a request that policy approves.
 pub(crate) fn small(name: &str) -> String {
     request(name, "research", 8)
 }
 
-/// A request that people must agree to.
+/// Returns a request that needs an approval.
 pub(crate) fn large(name: &str) -> String {
     request(name, "enterprise", 16)
 }
@@ -43,7 +43,7 @@ fn request(name: &str, tier: &str, gpus: u32) -> String {
     )
 }
 
-/// A request with a workspace that serves and one that explores, four GPUs each, which policy lets through.
+/// Returns a request with a serving and an exploring workspace, four GPUs each, which policy approves.
 pub(crate) fn shared(name: &str) -> String {
     format!(
         "name: {name}\ntenant:\n  tier: research\n  isolation: dedicated\n  data_residency: eu-only\n  \
@@ -53,7 +53,7 @@ pub(crate) fn shared(name: &str) -> String {
     )
 }
 
-/// Tells the server that all GPUs of a tenant's nodes were seen, and nobody on them.
+/// Reports that all GPUs of a tenant's nodes were observed without workloads.
 pub(crate) async fn seen(served: &Served, tenant: &str) {
     let nodes = served.get(&format!("/v1/nodes?owner={tenant}")).await.body;
     let idle = json!({ "H100": { "usable": 8, "busy": 0 } });
@@ -63,41 +63,41 @@ pub(crate) async fn seen(served: &Served, tenant: &str) {
     assert_eq!(taken.status, 200, "{}", taken.body);
 }
 
-/// A server process, killed when it goes out of scope.
+/// A server process, killed when it is dropped.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) url: String,
-    /// What it said before it listed what to try.
+    /// The output before the list of first commands.
     pub(crate) said: Vec<String>,
 }
 
 impl Running {
-    /// Starts a server in `dir` on a free port, with further variables in its environment.
+    /// Starts a server in `dir` on a free port, with additional environment variables.
     pub(crate) fn start(dir: &Path, variables: &[(&str, &str)]) -> Self {
         Self::start_telling(dir, variables, Stdio::inherit())
     }
 
-    /// The same, with its log going to `log`.
+    /// The same, with its log in `log`.
     pub(crate) fn start_telling(dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         Self::start_at("127.0.0.1:0", dir, variables, log)
     }
 
     fn start_at(at: &str, dir: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let mut command = tenure(dir);
-        // Most tests let users vote whom the admin has added; `separation` is about those who may not.
+        // Most tests let users of the admin vote; `separation` covers users who may not.
         command.env("TENURE_TRIAL", "true");
         command.args(["serve", "--listen", at]).envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let said: Vec<_> = lines.by_ref().take_while(|line| !line.starts_with("try next")).collect();
-        // Nobody may wait for a reader.
+        // The server must never block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let first = said.first().expect("the server starts");
         let url = first.rsplit(' ').next().unwrap().to_owned();
         Self { child, url, said }
     }
 
-    /// Asks it to stop by `signal`; returns its exit code.
+    /// Stops it by `signal`; returns its exit code.
     pub(crate) fn stop(mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap().code()
@@ -137,17 +137,17 @@ impl Answer {
     }
 }
 
-/// The program on the folder `dir`, quiet and untouched by the environment of whoever runs the tests.
+/// Runs the program in the folder `dir`, without logs and independent of the tester's environment.
 pub(crate) fn tenure(dir: &Path) -> Command {
     let mut command = Command::new(TENURE);
     let own = ["TENURE_SERVER", "TENURE_TOKEN", "TENURE_CONTEXT", "TENURE_DATA", "TENURE_CONFIG", "RUST_LOG"];
-    // The last two speak to the tests: the program would say on standard error that it knows no such setting.
+    // The last two are for the tests: the program would warn about unknown settings.
     for name in own.into_iter().chain(["NO_COLOR", "CLICOLOR_FORCE", "TENURE_SKIP_NONE", "TENURE_BLESS"]) {
         command.env_remove(name);
     }
-    // Contexts of whoever runs the tests are none of theirs.
+    // The tester's own contexts are not used.
     command.env("XDG_CONFIG_HOME", dir.join("settings"));
-    // A test asks as fast as it can; what callers are held to is tried in `edge`.
+    // Tests send requests without a pause; `edge` tests the rate limit.
     command.envs([("TENURE_HTTP_RATE", "100000"), ("TENURE_HTTP_RATE_BURST", "100000")]);
     command.env("TENURE_LOG", "error").current_dir(dir).stdin(Stdio::null());
     command
@@ -158,19 +158,19 @@ impl Served {
         Self::start_with(&[])
     }
 
-    /// Starts with further variables in its environment.
+    /// Starts with additional environment variables.
     pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), variables, Stdio::inherit())
     }
 
-    /// Starts with a log of all there is to tell, in `log.txt` of its folder.
+    /// Starts with a complete log, in `log.txt` of its folder.
     pub(crate) fn start_logged(variables: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(dir.path().join("log.txt")).unwrap();
         Self::start_in(dir, &[variables, &[("TENURE_LOG", "debug")]].concat(), log.into())
     }
 
-    /// Starts where others reach it.
+    /// Starts on an address that other machines can reach.
     pub(crate) fn listening(at: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let process = Running::start_at(at, dir.path(), &[], Stdio::inherit());
@@ -185,46 +185,46 @@ impl Served {
     fn of(dir: TempDir, process: Running) -> Self {
         program::install_tls();
         let url = process.url.clone();
-        // None, where the store is shared and another server has made the first admin.
+        // Empty if the store is shared and another server has made the first admin.
         let admin = std::fs::read_to_string(dir.path().join("tenure-data/admin.token")).unwrap_or_default();
-        // Where an answer leads is part of it.
+        // The target of a redirect is part of the answer.
         let http = Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { dir, url, admin: admin.trim().into(), _process: process, http }
     }
 
-    /// The same, asked by another client.
+    /// The same server, with another client.
     pub(crate) fn asking_by(self, http: Client) -> Self {
         Self { http, ..self }
     }
 
-    /// Sends it a signal that it lives on with.
+    /// Sends it a signal that does not end it.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self._process.child), signal).unwrap();
     }
 
-    /// Asks it to stop by `signal`; returns its exit code.
+    /// Stops it by `signal`; returns its exit code.
     pub(crate) fn stopped(self, signal: Signal) -> Option<i32> {
         self._process.stop(signal)
     }
 
-    /// Asks it to stop by `signal`, which it does; its folder and the admin's token stay.
+    /// Stops it by `signal`; returns its folder and the admin's token.
     pub(crate) fn kept_after(self, signal: Signal) -> (TempDir, String) {
         assert_eq!(self._process.stop(signal), Some(0));
         (self.dir, self.admin)
     }
 
-    /// Starts one again in the folder of one that was killed.
+    /// Starts a server again in the folder of a killed server.
     pub(crate) fn again(dir: TempDir, admin: String) -> Self {
         Self { admin, ..Self::start_in(dir, &[], Stdio::inherit()) }
     }
 
-    /// Kills it without a word; its folder and the admin's token stay.
+    /// Kills it; returns its folder and the admin's token.
     pub(crate) fn killed(self) -> (TempDir, String) {
         drop(self._process);
         (self.dir, self.admin)
     }
 
-    /// One with eight nodes.
+    /// A server with eight nodes.
     pub(crate) async fn with_nodes() -> Self {
         let served = Self::start();
         let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -232,7 +232,7 @@ impl Served {
         served
     }
 
-    /// One with eight nodes that sees nothing of them by itself: facts are pushed, as for a real cluster.
+    /// A server with eight nodes that does not observe them itself: facts are pushed, as for a real cluster.
     pub(crate) async fn unobserved() -> Self {
         let served = Self::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
         let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -247,7 +247,7 @@ impl Served {
     pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status(), answer.headers().clone());
-        // A stream does not end; `streams` has who reads one.
+        // A stream does not end; the tests of `streams` read them.
         if headers.get("content-type").is_some_and(|media| media == "text/event-stream") {
             return Answer { status, headers, body: Value::Null };
         }
@@ -288,14 +288,14 @@ impl Served {
         added.body["token"].as_str().unwrap().to_owned()
     }
 
-    /// Asks for a tenant as the admin; returns the execution's id.
+    /// Requests a tenant as the admin; returns the execution's id.
     pub(crate) async fn onboard(&self, document: &str) -> String {
         let started = self.post("/v1/tenants", "application/yaml", document).await;
         assert_eq!(started.status, 202, "{}", started.body);
         started.id()
     }
 
-    /// The execution once `holds` is true of it.
+    /// Returns the execution once `holds` is true.
     pub(crate) async fn until(&self, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..1_000 {
             let item = self.get(&format!("/v1/executions/{id}")).await.body;
@@ -308,12 +308,12 @@ impl Served {
         panic!("execution {id} did not get there: {}", self.get(&format!("/v1/executions/{id}")).await.body);
     }
 
-    /// The execution once it waits for people.
+    /// Returns the execution once it waits for approval.
     pub(crate) async fn asked(&self, id: &str) -> Value {
         self.until(id, |item| !item["waiting_for"]["approval"].is_null()).await
     }
 
-    /// The execution once it is over.
+    /// Returns the execution once it has ended.
     pub(crate) async fn ended(&self, id: &str) -> Value {
         self.until(id, |item| item["open"] == false).await
     }
@@ -324,7 +324,7 @@ impl Served {
     }
 }
 
-/// What a command said and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: i32,
@@ -344,7 +344,7 @@ impl Ran {
     }
 }
 
-/// The files within `dir` that hold `text`, as the bytes it is.
+/// Returns the files within `dir` that contain the bytes of `text`.
 pub(crate) fn files_with(dir: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -360,13 +360,13 @@ pub(crate) fn files_with(dir: &Path, text: &str) -> Vec<String> {
     found
 }
 
-/// The text of a page of the documents.
+/// Returns the text of a documentation page.
 pub(crate) fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Fails unless the part of a page between the marks named `part` is `text`; with `BLESS=1` it is made so.
+/// Fails unless the part of a page between the marks named `part` equals `text`; `BLESS=1` writes it.
 pub(crate) fn generated(name: &str, part: &str, text: &str) {
     let page = page(name);
     let (begin, end) = (format!("<!-- {part}:begin -->\n"), format!("<!-- {part}:end -->"));

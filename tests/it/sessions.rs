@@ -50,7 +50,7 @@ impl House {
     fn restart(&mut self) {
         self.process = None;
         let config = self.dir.path().join("tenure.toml");
-        // What is wrong is tried by the hundred here.
+        // Hundreds of failed sign-ins are made here.
         let variables = [("TENURE_CONFIG", config.to_str().unwrap()), ("TENURE_HTTP_GUESSES", "100000")];
         let running = Running::start(self.dir.path(), &variables);
         self.url.clone_from(&running.url);
@@ -63,7 +63,7 @@ impl House {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(token).send().await.unwrap()
     }
 
-    /// Signs in with this, and gives status and body.
+    /// Signs in with this proof; returns status and body.
     async fn prove(&self, proof: Value) -> (u16, Value) {
         let answer = self.http.post(format!("{}/v1/sessions", self.url)).json(&proof).send().await.unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap())
@@ -78,7 +78,7 @@ impl House {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    /// Waits until it is on record that this was refused, and gives the entry.
+    /// Waits until this refusal is in the audit; returns the entry.
     async fn refused(&self, who: &str, asked: &str, code: &str) -> Value {
         let mut told = Value::Null;
         for _ in 0..200 {
@@ -106,7 +106,7 @@ impl House {
         url.join(to).unwrap()
     }
 
-    /// Where the provider sends whoever left with this challenge.
+    /// Follows the provider's redirects for this challenge and returns the last address.
     async fn through(&self, challenge: &str) -> Url {
         let left = Url::parse(&format!("{}/login?challenge={challenge}", self.url)).unwrap();
         let at = self.follow(&left).await;
@@ -117,7 +117,7 @@ impl House {
         back
     }
 
-    /// What a tab of the console does; the fragment that it comes back with.
+    /// Signs in as a tab of the console does, and returns the fragment of the final address.
     async fn by_browser(&self, verifier: &str) -> Vec<(String, String)> {
         let back = self.through(&challenge(verifier)).await;
         let end = self.follow(&back).await;
@@ -136,7 +136,8 @@ fn fragment(url: &Url) -> Vec<(String, String)> {
     query.query_pairs().into_owned().collect()
 }
 
-/// From the console: left, come back, exchanged. The person is a user with what the groups give, until they sign out.
+/// From the console: leave, return, exchange the code. The person is a user with the rights of their groups until they
+/// sign out.
 #[tokio::test]
 async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names() {
     let house = House::start().await;
@@ -151,12 +152,12 @@ async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names(
     let token = session["token"].as_str().unwrap();
     let (_, me) = house.me(token).await;
     assert_eq!((me["name"].as_str(), &me["roles"]), (Some("oidc:alice"), &json!(["platform_ops"])));
-    assert_eq!(house.prove(proof).await.0, 401, "a code was taken twice");
+    assert_eq!(house.prove(proof).await.0, 401, "a code was accepted twice");
     assert_eq!(house.ask(Method::DELETE, "/v1/sessions/mine", token).await.status(), 204);
     assert_eq!(house.me(token).await.0, 401);
 }
 
-/// What groups give, read anew at each sign-in; for tenants, that tenant's things alone.
+/// The rights of groups are read again at each sign-in; those of a tenant's group are limited to that tenant.
 #[tokio::test]
 async fn groups_say_what_somebody_may_and_no_group_nothing() {
     let house = House::start().await;
@@ -179,14 +180,14 @@ async fn groups_say_what_somebody_may_and_no_group_nothing() {
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
     let token = session["token"].as_str().unwrap();
     assert_eq!(house.ask(Method::GET, "/v1/users", token).await.status(), 200);
-    // One person has one set of roles: that of the last sign-in.
+    // A person has one set of roles: that of the last sign-in.
     assert_eq!(house.me(&first).await.1["roles"], json!(["admin"]));
     let sessions: Value = house.ask(Method::GET, "/v1/sessions", token).await.json().await.unwrap();
     assert_eq!(sessions["items"].as_array().unwrap().len(), 2, "{sessions}");
     assert!(!sessions.to_string().contains("hash"), "{sessions}");
 }
 
-/// Nobody has to say so.
+/// Without a sign-out.
 #[tokio::test]
 async fn a_session_ends_by_itself_when_its_time_is_over() {
     let house = House::start_with("5s").await;
@@ -198,10 +199,10 @@ async fn a_session_ends_by_itself_when_its_time_is_over() {
     let sessions: Value = house.ask(Method::GET, "/v1/sessions", &house.admin).await.json().await.unwrap();
     assert_eq!(sessions["items"], json!([]));
     let entry = house.refused("oidc:alice", "GET /v1/me", "auth.bad_token").await;
-    assert_eq!(entry["denied"]["token"], session["id"], "whose it was is known still");
+    assert_eq!(entry["denied"]["token"], session["id"], "its owner is still known");
 }
 
-/// An admin ends one session, or removes the user; who signs in again does not wake what was ended.
+/// An admin ends one session, or removes the user; a new sign-in does not restore ended sessions.
 #[tokio::test]
 async fn a_session_ends_when_an_admin_says_so() {
     let house = House::start().await;
@@ -211,10 +212,10 @@ async fn a_session_ends_when_an_admin_says_so() {
     let (_, second) = house.with(house.identity.token(&json!({}))).await;
     let second = second["token"].as_str().unwrap().to_owned();
     let ends = session["ends_at"].as_str().unwrap();
-    assert_eq!(house.me(session["token"].as_str().unwrap()).await.1["ends_at"], ends, "who asks learns it");
+    assert_eq!(house.me(session["token"].as_str().unwrap()).await.1["ends_at"], ends, "the caller sees it");
     assert!(ends > session["began_at"].as_str().unwrap(), "{session}");
     let path = format!("/v1/sessions/{id}");
-    assert_eq!(house.ask(Method::DELETE, &path, &second).await.status(), 403, "that is for admins");
+    assert_eq!(house.ask(Method::DELETE, &path, &second).await.status(), 403, "only admins may");
     assert_eq!(house.ask(Method::DELETE, &path, &house.admin).await.status(), 204);
     assert_eq!(house.ask(Method::DELETE, &path, &house.admin).await.status(), 404);
     assert_eq!((house.me(&first).await.0, house.me(&second).await.0), (401, 200));
@@ -228,7 +229,7 @@ async fn a_session_ends_when_an_admin_says_so() {
     assert_eq!(house.ask(Method::DELETE, "/v1/sessions/mine", &house.admin).await.status(), 404);
 }
 
-/// Keys that the provider changes are found; while it is away, those who signed in work, and the last keys go on to hold.
+/// New keys of the provider are found. During its outage, signed-in users work on, and the last keys remain valid.
 #[tokio::test]
 async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works() {
     let mut house = House::start().await;
@@ -236,7 +237,7 @@ async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works
     let token = session["token"].as_str().unwrap().to_owned();
     let old = house.identity.token(&json!({}));
     house.identity.rotate("second");
-    // What is known may be five seconds old.
+    // A cached answer may be five seconds old.
     tokio::time::sleep(std::time::Duration::from_secs(6)).await;
     assert_eq!(house.with(house.identity.token(&json!({}))).await.0, 201);
     assert_eq!(house.with(old).await.0, 401, "a key that is no longer published");
@@ -245,7 +246,7 @@ async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works
         let strange = house.identity.token_under(&json!({ "alg": "ES256", "kid": "strange" }), &json!({}));
         assert_eq!(house.with(strange).await.0, 401);
     }
-    assert!(house.identity.read() <= read + 2, "strangers make the provider's keys be read each time");
+    assert!(house.identity.read() <= read + 2, "unknown callers cause a read of the provider's keys each time");
 
     house.identity.away(true);
     assert_eq!(house.with(house.identity.token(&json!({}))).await.0, 201);

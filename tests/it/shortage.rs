@@ -1,4 +1,4 @@
-//! A shortage that somebody owns: nobody stays shut out by it once it has ended.
+//! A shortage of a tenant: an execution that it blocked continues once it has ended.
 
 use crate::quota::stage::Stage;
 use engine::{Engine, Person, Verdict};
@@ -46,7 +46,7 @@ async fn who_was_shut_out_is_let_in_when_a_shortage_is_accepted_and_nobody_is_as
     }
 
     assert_eq!(stage.state(id).await, "Accepted");
-    assert_eq!(most, 2, "both workspaces were shut out meanwhile");
+    assert_eq!(most, 2, "both workspaces were blocked meanwhile");
     assert_eq!(shut_out(&stage).await, 0);
     let (_, shown) = stage.engine.execution(id).await.unwrap();
     let tried = shown.body["data"]["tried"].as_array().unwrap();

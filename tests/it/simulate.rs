@@ -1,14 +1,15 @@
-//! Replaying cluster life: what the traces are read as, and what a replay promises.
+//! Replays of clusters: how traces are read, and the invariants of a replay.
 
 use crate::served::tenure;
 use simulator::{Baseline, Outcome, Report, Scenario, Settings, Source, any_model, page, read, replay_all};
 use std::{fs, path::PathBuf};
 use strum::VariantArray as _;
 
-/// Worlds that the suite replays.
+/// Number of worlds that the suite replays.
 const WORLDS: u64 = 100;
 
-/// Files of public traces, read when they are there: `../shared/data` beside the repository. None of their rows is kept here.
+/// Files of public traces, used if they exist in `../shared/data` beside the repository. No row of them is part of the
+/// repository.
 fn data(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
     fs::read_to_string(path).ok()
@@ -51,8 +52,7 @@ fn a_sampled_trace_gets_shares_of_every_kind_that_it_asks_for() {
     );
 }
 
-/// Two nodes, four workspaces and ten engineers: what happens is told, and is always the same. Run with `BLESS=1` to write
-/// the log.
+/// Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
 #[test]
 fn the_morning_peak_takes_back_what_production_lent() {
     let (_, outcomes) = morning_peak();
@@ -80,7 +80,7 @@ fn what_is_wrong_with_a_trace_is_said_by_line_and_column_with_what_to_do() {
     );
 }
 
-/// The first time fills the fleet to the end of its hour; the second finds it as empty as the first did.
+/// The first occurrence fills the fleet for its hour; the second finds it as empty as the first did.
 const AN_HOUR: &str = "
 scenario: an hour
 lasts: 1h
@@ -106,7 +106,7 @@ fn what_is_repeated_happens_as_often_and_every_time_alike() {
     assert_eq!(thrice.ends, once.ends * 3);
     assert_eq!(three.violations, []);
     assert_eq!((one.measures.demands, one.measures.ran), (2, 1));
-    // Who waits behind it for an hour runs when its time has come again.
+    // A workload that waits for an hour behind it runs in its next time window.
     assert_eq!((three.measures.demands, three.measures.finished), (6, 5));
     assert_eq!(three.measures.gpu_hours_owned, one.measures.gpu_hours_owned * 3.0);
 }
@@ -140,7 +140,7 @@ fn morning_peak() -> (Scenario, Vec<Outcome>) {
     (scene, outcomes)
 }
 
-/// Two workspaces that own nothing ask for the same, all day, of one that lends six GPUs.
+/// Two workspaces without quota request the same, all day, from one that lends six GPUs.
 const RIVALS: &str = "
 scenario: rivals
 lasts: 12h
@@ -214,7 +214,7 @@ fn the_page_stands_by_itself() {
     }
 }
 
-/// Ten thousand of them are replayed by `cargo bench -p tests --bench traces`.
+/// `cargo bench -p tests --bench traces` replays ten thousand of them.
 #[test]
 fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
     let (mut victims, mut waited) = (0, 0);
@@ -224,8 +224,8 @@ fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
         victims += outcome.measures.victims;
         waited += outcome.measures.owner_wait.count - outcome.measures.owner_wait.at_once;
     }
-    // GPUs that are bought and promised to nobody are used first, so fewer give way.
-    assert!(victims > WORLDS / 8 && waited > 0, "{victims} victims and {waited} waits show too little");
+    // GPUs of the pool are used first, so there are fewer victims.
+    assert!(victims > WORLDS / 8 && waited > 0, "{victims} victims and {waited} waits are too few");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The whole engine under many seeds: see `tests/simulation`. `.ci/run` plays a thousand; the long run is `soak`.
+//! The whole engine under many seeds: see `tests/simulation`. `.ci/run` runs a thousand; the long run is `soak`.
 
 use simulation::{
     Case, disk, mutate, play,
@@ -8,8 +8,8 @@ use simulation::{
 use std::collections::BTreeSet;
 use strum::VariantArray as _;
 
-/// S01, S03, S05, S07, S08, S09, S10, S11, S23, S25, S28, S30, S38, S39, S40, S46, S47, S54: nodes die around commits and come
-/// back under old names and new ones, answers get lost, clocks jump; every request becomes one execution, and each ends as it must.
+/// S01, S03, S05, S07, S08, S09, S10, S11, S23, S25, S28, S30, S38, S39, S40, S46, S47, S54: nodes die around commits and return
+/// under old names and new ones, answers get lost, clocks jump. Every request becomes one execution, and each ends correctly.
 #[test]
 fn days_of_trouble_break_no_law() {
     let sum = play_many(1, 60, |_| vec![]);
@@ -61,7 +61,7 @@ fn a_wrong_argument_is_told_with_what_is_known() {
     assert_eq!(wrong(&["--seeds", "many"]), "--seeds: \"many\" is not a number");
 }
 
-/// What is acknowledged is on disk: the power is cut right after.
+/// An acknowledged commit is on disk: the power is cut right afterwards.
 #[test]
 fn what_was_acknowledged_survives_a_power_cut() {
     for seed in 0..8 {
@@ -69,7 +69,7 @@ fn what_was_acknowledged_survives_a_power_cut() {
     }
 }
 
-/// The list of ways to break the engine keeps up with the code: each changes something, and can still be made.
+/// The list of mutations matches the code: each can still be applied and changes something.
 #[test]
 fn every_mutation_can_still_be_made() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! SLA change: another promise to a tenant in service.
+//! SLA change: a different service level for a tenant in service.
 
 use crate::quota::stage::{Stage, gpu};
 use engine::{DAY, HOUR, MINUTE, check};
@@ -46,7 +46,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     let id = begin(&stage, "tier: enterprise\nallow_preemption: false").await;
     assert_eq!(stage.state(id).await, "AwaitingApproval");
     let case = stage.engine.approval(id).await.unwrap().unwrap();
-    assert_eq!((case.digest, case.plan), (shown.digest, shown.plan), "the dry run says the same");
+    assert_eq!((case.digest, case.plan), (shown.digest, shown.plan), "the dry run returns the same");
 
     stage.approve(id).await;
 
@@ -58,7 +58,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     );
     for workspace in ["research", "production"] {
         let line = stage.quota(workspace).await.allowances[&gpu("H100")];
-        assert_eq!(line.borrowing_limit, Some(0), "I-11: what may not be preempted does not borrow");
+        assert_eq!(line.borrowing_limit, Some(0), "I-11: a workload that may not be preempted does not borrow");
         let queue = stage.spec(&format!("kubernetes/west-1/ClusterQueue/t-acme--{workspace}"));
         assert_eq!(queue["resourceGroups"][0]["borrowingLimit"], json!(0));
         let hard = stage.spec(&format!("kubernetes/west-1/ResourceQuota/t-acme--{workspace}/tenure"));
@@ -68,13 +68,13 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     }
     let classes: Vec<_> = stage.world().shared().into_keys().collect();
     let class = |name: &str| format!("kubernetes/west-1/PriorityClass/tenure-{name}");
-    assert_eq!(classes, [class("enterprise-300"), class("research-100")], "and none is taken away");
+    assert_eq!(classes, [class("enterprise-300"), class("research-100")], "and none is removed");
     let cohort: Cohort = stage.find("acme").await.unwrap();
     assert!(cohort.accounts.values().all(|account| account.admitting == AccountState::Open));
     assert_eq!(stage.world().violations(), Vec::<String>::new());
 }
 
-/// Guard of 3.7: refused until the tenant's workloads run on GPUs of their own.
+/// Guard of 3.7: refused until the tenant's workloads run only on its own GPUs.
 #[tokio::test]
 async fn no_preemption_is_promised_only_once_nothing_runs_on_borrowed_gpus() {
     let stage = Stage::with_tenant("H100").await;
@@ -114,7 +114,7 @@ async fn a_change_waits_for_the_window_that_the_tenant_chose() {
     assert_eq!((stage.state(id).await.as_str(), tenant(&stage).await.tier), ("Effective", Tier::Standard));
 }
 
-/// S-22: never an edit of a field.
+/// S-22: never a mere edit of a field.
 #[tokio::test]
 async fn a_level_is_lowered_with_approval_and_the_nodes_are_cut_up_while_nothing_runs() {
     let stage = Stage::with_tenant("H100").await;

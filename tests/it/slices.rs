@@ -1,4 +1,4 @@
-//! Slices of GPUs, from the request for a tenant to the end of a loan, on a server.
+//! Slices of GPUs, from the request of a tenant to the end of a loan, on a server.
 
 use crate::served::{NODES, Served};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn submit(served: &Served, workspace: &str, name: &str, requests: Value) -
     served.json_as(&served.admin, "/v1/workloads", body).await.status.as_u16()
 }
 
-/// The workload, once the server has seen the nodes and admitted it.
+/// Returns the workload, once the server has observed the nodes and admitted it.
 async fn admitted(served: &Served, name: &str) -> Value {
     for _ in 0..500 {
         let workload = served.get(&format!("/v1/workloads/slicer/{name}")).await.body;
@@ -42,7 +42,7 @@ async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_
     let whole = submit(&served, "a", "whole", json!({ "gpu/H100": 1 })).await;
     assert_eq!(whole, 422, "a whole GPU of a cut node");
 
-    // `a` has 28: with the one that it uses it borrows five of the 28 of `b`.
+    // `a` has 28 slices and uses one: the request borrows five of the 28 of `b`.
     submit(&served, "a", "large", json!({ SLICE: 32 })).await;
     admitted(&served, "large").await;
     let loans = served.get("/v1/loans?state=active").await.body;
@@ -59,7 +59,7 @@ async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_
     assert!(other.exit != 0, "{other:?}");
 }
 
-/// Every entry takes every name of a model, and an unknown one is refused with the nearest known one.
+/// Every input accepts every name of a model, and an unknown name is rejected with the nearest known one.
 #[tokio::test]
 async fn an_unknown_model_is_refused_with_the_known_ones() {
     let served = Served::with_nodes().await;

@@ -1,11 +1,11 @@
-//! What `/metrics` says of how things stand.
+//! The state of the system in `/metrics`.
 
 use crate::served::{Served, large};
 use engine::Clock as _;
 use reqwest::Method;
 use serde_json::json;
 
-/// The value of a series, as it is told.
+/// Returns the value of a series.
 fn told(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{series} is not told: {text}")).parse().unwrap()
@@ -20,7 +20,7 @@ fn seconds() -> f64 {
     std::time::Duration::from_millis(engine::SystemClock.now().0).as_secs_f64()
 }
 
-/// An increase is seen only of a series that has been there before.
+/// A series must exist at zero for an increase to be visible.
 #[tokio::test]
 async fn whatever_may_be_counted_is_told_as_zero_from_the_start() {
     let text = metrics(&Served::start()).await;
@@ -63,7 +63,7 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
     is("tenure_approvals_waiting", 1.0);
     is(r#"tenure_gpus{cluster="eu-1",model="H100"}"#, 64.0);
     is(r#"tenure_gpus_free{cluster="eu-1",model="H100"}"#, 64.0);
-    // Policy gives people five days for this question.
+    // Policy allows five days for this approval.
     let left = told(&text, "tenure_approvals_next_deadline_timestamp_seconds") - seconds();
     assert!((4.9..5.0).contains(&(left / 86_400.0)), "{left}");
     assert!(!text.contains("acme"), "no label names a tenant");
@@ -79,7 +79,7 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
     assert!((ruled - 1.0).abs() < 0.5, "{text}");
 }
 
-/// Names and types as everybody's dashboards expect them.
+/// The names and types that common dashboards expect.
 #[tokio::test]
 async fn the_process_the_disk_and_the_routes_are_told_as_prometheus_has_it() {
     let served = Served::start();

@@ -1,4 +1,4 @@
-//! A server that was asked to stop, as load balancers and clients see it.
+//! A stopping server, as load balancers and clients see it.
 
 use crate::served::Running;
 use reqwest::{Client, Method, header::CONNECTION};
@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// `/readyz` says so at once; everybody else is answered as ever until the grace is over, each connection closed with its
-/// answer, so that nobody is cut off when it ends.
+/// `/readyz` fails at once. All other requests are answered until the grace period ends, and each connection is closed
+/// with its answer, so that no request is cut off.
 #[tokio::test]
 async fn a_server_that_is_to_stop_says_so_and_goes_on_answering_for_its_grace() {
     program::install_tls();
@@ -29,7 +29,7 @@ async fn a_server_that_is_to_stop_says_so_and_goes_on_answering_for_its_grace() 
     let began = Instant::now();
     let ending = tokio::task::spawn_blocking(move || server.stop(Signal::TERM));
     while ask(Method::GET, "/readyz", None).await.0 == 200 {
-        assert!(began.elapsed() < Duration::from_millis(900), "it does not say so");
+        assert!(began.elapsed() < Duration::from_millis(900), "it does not report the stop");
     }
     assert_eq!(ask(Method::GET, "/readyz", None).await, (503, true));
     assert_eq!(ask(Method::GET, "/livez", None).await, (200, true));

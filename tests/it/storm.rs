@@ -1,4 +1,4 @@
-//! Many submits of one tenant at the same moment: each is answered with its decision.
+//! Many simultaneous submits of one tenant: each gets its decision.
 
 use crate::{
     domain_http::{items, submit, with_acme},
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Submits `count` workloads of one tenant at once, to the servers in turns, and expects a decision for each.
+/// Submits `count` workloads of one tenant at once, to the servers in turn, and expects a decision for each.
 pub(crate) async fn all_are_decided(servers: &[&Served], count: usize) {
     let submits = (0..count).map(|n| {
         let served = servers[n % servers.len()];
@@ -18,7 +18,7 @@ pub(crate) async fn all_are_decided(servers: &[&Served], count: usize) {
     for answer in &answers {
         assert!([200, 202].contains(&answer.status.as_u16()), "{}: {}", answer.status, answer.body);
         let decision = answer.body["decision"]["id"].as_str().unwrap_or_default();
-        assert!(decisions.insert(decision.to_owned()), "a decision of its own: {}", answer.body);
+        assert!(decisions.insert(decision.to_owned()), "a separate decision: {}", answer.body);
     }
     assert_eq!(decisions.len(), count);
     let admitted = answers.iter().filter(|answer| answer.status == 200).count();
@@ -27,7 +27,7 @@ pub(crate) async fn all_are_decided(servers: &[&Served], count: usize) {
     assert_eq!(items(&listed).len(), count);
 }
 
-/// All answers, in the order of the requests.
+/// Returns all answers, in the order of the requests.
 async fn together<T, F: Future<Output = T>>(all: impl Iterator<Item = F>) -> Vec<T> {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut answers: Vec<Option<T>> = all.iter().map(|_| None).collect();

@@ -1,4 +1,4 @@
-//! Sweeps that look after contracts, and after platforms that differ from the books.
+//! Sweeps of contracts, and of platforms that differ from the account.
 
 use crate::quota::stage::{BEGIN, Stage, gpu};
 use engine::{Action as _, DAY, MINUTE, Person, Verdict};
@@ -39,7 +39,7 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     assert_eq!(
         swept(&stage, Sweep::ContractEnd).await.started,
         Vec::<String>::new(),
-        "its last day is to come"
+        "its last day is in the future"
     );
 
     stage.pass(DAY).await;
@@ -55,7 +55,7 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     stage.engine.vote(leaving.id, &boss, Verdict::Refuse, &case.digest, "it was renewed").await.unwrap();
     stage.engine.run_until_idle().await.unwrap();
     let later = swept(&stage, Sweep::ContractEnd).await;
-    assert_eq!(later.started, Vec::<String>::new(), "people have said no, and are not asked every night");
+    assert_eq!(later.started, Vec::<String>::new(), "a rejected request is not repeated every night");
     assert_eq!(later.found, ["the contract of acme has ended (2026-01-31), and it is still served"]);
 }
 
@@ -81,7 +81,7 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
     let found = swept(&stage, Sweep::Drift).await.found;
     assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota says 7, and the books 3"]);
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
-    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "whoever set it is asked first");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "the other writer's value is not overwritten");
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
     assert_eq!(found, ["3 of H100 on w-0000 are free in the books and in use, or gone"]);
 }
 
-/// Rows are left of a tenant that there is not, as after a disaster: the others are seen to, and it is said who was left out.
+/// A tenant's row is missing, as after a disaster: the others are swept, and the result names the skipped tenant.
 #[tokio::test]
 async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept() {
     let stage = Stage::with_tenant("H100").await;
@@ -119,7 +119,7 @@ async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept(
     }
 }
 
-/// S-139, S-140: too little has been free for long enough, so what can be done about it begins, once.
+/// S-139, S-140: too little has been free for long enough, so capacity exhaustion starts once.
 #[tokio::test]
 async fn a_model_that_runs_short_for_long_enough_starts_a_capacity_exhaustion_by_itself() {
     let stage = Stage::with_tenant("H100").await;

@@ -1,4 +1,4 @@
-//! The file of targets: each cluster is served by what the file names, everything else is simulated, and all who look are told.
+//! The target file: each cluster uses the backend that the file names, all others are simulated, and every view shows which.
 
 use crate::hooks::stamp;
 use backends::{
@@ -75,7 +75,7 @@ async fn each_cluster_is_served_by_its_own_backend() {
     }
     assert_eq!(kubernetes.backend(), "eu-1: simulated, others: simulated");
     let none = ByPlace::<dyn Kubernetes>::over(BTreeMap::new(), rest);
-    assert_eq!(none.backend(), "simulated", "where nothing is named nothing is between");
+    assert_eq!(none.backend(), "simulated", "without a target there is no wrapper");
 }
 
 fn hook_file(folder: &Path) -> String {
@@ -118,7 +118,7 @@ fn tenure(folder: &Path, targets: &str, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Half of a file serves nothing: the server does not start, and says what to write.
+/// A partly valid file is not used: the server does not start, and names the correction.
 #[test]
 fn a_server_does_not_start_with_a_file_that_has_a_mistake() {
     let folder = tempfile::tempdir().unwrap();

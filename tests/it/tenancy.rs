@@ -41,7 +41,7 @@ fn name(tenant: u8) -> TenantId {
     format!("tenant-{tenant}").parse().unwrap()
 }
 
-/// Odd tenants stay in the EU; tenant 4 has a cluster of its own.
+/// Odd tenants stay in the EU; tenant 4 has a dedicated cluster.
 fn constraints(tenant: u8) -> Constraints {
     let residency =
         if tenant % 2 == 1 { Residency::Within(["eu".parse().unwrap()].into()) } else { Residency::Any };
@@ -142,7 +142,7 @@ async fn the_oldest_waiter_that_would_find_enough_is_woken() {
         books.now.0 += 1_000;
         let join = JoinWaitlist { tenant: name(t), ask: ask(gpus), constraints: west(t), limit };
         assert!(!books.act(&join, &executions.call(t)).unwrap().overdue);
-        assert!(!books.act(&join, &executions.call(t)).unwrap().overdue, "joining twice keeps the place");
+        assert!(!books.act(&join, &executions.call(t)).unwrap().overdue, "a repeated request keeps its place");
     }
     let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());
 
@@ -201,7 +201,7 @@ async fn of_two_quota_increases_that_together_exceed_what_is_owned_one_wins() {
     let ((), reads, _) = decide(&books, "b");
     books.apply(puts);
 
-    assert!(!books.holds(&reads), "the second was decided on books that no longer stand");
+    assert!(!books.holds(&reads), "the second decision read documents that have changed");
     assert_eq!(books.act(&set("b"), &call).unwrap_err().code, "quota.over_owned");
 }
 

@@ -1,4 +1,4 @@
-//! TLS by the server itself: who connects is shown the certificate that stands, and who is connected never notices a new one.
+//! TLS by the server itself: a new connection gets the current certificate, and a replacement does not disturb open ones.
 
 use crate::{
     served::{Ran, Served, small, tenure},
@@ -16,7 +16,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// An authority of nobody else's, in a folder with what it has signed. `server.pem` and `server.key` are what the server reads.
+/// A private authority, in a folder with its certificates. The server reads `server.pem` and `server.key`.
 struct Authority(TempDir);
 
 impl Authority {
@@ -37,13 +37,13 @@ impl Authority {
         assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
     }
 
-    /// A pair of this name, valid for so many days.
+    /// Signs a pair of this name, valid for `days` days.
     fn signs(&self, name: &str, days: i32) {
         self.openssl(&format!("req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"));
         self.openssl(&format!("x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile ext -out {name}.pem"));
     }
 
-    /// Puts a certificate and a key where the server reads them.
+    /// Writes a certificate and a key to the server's paths.
     fn lays(&self, certificate: &str, key: &str) {
         for (from, to) in [(format!("{certificate}.pem"), "server.pem"), (format!("{key}.key"), "server.key")]
         {
@@ -57,7 +57,7 @@ impl Authority {
         [("TENURE_TLS_CERTIFICATE_FILE", text("server.pem")), ("TENURE_TLS_KEY_FILE", text("server.key"))]
     }
 
-    /// A client that trusts this authority, with no connection yet.
+    /// A client that trusts this authority, without an open connection.
     fn client(&self) -> Client {
         let pem = fs::read(self.at("ca.pem")).unwrap();
         let trusted = Certificate::from_pem_bundle(&pem).unwrap();
@@ -71,7 +71,7 @@ impl Authority {
     }
 }
 
-/// The certificate that a client's connection was begun with.
+/// Returns the certificate of a client's connection.
 async fn shown(client: &Client, url: &str) -> Vec<u8> {
     let answer = client.get(format!("{url}/livez")).send().await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -79,7 +79,7 @@ async fn shown(client: &Client, url: &str) -> Vec<u8> {
     answer.extensions().get::<TlsInfo>().unwrap().peer_certificate().unwrap().to_vec()
 }
 
-/// What whoever connects from then on is shown, once it is something else than `before`.
+/// Returns the certificate of new connections, once it differs from `before`.
 async fn after(authority: &Authority, url: &str, before: &[u8]) -> Vec<u8> {
     for _ in 0..200 {
         let found = shown(&authority.client(), url).await;
@@ -101,7 +101,7 @@ async fn metric(served: &Served, name: &str) -> f64 {
 const REFUSED: &str = "tenure_tls_certificate_reads_total{outcome=\"refused\"}";
 const TAKEN: &str = "tenure_tls_certificate_reads_total{outcome=\"taken\"}";
 
-/// A connection that is kept, and a stream, live through it; who comes after sees the new one.
+/// An open connection and a stream survive it; later connections get the new certificate.
 #[tokio::test]
 async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
     program::install_tls();
@@ -121,7 +121,7 @@ async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
     authority.lays("two", "two");
     let second = after(&authority, &served.url, &first).await;
 
-    assert_eq!(shown(&kept, &served.url).await, first, "the connection that is kept is the one of before");
+    assert_eq!(shown(&kept, &served.url).await, first, "the open connection keeps its certificate");
     let answer =
         served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", crate::served::NODES).await;
     assert_eq!(answer.status, 200);
@@ -131,20 +131,20 @@ async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
     let left = metric(&served, "tenure_tls_certificate_left_seconds").await;
     assert!(left > 4.9 * 86_400.0, "{left}");
 
-    // Told to look again, it goes on with what it has.
+    // A reload without a change keeps the current certificate.
     served.signal(Signal::HUP);
     assert_eq!(shown(&authority.client(), &served.url).await, second);
     assert_eq!(stopped(served, stream).await, Some(0));
 }
 
-/// Asks the server to stop; the stream is ended in order.
+/// Stops the server; the stream ends in order.
 async fn stopped(served: Served, mut stream: Stream) -> Option<i32> {
     let ending = tokio::task::spawn_blocking(move || served.stopped(Signal::TERM));
     stream.until(|told| told.name == "end").await;
     ending.await.unwrap()
 }
 
-/// Keys of others, certificates that are over, files that are gone: each is said, and counted, and changes nothing.
+/// Foreign keys, expired certificates, missing files: each is logged and counted, and changes nothing.
 #[tokio::test]
 async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
     program::install_tls();
@@ -178,14 +178,14 @@ async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
     }
     let refused = metric(&served, REFUSED).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(metric(&served, REFUSED).await, refused, "the same files are told of once");
+    assert_eq!(metric(&served, REFUSED).await, refused, "unchanged files are reported once");
     assert_eq!(metric(&served, TAKEN).await, 0.0);
 
     authority.lays("two", "two");
     after(&authority, &served.url, &first).await;
 }
 
-/// The command line trusts an authority that it is told of, by flag and by context, and no other.
+/// The command line trusts an authority that is set by flag or by context, and no other.
 #[tokio::test]
 async fn the_command_line_verifies_a_server_of_a_private_authority() {
     let authority = Authority::new();
@@ -219,7 +219,7 @@ async fn the_command_line_verifies_a_server_of_a_private_authority() {
     assert!(doctor.out.contains("TLS; the certificate is valid until"), "{doctor:?}");
 }
 
-/// Who connects and says nothing keeps nobody else waiting; who speaks plain HTTP is not answered.
+/// A silent connection does not delay others; plain HTTP gets no answer.
 #[tokio::test]
 async fn a_handshake_that_is_slow_or_none_keeps_nobody_waiting() {
     program::install_tls();
@@ -237,7 +237,7 @@ async fn a_handshake_that_is_slow_or_none_keeps_nobody_waiting() {
     drop(silent);
 }
 
-/// What a start says of the settings `variables`: the exit code and the error.
+/// Returns the exit code and the error of a start with `variables`.
 fn refused(dir: &Path, variables: &[(&str, String)]) -> (i32, String) {
     let ran = Ran::of(tenure(dir).args(["serve", "--listen", "127.0.0.1:0"]).envs(variables.iter().cloned()));
     (ran.exit, ran.err)
@@ -284,7 +284,7 @@ fn a_server_whose_certificate_cannot_be_used_does_not_start_and_doctor_says_why(
     assert_eq!(doctor().0, Value::from("ok"));
 }
 
-/// The start says it where somebody reads it, and only there where somebody can listen.
+/// The start warns on a terminal, and only if others can reach the address.
 #[test]
 fn a_server_that_others_reach_without_tls_says_what_to_do() {
     let said = |listen: &str| {

@@ -1,4 +1,4 @@
-//! Services and tokens: several each, with ends; and what a service may not do.
+//! Services and tokens: several for each user, with expiry; and the limits of a service.
 
 use crate::served::{Answer, Served, large, small};
 use reqwest::Method;
@@ -33,14 +33,14 @@ async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
     let ran = served.run(&["user", "token", "add", "robot", "ci", "--expires", "P90D"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     let second = ran.out.trim().to_owned();
-    assert!(second.starts_with("tn_") && second.lines().count() == 1, "the token alone: {ran:?}");
+    assert!(second.starts_with("tn_") && second.lines().count() == 1, "only the token: {ran:?}");
     assert!(lets_in(&served, &first).await && lets_in(&served, &second).await);
     let me = served.get_as(&second, "/v1/me").await.body;
     let tokens = served.run(&["user", "token", "list", "robot", "-o", "json"]).json();
     let items = tokens.as_array().or(tokens["items"].as_array()).unwrap_or_else(|| panic!("{tokens}"));
     assert_eq!((&items[0]["name"], &items[1]["name"]), (&json!("first"), &json!("ci")), "{tokens}");
     assert_eq!((&items[0]["ends_at"], &items[1]["ends_at"]), (&json!(null), &me["ends_at"]), "{tokens}");
-    assert!(me["ends_at"].is_string(), "who asks learns the end of what they ask with: {me}");
+    assert!(me["ends_at"].is_string(), "the caller's own expiry is shown: {me}");
     assert!(!tokens.to_string().contains("hash"), "{tokens}");
 
     let again = served.json_as(&served.admin, "/v1/users/robot:token", json!({ "name": "ci" })).await;
@@ -60,16 +60,16 @@ async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
     assert_eq!(names, [json!("first"), json!("cron")]);
     let gone = served.ask(Method::DELETE, "/v1/users/robot/tokens/first").bearer_auth(&served.admin);
     assert_eq!(served.send(gone).await.status, 204);
-    assert!(!lets_in(&served, &first).await, "the first is one like the others");
+    assert!(!lets_in(&served, &first).await, "the first token is like the others");
     let mine = served.ask(Method::DELETE, "/v1/users/admin/tokens/first").bearer_auth(&served.admin);
-    assert_eq!(served.send(mine).await.code(), "user.is_admin", "nobody locks themselves out");
+    assert_eq!(served.send(mine).await.code(), "user.is_admin", "administrators cannot remove themselves");
 
     let third = served.json_as(&served.admin, "/v1/users/robot:token", json!({ "name": "third" })).await;
     assert!(lets_in(&served, &token(&third)).await);
     let removed = served.ask(Method::DELETE, "/v1/users/robot").bearer_auth(&served.admin);
     assert_eq!(served.send(removed).await.status, 204);
     served.user("robot", &["platform_ops"], None).await;
-    assert!(!lets_in(&served, &token(&third)).await, "another of the same name is somebody else");
+    assert!(!lets_in(&served, &token(&third)).await, "a new user of the same name is another user");
 }
 
 #[tokio::test]
@@ -106,12 +106,12 @@ async fn a_service_may_ask_and_never_decides() {
     let robot = token(&add(&served, json!({ "name": "robot", "roles": every, "kind": "service" })).await);
     let ada = served.user("ada", &["platform_ops", "security", "finance"], None).await;
     let asked = served.post_as(&robot, "/v1/tenants", "application/yaml", &small("quick")).await;
-    assert_eq!(asked.status, 202, "it may ask: {}", asked.body);
+    assert_eq!(asked.status, 202, "it may send requests: {}", asked.body);
     served.ended(&asked.id()).await;
     let id = served.onboard(&large("acme")).await;
     let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
     let me = served.get_as(&robot, "/v1/me").await.body;
-    assert_eq!(me["seats"], json!([]), "it sits nowhere: {me}");
+    assert_eq!(me["seats"], json!([]), "it fills no seat: {me}");
 
     for verb in ["approve", "refuse", "break-glass"] {
         let vote = json!({ "digest": digest, "reason": "because it can" });
@@ -128,29 +128,29 @@ async fn a_service_may_ask_and_never_decides() {
     let hold = json!({ "tenant": "quick", "id": "h", "kind": "billing", "reason": "open bill" });
     assert_eq!(served.json_as(&served.admin, "/v1/holds", hold).await.status, 201);
     let released = served.json_as(&robot, "/v1/holds/quick/h:release", json!({ "reason": "paid" })).await;
-    assert_eq!(released.code(), "approval.not_a_person", "the second pair of eyes is a person's");
+    assert_eq!(released.code(), "approval.not_a_person", "the second person must be a person");
 
     let vote = json!({ "digest": digest, "reason": "looked at" });
     let agreed = served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), vote).await;
-    assert_eq!(agreed.status, 200, "a person does: {}", agreed.body);
+    assert_eq!(agreed.status, 200, "a person may: {}", agreed.body);
     let users = served.get("/v1/users").await.body;
     let kinds: Vec<_> = users["items"].as_array().unwrap().iter().map(|user| &user["kind"]).collect();
     assert_eq!(kinds, ["person", "person", "service"], "{users}");
 }
 
-/// It is for setting up, and ends once somebody administers by a credential that nobody else has had in hand.
+/// It is for set-up, and ends once another administrator uses a credential that only they know.
 #[tokio::test]
 async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     let served = Served::start();
     let issued = served.user("root", &["admin"], None).await;
     assert!(
         lets_in(&served, &issued).await && lets_in(&served, &served.admin).await,
-        "who drew it can have it"
+        "both tokens are valid"
     );
     let code = served.json_as(&served.admin, "/v1/users/root:enrol", json!({})).await.body["code"].clone();
     let own = served.json_as("", "/v1/enrolments:claim", json!({ "code": code })).await;
     let own = own.body["token"].as_str().unwrap().to_owned();
-    assert!(lets_in(&served, &served.admin).await, "root has not been let in yet");
+    assert!(lets_in(&served, &served.admin).await, "the admin token is valid until root signs in");
     assert!(lets_in(&served, &own).await);
 
     let ended = served.get("/v1/tenants").await;
@@ -159,7 +159,7 @@ async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     assert!(told.contains("root administers") && told.contains("admin.token"), "{told}");
 
     let last = served.send(served.ask(Method::DELETE, "/v1/users/root").bearer_auth(&own)).await;
-    assert_eq!(last.code(), "user.is_admin", "nobody is locked out: {}", last.body);
+    assert_eq!(last.code(), "user.is_admin", "the last administrator stays: {}", last.body);
     let only = served.ask(Method::DELETE, "/v1/users/root/tokens/enrolled").bearer_auth(&own);
     assert_eq!(served.send(only).await.code(), "user.is_admin");
     assert!(lets_in(&served, &own).await);
@@ -181,12 +181,12 @@ async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone(
     let again = served.run(&["user", "token", "rotate", "robot", "first", "--token-file", name]);
     assert!(
         again.exit != 0 && lets_in(&served, &second).await,
-        "nothing is drawn that cannot be kept: {again:?}"
+        "no token is made that cannot be stored: {again:?}"
     );
 
     let unused = served.dir.path().join("unused.token");
     let none = ["user", "token", "rotate", "robot", "nosuch", "--token-file", unused.to_str().unwrap()];
-    assert!(served.run(&none).exit != 0 && !unused.exists(), "nothing was drawn");
+    assert!(served.run(&none).exit != 0 && !unused.exists(), "no token was made");
     for arguments in [
         &["user", "token", "add", "robot", "ci", "--token-file"][..],
         &["user", "add", "cron", "--role", "platform_ops", "--token-file"],
@@ -202,7 +202,7 @@ async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone(
     }
 }
 
-/// The file from which the next start takes it is rotated too.
+/// The file that the next start reads is rotated too.
 #[tokio::test]
 async fn the_first_admins_token_is_rotated_with_its_file() {
     let served = Served::start();
@@ -210,5 +210,5 @@ async fn the_first_admins_token_is_rotated_with_its_file() {
     assert_eq!(rotated.status, 200, "{}", rotated.body);
     assert!(!lets_in(&served, &served.admin).await && lets_in(&served, &token(&rotated)).await);
     let listed = served.run(&["user", "list", "-o", "json"]);
-    assert_eq!(listed.exit, 0, "the command line takes it from the file: {listed:?}");
+    assert_eq!(listed.exit, 0, "the command line reads it from the file: {listed:?}");
 }

@@ -1,4 +1,4 @@
-//! Traces: what a collector is told of an execution whose server is killed in the middle.
+//! Traces: the spans that a collector gets of an execution whose server is killed.
 
 use crate::served::{TENURE, shared};
 use axum::{Router, body::Bytes, extract::State, routing::post};
@@ -17,13 +17,13 @@ use std::{
 };
 use tests::processes::Server;
 
-/// How long an onboarding may take, on a machine that is busy.
+/// The maximum duration of an onboarding, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The trace of whoever asks.
+/// The caller's trace.
 const ASKED_WITHIN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Every span that was heard of, with the server that sent it.
+/// Every received span, with the server that sent it.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(String, Span)>>>);
 
@@ -91,7 +91,7 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
 
     let deadline = Instant::now() + PATIENCE;
     while heard.all().iter().filter(|(_, span)| of(span)).count() < 3 {
-        assert!(Instant::now() < deadline, "nothing is told while it is under way");
+        assert!(Instant::now() < deadline, "no span is exported during the run");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     server.kill();
@@ -107,8 +107,8 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
 
     let spans: Vec<(String, Span)> = heard.all().into_iter().filter(|(_, span)| of(span)).collect();
     let servers: BTreeSet<&String> = spans.iter().map(|(server, _)| server).collect();
-    assert_eq!(servers.len(), 2, "both servers told of it");
-    // What was sent and not yet kept as sent is sent again, under the same id.
+    assert_eq!(servers.len(), 2, "both servers exported spans");
+    // A span that was sent and not yet marked as sent is sent again with the same id.
     let once: BTreeMap<&[u8], &Span> =
         spans.iter().map(|(_, span)| (span.span_id.as_slice(), span)).collect();
     assert!(once.len() + 32 > spans.len(), "{} of {}", once.len(), spans.len());
@@ -120,12 +120,12 @@ async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() 
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(format!("00-{}-{}-01", hex(&link.trace_id), hex(&link.span_id)), ASKED_WITHIN);
     for span in once.values().filter(|span| !span.parent_span_id.is_empty()) {
-        assert!(once.contains_key(span.parent_span_id.as_slice()), "{} hangs in the air", span.name);
+        assert!(once.contains_key(span.parent_span_id.as_slice()), "{} has no parent span", span.name);
         let within = root.start_time_unix_nano..=root.end_time_unix_nano;
         assert!(within.contains(&span.start_time_unix_nano) && within.contains(&span.end_time_unix_nano));
     }
 
-    // The states follow each other without a gap, from the first to the last.
+    // The states follow each other without a gap.
     let mut states: Vec<&&Span> = once.values().filter(|span| span.parent_span_id == root.span_id).collect();
     states.sort_by_key(|span| (span.start_time_unix_nano, span.end_time_unix_nano));
     assert!(states.len() > 5, "{states:#?}");

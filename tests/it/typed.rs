@@ -1,21 +1,21 @@
-//! Commands as pages have them: every line that a reader would type, and every command that is named in a sentence.
+//! Commands in pages: every line that a reader would type, and every command within a sentence.
 
 use std::{iter::Peekable, str::Chars};
 
-/// Stands between words of which one is to be chosen, in a command that is named in a sentence.
+/// Separates alternative words in a command within a sentence.
 const OR: char = '\u{1}';
 
-/// A line that is typed, or a command that is named.
+/// A typed line, or a command within a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
-    /// Where it stands in its page, from 1.
+    /// The line in its page, from 1.
     pub(crate) line: usize,
-    /// As it stands there, without the `$`.
+    /// The text as printed, without the `$`.
     pub(crate) text: String,
 }
 
-/// The lines that are typed in blocks of the kinds that a shell reads: of `console`, and of blocks that are of no kind, those behind a `$`;
-/// of `sh` all of them. What ends in a backslash goes on in the next line.
+/// Returns the command lines of shell blocks: in `console` blocks and blocks without a language the lines after `$`, in `sh` blocks all
+/// lines. A backslash at the end continues the line.
 pub(crate) fn blocks(page: &str) -> Vec<(String, Typed)> {
     let (mut found, mut kind, mut open) = (Vec::new(), None::<String>, None::<Typed>);
     for (place, line) in page.lines().enumerate() {
@@ -45,7 +45,7 @@ pub(crate) fn blocks(page: &str) -> Vec<(String, Typed)> {
     found
 }
 
-/// The commands that are named in sentences, without what is written by a test.
+/// Returns the commands within sentences, except generated ones.
 pub(crate) fn named(page: &str) -> Vec<Typed> {
     let (mut found, mut fenced, mut written) = (Vec::new(), false, false);
     for (place, line) in page.lines().enumerate() {
@@ -61,14 +61,15 @@ pub(crate) fn named(page: &str) -> Vec<Typed> {
     found
 }
 
-/// The commands of the program in a line for a shell, each as its words.
+/// Returns the program's commands in a shell line, each as its words.
 pub(crate) fn commands(line: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     simple(&mut line.chars().peekable(), None, &mut found);
     found
 }
 
-/// The same of a command that is named in a sentence: `[ID]` may be there, of `list|show` one is, and `…` stands for whatever it takes.
+/// The same for a command within a sentence: `[ID]` is optional, `list|show` is a choice, and `…` is a placeholder for any
+/// arguments.
 pub(crate) fn choices(span: &str) -> Vec<Vec<String>> {
     let plain = span.replace(['[', ']'], "");
     let mut text = plain.clone();
@@ -105,7 +106,7 @@ fn without_ellipses(words: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// Reads what a shell would run one after the other or side by side, up to `end`.
+/// Reads shell commands up to `end`.
 fn simple(rest: &mut Peekable<Chars<'_>>, end: Option<char>, found: &mut Vec<Vec<String>>) {
     let (mut words, mut is_target) = (Vec::new(), false);
     while let Some(&next) = rest.peek() {
@@ -141,7 +142,7 @@ fn simple(rest: &mut Peekable<Chars<'_>>, end: Option<char>, found: &mut Vec<Vec
     ended(&mut words, found);
 }
 
-/// Keeps a command if it is the program's: behind words of the shell and settings of variables.
+/// Adds a command if it calls the program, after shell keywords and variable assignments.
 fn ended(words: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     let is_before = |word: &&String| {
         let is_set = word.split_once('=').is_some_and(|(name, _)| {
@@ -156,7 +157,7 @@ fn ended(words: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// One word, without its quotes; of what a command in it prints, an `x`.
+/// Reads one word without its quotes; the output of a command substitution becomes an `x`.
 fn word(rest: &mut Peekable<Chars<'_>>, end: Option<char>, found: &mut Vec<Vec<String>>) -> String {
     let (mut word, mut quote) = (String::new(), None::<char>);
     while let Some(&next) = rest.peek() {

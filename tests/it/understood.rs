@@ -1,4 +1,5 @@
-//! HTTP: what newcomers send is understood, what there is not is refused by name, and what waits goes on by itself.
+//! HTTP: requests in the pages are understood, unknown resources are rejected by name, and waiting executions continue
+//! by themselves.
 
 use crate::{
     domain_http::{ACME, items, submit, with_acme},
@@ -6,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-/// What a page tells newcomers to send is understood: it may be refused for what it asks, never for how it asks.
+/// The server understands every request in the pages: it may refuse its content, never its form.
 #[tokio::test]
 async fn every_body_in_the_docs_is_one_that_the_server_understands() {
     let served = with_acme().await;
@@ -30,7 +31,7 @@ async fn every_body_in_the_docs_is_one_that_the_server_understands() {
     }
 }
 
-/// Half a GPU is no amount, and what to ask for instead is said.
+/// Half a GPU is not allowed, and the answer names the alternative.
 #[tokio::test]
 async fn half_a_gpu_is_refused_with_what_to_ask_for() {
     let served = with_acme().await;
@@ -41,7 +42,7 @@ async fn half_a_gpu_is_refused_with_what_to_ask_for() {
     assert!(half.body.to_string().contains("ask for slices in whole numbers"), "{}", half.body);
 }
 
-/// Things that there are not are refused before anybody is asked about them.
+/// Unknown resources are rejected before an approval opens.
 #[tokio::test]
 async fn what_there_is_not_is_refused_by_name() {
     let served = with_acme().await;
@@ -67,14 +68,14 @@ async fn what_there_is_not_is_refused_by_name() {
     assert!(items(&served.get("/v1/executions?open=true").await).is_empty());
 }
 
-/// Who ends a workload need not tell the change that waits for it.
+/// The end of a workload also wakes the quota change that waits for it.
 #[tokio::test]
 async fn a_decrease_that_waits_goes_on_when_a_workload_ends() {
     let served = with_acme().await;
     seen(&served, ACME).await;
     submit(&served, "research", "fills", 4).await;
     submit(&served, "serving", "lends-nothing", 4).await;
-    // With a borrowing limit, what is in use beyond the quota would be borrowed of the pool.
+    // With a borrowing limit, use beyond the quota would be borrowed from the pool.
     let fewer = json!({
         "tenant": ACME, "workspace": "research", "resource": "gpu/H100", "to": 2, "borrowing_limit": 0, "reason": "done"
     });

@@ -1,7 +1,7 @@
-//! What an earlier version has stored, this version goes on with: every open execution ends as was foreseen, and what was
-//! certified and sealed before still verifies.
+//! This version continues the data of an earlier one: every open execution ends as recorded, and older certificates and
+//! audit entries still verify.
 //!
-//! The fixtures in `golden/upgrade/` are written by `servers/upgrade`, one folder a version, and never changed.
+//! `servers/upgrade` writes the fixtures in `golden/upgrade/`, one folder for each version; they are never changed.
 
 use crate::served::{Ran, tenure};
 use reqwest::{Method, StatusCode};
@@ -22,9 +22,9 @@ use tests::{
 };
 use workflows::signing::Moment;
 
-/// So long nothing moves before time is moved.
+/// The time without progress after which the clock is advanced.
 const STILL: Duration = Duration::from_millis(600);
-/// How far time is moved where no execution says when it goes on.
+/// The step of the clock if no execution names its next time.
 const STEP: Duration = Duration::from_secs(60);
 
 fn fixtures() -> Vec<PathBuf> {
@@ -35,7 +35,7 @@ fn fixtures() -> Vec<PathBuf> {
     all
 }
 
-/// A server of this version on what an earlier one has left.
+/// A server of this version on the data of an earlier one.
 struct Upgraded {
     dir: TempDir,
     manifest: Value,
@@ -48,7 +48,7 @@ struct Upgraded {
 }
 
 impl Upgraded {
-    /// Unpacks the part of a fixture for one kind of store, and starts the server on it at the moment at which it was written.
+    /// Unpacks the part of a fixture for one kind of store, and starts the server at the time of its writing.
     fn start(fixture: &Path, store: &str, more: &[(&str, String)]) -> Self {
         let manifest: Value =
             serde_json::from_slice(&fs::read(fixture.join("manifest.json")).unwrap()).unwrap();
@@ -89,7 +89,7 @@ impl Upgraded {
         self.admin.call(Method::POST, path, None, Some(body)).await
     }
 
-    /// What the manifest says of each execution is what this version reads of it, as far as it does not move by itself.
+    /// Checks that this version reads each execution as the manifest describes it, if it does not proceed by itself.
     async fn is_as_it_was_left(&self) {
         for listed in self.listed() {
             let shown = self.show(listed["id"].as_str().unwrap()).await;
@@ -111,7 +111,7 @@ impl Upgraded {
         }
     }
 
-    /// A copy of a store performs nothing until an operator has said that it may.
+    /// Releases the hold of a copied store.
     async fn let_go(&self) {
         let held = self.admin.get("/v1/store").await["held"].clone();
         if held.is_object() {
@@ -121,14 +121,14 @@ impl Upgraded {
         }
     }
 
-    /// Adds the nodes for which two executions wait.
+    /// Adds the nodes that two executions wait for.
     async fn add_nodes(&self) {
         for (node, model) in [("a-101", "A100"), ("a-102", "A100"), ("l-101", "L40S"), ("l-102", "L40S")] {
             self.import(&format!("sn,cpu_milli,memory_mib,gpu,model\n{node},96000,786432,8,{model}\n")).await;
         }
     }
 
-    /// Imports nodes, again while the server is busy with what it has found.
+    /// Imports nodes, and retries while the server is busy with its backlog.
     async fn import(&self, nodes: &str) {
         let path = format!("{}/v1/fleet:import?cluster=eu-1&region=eu", self.server.url());
         let client = reqwest::Client::new();
@@ -144,7 +144,7 @@ impl Upgraded {
         panic!("the nodes are not imported");
     }
 
-    /// What people and operators do for one execution; whether that was anything.
+    /// Votes and commands for one execution; returns true if it needed any.
     async fn help(&mut self, id: &str) -> bool {
         let shown = self.show(id).await;
         if shown["phase"] == "parked" {
@@ -169,7 +169,7 @@ impl Upgraded {
         true
     }
 
-    /// Everybody agrees who may, once for each question.
+    /// Every approver votes yes, once for each approval.
     async fn vote(&mut self, shown: &Value) -> bool {
         let wanted = &shown["waiting_for"]["approval"];
         let Some(approval) = wanted["id"].as_str() else { return false };
@@ -184,7 +184,7 @@ impl Upgraded {
         taken
     }
 
-    /// Moves time to the next moment at which an open execution goes on by itself.
+    /// Advances the clock to the next time at which an open execution continues by itself.
     async fn pass(&mut self, open: &[Value]) {
         let now = self.now();
         let mut next = None;
@@ -203,7 +203,7 @@ impl Upgraded {
         i64::try_from(now).unwrap() + self.shift
     }
 
-    /// Helps and moves time until no execution is open.
+    /// Helps and advances the clock until no execution is open.
     async fn goes_on(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(150);
         let (mut before, mut since) = (BTreeMap::new(), Instant::now());
@@ -224,7 +224,7 @@ impl Upgraded {
                 self.pass(&open).await;
                 since = Instant::now();
             }
-            assert!(Instant::now() < deadline, "these do not end: {open:#?}");
+            assert!(Instant::now() < deadline, "these executions do not end: {open:#?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -265,7 +265,7 @@ impl Upgraded {
         ran
     }
 
-    /// The offline verifiers accept every certificate and the whole audit, those parts included that the earlier version wrote.
+    /// The offline verifiers accept every certificate and the whole audit, including the parts of the earlier version.
     async fn what_was_signed_verifies(&self) {
         fs::write(self.dir.path().join("issuer.pem"), self.run(&["certificate", "key"]).out).unwrap();
         let all = self.admin.all("/v1/certificates").await;
@@ -275,7 +275,7 @@ impl Upgraded {
         }
         for certificate in all {
             self.run(&["certificate", "download", certificate, "--to", "certificate.json"]);
-            // The clock of the servers was moved ahead.
+            // The clock of the servers was advanced.
             let now = Moment::from(Timestamp(u64::try_from(self.now()).unwrap())).to_string();
             self.run(&["certificate", "verify", "certificate.json", "--key", "issuer.pem", "--at", &now]);
             fs::remove_file(self.dir.path().join("certificate.json")).unwrap();
@@ -291,12 +291,12 @@ impl Upgraded {
     }
 }
 
-/// Milliseconds since 1970 of a moment as the interface shows it: `2026-11-21T13:00:00.000Z`.
+/// Parses a time of the API into milliseconds since 1970: `2026-11-21T13:00:00.000Z`.
 pub(crate) fn millis(shown: &str) -> i64 {
     let numbers: Vec<i64> =
         shown.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
     let [year, month, day, hour, minute, second, milli] = numbers[..] else { panic!("{shown}") };
-    // Years begin in March, so that the leap day is the last of one: 719,468 days lie between year 0 and 1970.
+    // Years begin in March, so that the leap day is the last one: there are 719,468 days between year 0 and 1970.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
     ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1_000 + milli

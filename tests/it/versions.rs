@@ -11,7 +11,7 @@ async fn incident(served: &Served) -> String {
     served.json_as(&served.admin, "/v1/incidents", what).await.id()
 }
 
-/// S58. Where all is of one version, nothing is in the way, and that is said of every workflow.
+/// S58. With one version there is no obstacle, and the answer confirms this for every workflow.
 #[tokio::test]
 async fn the_versions_that_rest_in_the_store_are_counted_and_nothing_is_migrated_that_is_current() {
     let served = with_acme().await;

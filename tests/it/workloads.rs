@@ -1,5 +1,5 @@
-//! Workloads on the simulated platform: what was asked for is not what has happened, and GPUs are free when nobody was
-//! seen on them.
+//! Workloads on the simulated platform: a request is not an effect, and a GPU is free only after an observation without
+//! workloads on it.
 
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, simulated_platform};
 use engine::{Action, ActionError, Class};
@@ -50,7 +50,7 @@ impl Bench {
     }
 }
 
-/// A look at where it runs, by an observer who has not seen it before.
+/// An observation by an observer who has not seen it before.
 fn nowhere_yet() -> ObserveGpus {
     ObserveGpus { workload: it(), before: ObservedGpus::default(), facts: ObservedGpus::default() }
 }
@@ -59,7 +59,7 @@ fn it() -> WorkloadRef {
     workload("acme", "eu-1", "prod")
 }
 
-/// an eviction that was accepted still holds its GPUs, until nothing of it was seen.
+/// an accepted eviction keeps its GPUs until an observation without its pods.
 #[tokio::test]
 async fn an_evicted_workload_holds_its_gpus_until_its_pods_were_seen_gone() {
     let mut bench = Bench::running().await;
@@ -128,17 +128,17 @@ async fn a_saved_and_requeued_workload_may_run_again() {
 
     bench.act(RequeueWorkload { workload: it() }, "requeue").await.unwrap();
     let nowhere = bench.act(nowhere_yet(), "look").await.unwrap();
-    assert!(nowhere.is_empty(), "it is held until it is admitted, and runs nowhere");
+    assert!(nowhere.is_empty(), "it is held until it is admitted, and does not run");
     let unknown = ListGpuClients { cluster: "eu-1".into(), gpus: None, earlier: GpuSet::new() };
     let refused = bench.act(unknown, "look at nothing").await.unwrap_err();
-    assert_eq!(refused.code, "gpu.unobserved", "what was not looked at is not free");
+    assert_eq!(refused.code, "gpu.unobserved", "an unobserved GPU is not free");
     bench.act(start("acme", "eu-1", "prod"), "start again").await.unwrap();
 
     assert_eq!(bench.clients().await, ["acme/train-1"]);
     assert_eq!(bench.world.violations(), Vec::<String>::new());
 }
 
-/// A workload that is over is nobody's any more: one that stayed on its GPUs was found as drift, and kept its tenant from leaving.
+/// An ended workload that stays on its GPUs would be reported as drift and block the tenant's offboarding.
 #[tokio::test]
 async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
     let mut bench = Bench::running().await;
@@ -154,7 +154,7 @@ async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
     assert!(bench.world.snapshot().is_empty(), "{:?}", bench.world.snapshot());
 }
 
-/// A queue that is drained ends what runs in it, of its tenant and of no other.
+/// Draining a queue ends the workloads of its tenant and of no other.
 #[tokio::test]
 async fn a_queue_that_is_drained_ends_what_its_tenant_runs() {
     let mut bench = Bench::running().await;

@@ -1,4 +1,5 @@
-//! The simulated world, and every action on it: once however often, undone however far, never by one who is late.
+//! The simulated platform and every action on it: idempotent, undone after any progress, and never done by a late
+//! caller.
 
 use backends::simulated::{Fault, FaultKind, LocalWorld, Script, simulated_platform};
 use engine::{ActionError, Class};
@@ -10,7 +11,7 @@ use tests::actions::{
 };
 use workflows::platform::*;
 
-/// One platform on one world, with calls to act by.
+/// One platform, with calls to act by.
 struct Bench {
     world: Arc<LocalWorld>,
     platform: Platform,
@@ -27,7 +28,7 @@ impl Bench {
         self.world.script(Script { faults, random: None });
     }
 
-    /// Acts until the answer is not that it is not done yet.
+    /// Repeats the call while it is pending.
     async fn rest(&mut self, deed: &dyn Deed, step: &str, undo: bool) -> Result<Value, ActionError> {
         for _ in 0..10 {
             let call = self.calls.next(step, undo);
@@ -39,7 +40,7 @@ impl Bench {
         panic!("{} is not done after ten looks", deed.name());
     }
 
-    /// As [`Bench::rest`], again after failures that may pass or whose outcome is unknown.
+    /// As [`Bench::rest`], with retries after transient failures and unknown outcomes.
     async fn insist(&mut self, deed: &dyn Deed, step: &str, undo: bool) -> Value {
         for _ in 0..10 {
             match self.rest(deed, step, undo).await {
@@ -58,7 +59,7 @@ impl Bench {
     }
 }
 
-/// How far the action got before it is undone.
+/// How far the action got before its undo.
 #[derive(Clone, Copy, Debug)]
 enum Got {
     Nowhere,
@@ -135,7 +136,7 @@ async fn an_undo_never_takes_what_another_step_made() {
         bench.prepare(&pair).await;
         bench.insist(pair.act.as_ref(), "earlier", false).await;
         let before = bench.world.snapshot();
-        // What only sets a value cannot be told from another's setting of the same.
+        // Setting a value has the same result as another caller's equal setting.
         let sets = ["DrainService", "NotifyBorrower", "OpenQueue", "SetGpuLayout", "TakeNode"];
         let adopts = !sets.contains(&pair.act.name()) && !pair.act.name().starts_with("Change");
 
@@ -284,7 +285,7 @@ async fn what_a_script_breaks_is_named_by_its_code() {
     }
 }
 
-/// An unsafe key is found by its own step on every later attempt, and its undo takes it away.
+/// Every later attempt finds an unsafe key of its own step, and its undo removes the key.
 #[tokio::test]
 async fn a_key_that_could_leave_its_store_is_refused_and_undone() {
     let mut bench = Bench::new().await;
@@ -300,7 +301,7 @@ async fn a_key_that_could_leave_its_store_is_refused_and_undone() {
     assert!(bench.world.snapshot().is_empty());
 }
 
-/// Actions that look and change nothing.
+/// Read-only actions.
 const LOOKS: &[&str] = &[
     "AwaitGone",
     "DiagnoseNode",
@@ -313,7 +314,7 @@ const LOOKS: &[&str] = &[
     "ReadGpuLayout",
     "ReadLimits",
 ];
-/// Actions that nothing undoes: `tests/it/workloads.rs` tries them, `tests/it/quota/layers.rs` and the sweep of incidents.
+/// Actions without an undo, tested in `tests/it/workloads.rs`, `tests/it/quota/layers.rs` and the sweep of incidents.
 const ONCE: &[&str] = &[
     "EvictWorkload",
     "ForceWorkload",
@@ -326,8 +327,7 @@ const ONCE: &[&str] = &[
     "StartWorkload",
 ];
 
-/// What offboarding looks at, and what it does that nothing undoes, or that is undone by itself: its own sweeps try them in
-/// every way.
+/// The observations of offboarding, and its actions without an undo. Sweeps of their own inject every fault into them.
 const LEAVING: &[&str] = &[
     "AwaitDrained",
     "AwaitIdle",
@@ -353,7 +353,7 @@ const LEAVING: &[&str] = &[
     "VerifyNothingLeft",
 ];
 
-/// A pair that is missing from the table would be tried by none of these tests.
+/// Without its pair in the table an action would not be tested here.
 #[test]
 fn every_action_is_in_the_table_of_pairs() {
     let mut tried: BTreeSet<String> =

@@ -1,4 +1,5 @@
-//! A world kept in a file, and in another process: nothing that was answered is lost, and it is the same world.
+//! The simulated platform in a file and in another process: no acknowledged call is lost, and its behaviour is the
+//! same.
 
 use backends::simulated::{Fault, FaultKind, LocalWorld, RemoteWorld, Script, simulated_platform};
 use engine::Class;
@@ -18,7 +19,7 @@ use tests::{
 };
 use workflows::platform::*;
 
-/// Does every action of the table once, and undoes every third.
+/// Runs every action of the table once, and undoes every third.
 async fn act_all(platform: &Platform, calls: &mut Calls) {
     for (at, pair) in pairs().iter().enumerate() {
         let step = format!("step-{at}");
@@ -49,7 +50,7 @@ async fn a_world_kept_in_a_file_is_the_same_when_it_is_opened_again() {
     assert_eq!(again.refused(), first.refused());
 }
 
-/// The same key after a restart is answered as before: what the world remembers is kept with what it did.
+/// A key is answered as before also after a restart: the platform stores its answers with their effects.
 #[tokio::test]
 async fn a_key_takes_effect_once_over_restarts_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +74,7 @@ async fn a_key_takes_effect_once_over_restarts_too() {
     assert_eq!(world.effects(&call.key()), 1);
 }
 
-/// That a namespace is gone is seen by a read, and what is made after it stands on that.
+/// The end of a namespace is noticed at a read, and later objects depend on it.
 #[tokio::test]
 async fn what_only_time_finished_is_kept_as_well() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +115,7 @@ async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_i
     for torn in last..whole.len() {
         fs::write(&path, &whole[..torn]).unwrap();
         assert_eq!(LocalWorld::persistent(&path).unwrap().snapshot(), without_last, "torn at {torn}");
-        assert_eq!(fs::metadata(&path).unwrap().len(), last as u64, "what is torn is cut off");
+        assert_eq!(fs::metadata(&path).unwrap().len(), last as u64, "a torn line is cut off");
     }
 
     let mut damaged = whole.clone();
@@ -124,7 +125,7 @@ async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_i
     assert_eq!(refused.to_string(), "line 1 of the simulated world's log is damaged");
 }
 
-/// A line written after a torn one must not be glued to it.
+/// A line after a torn one must not be joined to it.
 #[tokio::test]
 async fn what_is_done_after_a_torn_line_is_kept_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +141,7 @@ async fn what_is_done_after_a_torn_line_is_kept_too() {
     assert_eq!(LocalWorld::persistent(&path).unwrap().snapshot(), world.snapshot());
 }
 
-/// A small generator, so that both worlds see the same calls.
+/// A small generator, so that both platforms get the same calls.
 fn draw(seed: &mut u64, below: usize) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*seed >> 33).unwrap() % below
@@ -183,7 +184,7 @@ async fn the_same_calls_make_the_same_world_here_and_over_http() {
     }
 }
 
-/// The world's process; killed, not stopped, when it goes out of scope.
+/// The platform's process; killed when it is dropped.
 struct Process {
     child: Child,
     url: String,
@@ -236,7 +237,7 @@ async fn killing_the_worlds_process_loses_nothing_that_it_answered() {
     assert_eq!(process.get("violations").await, serde_json::json!([]));
 }
 
-/// What was sent and not answered in time may have happened: only a probe can tell.
+/// A request without a timely answer may have taken effect: only a probe can find out.
 #[tokio::test]
 async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not() {
     let world = Arc::new(LocalWorld::new());

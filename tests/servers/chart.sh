@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Renders a chart for the tests: no archive of ours has Helm, so a program of a page does it, built from Debian's Go libraries.
+# Renders a chart for the tests: Helm is in no package archive, so a small program does it, built from Debian's Go libraries.
 #
-#   chart.sh CHART RELEASE NAMESPACE [VALUES.yaml…]       prints the objects; ends with 3 where the program cannot be built
+#   chart.sh CHART RELEASE NAMESPACE [VALUES.yaml…]       prints the objects; ends with 3 if the program cannot be built
 #
-# The program is kept in ${TENURE_CACHE:-~/.cache/tenure}/chart, and built anew when its source changes. Nothing is installed but Go.
+# The program is stored in ${TENURE_CACHE:-~/.cache/tenure}/chart, and built again when its source changes. Only Go is installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${TENURE_CACHE:-$HOME/.cache/tenure}

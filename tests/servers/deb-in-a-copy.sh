@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs, upgrades, removes and purges a package in a copy of this machine's system, which is gone afterwards: an overlay in memory
-# over the root, in a mount namespace of its own. Ends with 1 at the first promise that does not hold, with 3 where that cannot be done.
+# Installs, upgrades, removes and purges a package in a temporary copy of this machine's system: an overlay in memory over the
+# root, in a separate mount namespace. Ends with 1 at the first failed check, with 3 if the copy is not possible.
 #
 #   deb-in-a-copy.sh PACKAGE.deb
 set -euo pipefail

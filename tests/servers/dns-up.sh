@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts a name server for the zone gpus.example on a free port of loopback, in the foreground; the first line on stdout is `port N`.
 #
-#   dns-up.sh DIR RECORD...    DIR/update.key may change the zone, DIR/transfer.key may read it whole
+#   dns-up.sh DIR RECORD...    DIR/update.key may change the zone, DIR/transfer.key may read all of it
 set -euo pipefail
 
 dir=${1:?a folder}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A server and the agent of this machine, as users start them, on a real driver: who has the first GPU open is seen and gone again, and a
-# tenant is given the machine once a program here has found it fit. Usage: gpu-walk.sh path/to/tenure, where nobody uses the first GPU.
-# WALK_LIBRARY, WALK_CUDA_LIBRARY and WALK_TENANT put others in place of the driver's libraries and of the process.
+# A server and the agent of this machine, as users start them, on a real driver. A process on the first GPU is observed and then gone,
+# and a tenant gets the machine once a diagnosis program has passed it. Usage: gpu-walk.sh path/to/tenure, with an idle first GPU.
+# WALK_LIBRARY, WALK_CUDA_LIBRARY and WALK_TENANT replace the driver's libraries and the process.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tenure=$(realpath "${1:?path of the program}")

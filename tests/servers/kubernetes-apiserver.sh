@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plays an outage of the API server of kubernetes-up.sh.
+# Simulates an outage of the API server of kubernetes-up.sh.
 #
 #   kubernetes-apiserver.sh DIR kill     SIGKILL, at once
 #   kubernetes-apiserver.sh DIR start    starts it again and waits until it is ready

@@ -3,10 +3,10 @@
 #
 #   kubernetes-build.sh        prints the folder with the two binaries on its last line
 #
-# No package of Debian bookworm carries an API server as a binary, but its source package holds the whole upstream tree,
+# No package of Debian bookworm has an API server as a binary, but its source package contains the whole upstream tree,
 # which Debian's own Go 1.19 builds without the network. That takes about a quarter of an hour on two slow cores and
-# 2.7 GB of disk while it runs; the result (about 210 MB) is kept in ${TENURE_CACHE:-~/.cache/tenure}/kubernetes-1.20.2.
-# Two builds at once wait for each other; a build that is killed leaves nothing that a later one would take for a result.
+# 2.7 GB of disk meanwhile; the result (about 210 MB) is stored in ${TENURE_CACHE:-~/.cache/tenure}/kubernetes-1.20.2.
+# Two builds at once wait for each other; a killed build leaves nothing that a later one would take for a result.
 set -euo pipefail
 
 version=1.20.2
@@ -40,11 +40,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 fi
 
-# Everything of the build lies in one folder beside the result, so that one removal takes all of it away.
+# All files of the build are in one folder next to the result, so that one removal deletes them.
 tree=$(mktemp -d "$cache/kubernetes-build.XXXXXX")
 trap 'chmod -R u+w "$tree" 2>/dev/null || true; rm -rf "$tree"' EXIT
 
-# The source package is fetched with lists of our own: the lists of the system stay as they are.
+# The source package is downloaded with separate package lists: the lists of the system do not change.
 mkdir -p "$tree"/{lists/partial,archives/partial,package,go,home}
 mirror=$(sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)
 mirror=${mirror:-$(awk '$1 == "deb" {print $2; exit}' /etc/apt/sources.list 2>/dev/null || true)}
@@ -62,8 +62,8 @@ mkdir "$tree/kubernetes"
 tar -xzf "$tree"/package/kubernetes_*.orig.tar.gz -C "$tree/kubernetes" --strip-components=1
 cd "$tree/kubernetes"
 
-# The vendored reflect2 1.0.1 reads the internals of maps as Go 1.17 laid them out. Built with a newer Go it brings the server
-# down ("fatal error: fault") with the first object of a custom resource. Debian packages 1.0.2, which does not.
+# The vendored reflect2 1.0.1 reads the internals of maps as in Go 1.17. Built with a newer Go it crashes the server
+# ("fatal error: fault") at the first object of a custom resource. Debian's 1.0.2 does not.
 rm -rf vendor/github.com/modern-go/reflect2
 cp -r /usr/share/gocode/src/github.com/modern-go/reflect2 vendor/github.com/modern-go/reflect2
 find vendor/github.com/modern-go/reflect2 -name '*_test.go' -delete
@@ -71,7 +71,7 @@ rm -rf vendor/github.com/modern-go/reflect2/test
 
 export PATH=/usr/lib/go-1.19/bin:$PATH HOME="$tree/home" GOPATH="$tree/kubernetes/.go" GOCACHE="$tree/go" GOPROXY=off
 export CGO_ENABLED=0 GOFLAGS="-p=${JOBS:-1}" GOMAXPROCS="${JOBS:-1}"
-# Without a git checkout the build asks these for the version that the server reports.
+# Without a git checkout the build reads the server's version from these.
 export KUBE_GIT_VERSION="v$version" KUBE_GIT_COMMIT=debian KUBE_GIT_TREE_STATE=archive KUBE_GIT_MAJOR=1 KUBE_GIT_MINOR=20
 mkdir -p .go/src/k8s.io
 ln -s "$tree/kubernetes" .go/src/k8s.io/kubernetes

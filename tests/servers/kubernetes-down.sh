@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends what kubernetes-up.sh started in DIR, and only that. The folder stays.
+# Ends only the processes that kubernetes-up.sh started in DIR. The folder stays.
 set -euo pipefail
 
 dir=${1:?the folder of kubernetes-up.sh}

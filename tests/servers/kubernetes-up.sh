@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes control plane on this machine: etcd, API server, controller manager. No scheduler and no kubelet:
-# pods and nodes are records there.
+# pods and nodes are only records.
 #
-#   kubernetes-up.sh DIR [OWNER]     everything lies under DIR, which is made; it ends with the process OWNER, if one is given
+#   kubernetes-up.sh DIR [OWNER]     all files are in DIR, which is made; it ends with the process OWNER, if there is one
 #
 # Leaves in DIR: server (the address), etcd.url, ca.crt, admin.token, admin.kubeconfig, and token and kubeconfig of tenure and of verifier (the
-# service accounts of api/packaging/kubernetes/rbac.yaml, with no other rights). kubernetes-apiserver.sh DIR kill|start plays an outage,
+# service accounts of api/packaging/kubernetes/rbac.yaml, with no other rights). kubernetes-apiserver.sh DIR kill|start simulates an outage,
 # kubernetes-down.sh DIR ends everything.
 set -euo pipefail
 
@@ -31,7 +31,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 binaries=$("$here/kubernetes-build.sh" | tail -n 1)
 
-# Ports below the range from which the kernel gives out its own.
+# Ports below the kernel's ephemeral range.
 free_port() {
     local port
     while :; do
@@ -54,7 +54,7 @@ echo "http://127.0.0.1:$etcd_port" >"$dir/etcd.url"
 
 cd "$dir"
 umask 077
-# One authority and one certificate for the server; everybody else shows a token.
+# One authority and one certificate for the server; all clients use tokens.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=tenure-tests \
     -keyout ca.key -out ca.crt 2>/dev/null
 openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=kube-apiserver -keyout server.key -out server.csr 2>/dev/null
@@ -105,7 +105,7 @@ exec "$binaries/kube-apiserver" --etcd-servers=http://127.0.0.1:$etcd_port --bin
 SH
 cat >run-manager <<SH
 #!/usr/bin/env bash
-# Without the controllers that would watch over nodes that are not there.
+# Without the controllers for nodes, as there are no real nodes.
 exec "$binaries/kube-controller-manager" --kubeconfig="$dir/manager.kubeconfig" --leader-elect=false --port=0 --secure-port=0 \\
     --use-service-account-credentials --service-account-private-key-file="$dir/accounts.key" --root-ca-file="$dir/ca.crt" \\
     --controllers=namespace,resourcequota,serviceaccount,serviceaccount-token,garbagecollector,clusterrole-aggregation,persistentvolume-binder,pvc-protection,pv-protection,disruption

@@ -1,8 +1,8 @@
 // An OpenID provider on loopback: the certified library `oidc-provider`, with its own pages to sign in and to consent.
 //
-//   node oidc-provider.mjs REDIRECT_URI       prints `issuer URL` once it serves
+//   node oidc-provider.mjs REDIRECT_URI       prints `issuer URL` once it accepts connections
 //
-// Anybody signs in as whoever they say, with any password. Who is called `nobody` has no group.
+// Any user name signs in, with any password. The user `nobody` has no group.
 import { generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import Provider from 'oidc-provider';

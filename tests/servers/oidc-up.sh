@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Starts an OpenID provider on a free port of loopback, in the foreground; the first line on stdout is `issuer URL`.
 #
-#   oidc-up.sh REDIRECT_URI       needs node; what it runs is installed once a machine by npm
-#   oidc-up.sh --prepare          installs alone
+#   oidc-up.sh REDIRECT_URI       needs node; npm installs its packages once for each machine
+#   oidc-up.sh --prepare          only installs
 set -euo pipefail
 
 version=9.13.3

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs and builds what the tests against real servers start, so that none of them is skipped.
+# Installs and builds the servers of the end-to-end tests, so that none of these is skipped.
 #
-#   prepare.sh        as root; says what could not be had, and ends with 1 then
+#   prepare.sh        as root; prints failed installations, and ends with 1 if there are any
 #
-# Packages come from the machine's own package lists. The Kubernetes API server is built once a machine, which takes a quarter of an
-# hour on two slow cores, and is kept in ${TENURE_CACHE:-~/.cache/tenure}.
+# Packages come from the machine's own package lists. The Kubernetes API server is built once for each machine, which takes a
+# quarter of an hour on two slow cores, and is stored in ${TENURE_CACHE:-~/.cache/tenure}.
 set -uo pipefail
 cd "$(dirname "$0")"
 
@@ -35,7 +35,7 @@ fi
 ./scim-up.sh --prepare || { echo "prepare: the SCIM service could not be installed"; failed=1; }
 ./chart.sh ../../api/packaging/helm/tenure tenure tenure >/dev/null || { echo "prepare: the renderer of charts could not be built"; failed=1; }
 ./prometheus.sh >/dev/null || { echo "prepare: Prometheus is not to be had"; failed=1; }
-# The machine for drives is made once, when it first starts.
+# The machine for drives is made at its first start.
 vm=$(mktemp -d)
 ./vm-up.sh "$vm" memory >/dev/null || { echo "prepare: the machine of qemu did not start"; failed=1; }
 ./vm-down.sh "$vm"

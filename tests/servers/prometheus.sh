@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fetches Prometheus and promtool for the tests, once per machine.
+# Downloads Prometheus and promtool for the tests, once for each machine.
 #
-#   prometheus.sh        prints the folder with the two programs on its last line; ends with 3 where they cannot be had
+#   prometheus.sh        prints the folder with the two programs on its last line; ends with 3 if they are not available
 #
-# Debian's package is unpacked and not installed: nothing is started by it, and no rights are needed. What is installed already is taken
-# as it is. The result (about 200 MB) is kept in ${TENURE_CACHE:-~/.cache/tenure}/prometheus.
+# Debian's package is unpacked and not installed: it starts nothing and needs no rights. Installed programs are used as they are.
+# The result (about 200 MB) is stored in ${TENURE_CACHE:-~/.cache/tenure}/prometheus.
 set -euo pipefail
 
 if command -v prometheus >/dev/null && command -v promtool >/dev/null; then

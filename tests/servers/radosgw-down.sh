@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stops what radosgw-up.sh DIR started. With a second argument, `gateway`, only the gateway, at once and without warning.
+# Stops the processes that radosgw-up.sh DIR started. With a second argument, `gateway`, kills only the gateway.
 set -euo pipefail
 
 DIR=${1:?usage: radosgw-down.sh DIR [gateway]}
@@ -7,7 +7,7 @@ stop() { # name, signal
     local file=$DIR/run/$1.pid pid
     [ -s "$file" ] || return 0
     pid=$(cat "$file")
-    # A number that was given to another program meanwhile is left alone.
+    # A process id that another program has by now is ignored.
     if grep -qs "$DIR\|ceph-\|radosgw" "/proc/$pid/cmdline"; then
         kill "-$2" "$pid" 2>/dev/null || true
         for _ in $(seq 50); do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Starts Ceph's object gateway on loopback: one monitor, one store in memory, one gateway. Usage: radosgw-up.sh DIR
 #
-# The first start makes a cluster under DIR with two accounts, and writes DIR/env, which names its address and keys: the
-# platform's, and the verifier's, which is a subuser of the same account that may only read. Started again after
-# radosgw-down.sh DIR or a kill of the gateway, only what does not run is started. What was stored is gone once the store is
-# stopped, as it is in memory; the gateway can come and go.
+# The first start makes a cluster under DIR with two accounts, and writes DIR/env with its address and keys: the platform's, and
+# the verifier's, which is a read-only subuser of the same account. A later start, after radosgw-down.sh DIR or a kill of the
+# gateway, starts only what is not running. Data is lost when the store stops, as it is in memory; the gateway can be
+# restarted.
 set -euo pipefail
 
 DIR=${1:?usage: radosgw-up.sh DIR}
@@ -27,7 +27,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     }
 fi
 
-# Ports below 32768: what is above is handed out to clients by the kernel.
+# Ports below 32768: the kernel uses higher ones for clients.
 taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 block() {
     local base
@@ -81,7 +81,7 @@ osd_pool_default_pg_num = 1
 osd_pool_default_pgp_num = 1
 osd_pool_default_pg_autoscale_mode = off
 mon_allow_pool_size_one = true
-# Nothing of it stays: a disk that is nearly full is no reason not to start.
+# Its data is temporary: a nearly full disk must not prevent the start.
 mon_data_avail_warn = 2
 mon_data_avail_crit = 1
 osd_crush_chooseleaf_type = 0
@@ -97,7 +97,7 @@ osd_class_default_list = *
 rgw_data = $DIR/gateway
 rgw_frontends = beast endpoint=127.0.0.1:$1
 rgw_thread_pool_size = 32
-# What is deleted is taken off the disk at once, not hours later.
+# Deleted data is removed from the disk at once, not hours later.
 rgw_gc_obj_min_wait = 0
 rgw_gc_processor_period = 1
 CONF
@@ -105,7 +105,7 @@ CONF
 
 make_cluster() {
     write_conf "$(block)"
-    # Its own authentication stays on: without it the gateway gets no ticket and never starts.
+    # Its own authentication stays on: without it the gateway gets no ticket and does not start.
     ceph-authtool --create-keyring "$DIR/keyring" --gen-key -n mon. --cap mon 'allow *' >/dev/null
     for name in client.admin client.gateway osd.0; do
         ceph-authtool "$DIR/keyring" --gen-key -n "$name" \
@@ -140,7 +140,7 @@ add_accounts() {
     local admin=(radosgw-admin -n client.admin)
     "${admin[@]}" user create --uid=platform --display-name=platform \
         --access-key=PLATFORMKEY --secret-key=platform-secret >/dev/null
-    # A subuser is of the same account: it lists the same buckets, and this one may only read them.
+    # A subuser belongs to the same account: it lists the same buckets, and this one is read-only.
     "${admin[@]}" subuser create --uid=platform --subuser=platform:verifier --access=read >/dev/null
     "${admin[@]}" key create --uid=platform --subuser=platform:verifier --key-type=s3 \
         --access-key=VERIFIERKEY --secret-key=verifier-secret >/dev/null

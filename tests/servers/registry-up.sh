@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts a container registry on a free port of loopback, in the foreground; the first line on stdout is `registry URL`.
 #
-#   registry-up.sh DIR         its files lie in DIR; `tenure:pw` and `reader:pw` are let in; DIR/collect.sh collects its garbage
+#   registry-up.sh DIR         its files are in DIR; users are `tenure:pw` and `reader:pw`; DIR/collect.sh collects its garbage
 set -euo pipefail
 
 dir=${1:?a folder}

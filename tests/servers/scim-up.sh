@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Starts a SCIM 2.0 service on a free port of loopback, in the foreground; the first line on stdout is `Serving SCIM on URL`.
 #
-#   scim-up.sh TOKEN...        needs python3 with venv; what it runs is installed once a machine by pip
-#   scim-up.sh --prepare       installs alone
+#   scim-up.sh TOKEN...        needs python3 with venv; pip installs its packages once for each machine
+#   scim-up.sh --prepare       only installs
 set -euo pipefail
 
 version=0.8.3

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Ends what slurm-up.sh started in DIR: the process groups whose leaders it noted in DIR/run and DIR/munge, jobs with them.
+# Ends the daemons of slurm-up.sh in DIR: the process groups whose leaders are listed in DIR/run and DIR/munge, and jobs.
 set -euo pipefail
 dir=$(cd "${1:?usage: slurm-down.sh DIR}" && pwd)
 
-# A daemon that is not ours any more may have left its id to another process: only one that knows this folder is ended.
+# The process id of an ended daemon may belong to another process: only processes of this folder are ended.
 ours() { [ -d "/proc/$1" ] && { tr '\0' ' ' <"/proc/$1/cmdline"; tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null | grep -qF "$dir"; }
 
-# Jobs first: their processes are in sessions of their own.
+# Jobs first: their processes have separate sessions.
 export SLURM_CONF=$dir/slurm.conf
 for environ in /proc/[0-9]*/environ; do
     pid=${environ#/proc/}; pid=${pid%/environ}

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Starts a whole Slurm cluster on loopback for tests: munged, MariaDB, slurmdbd, slurmctld, some slurmd with stand-ins for GPU
-# device files, slurmrestd with JSON web tokens.
+# Starts a whole Slurm cluster on loopback for tests: munged, MariaDB, slurmdbd, slurmctld, some slurmd with fake GPU device
+# files, and slurmrestd with JSON web tokens.
 #
 # Usage, as root: slurm-up.sh DIR [NODES]       (default 4 nodes of 8 GPUs each)
 #
-# Everything lies under DIR, which slurm-down.sh DIR ends. The last line on stdout is JSON: where everything is and how to
-# start each daemon again. Ports are free ones below 32768. Nothing of the machine's own munge, MariaDB or Slurm is touched.
+# All files are in DIR, which slurm-down.sh DIR ends. The last line on stdout is JSON: the paths, and the scripts that
+# restart each daemon. Ports are free ones below 32768. The machine's own munge, MariaDB and Slurm are not changed.
 set -euo pipefail
 
 dir=${1:?usage: slurm-up.sh DIR [NODES]}
@@ -15,7 +15,7 @@ last=$((nodes - 1))
 fail() { echo "slurm-up: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || fail "needs root: munged, MariaDB and slurmd change users; run the tests as root or in a container"
 
-# What is missing is installed, once at a time; the packages start no service where policy-rc.d says so.
+# Missing packages are installed, one process at a time; policy-rc.d keeps them from starting services.
 install_missing() {
     local wanted=(slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge)
     local missing=()
@@ -33,7 +33,7 @@ install_missing() {
     exec 9>&-
 }
 
-# `free_ports FIRST COUNT`: the first port of so many free neighbours, below the range that the kernel gives away.
+# `free_ports FIRST COUNT`: the first of COUNT consecutive free ports, below the kernel's ephemeral range.
 free_ports() {
     local first=$1 count=$2 taken
     taken=$(ss -Htln | awk '{sub(/.*:/, "", $4); print $4}')
@@ -60,7 +60,7 @@ until_true() {
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 install_missing
-# 22.05 wants plugins named that later versions have no more, and names its data parsers one by one.
+# 22.05 requires plugins to be named that later versions lack, and the data parsers one by one.
 version=$(slurmctld -V | awk '{print $2}')
 if [ "${version%%.*}" -lt 23 ]; then
     plugins=$'JobAcctGatherType=jobacct_gather/none\nSwitchType=switch/none'
@@ -68,14 +68,14 @@ if [ "${version%%.*}" -lt 23 ]; then
 else
     plugins='# no plugins of earlier versions'
     languages=openapi/slurmctld,openapi/slurmdbd
-    # Its slurmd does not start without control groups unless it is told to.
+    # By default, slurmd does not start without control groups.
     echo CgroupPlugin=disabled >"$dir/cgroup.conf"
 fi
 chmod 755 "$dir"
 mkdir -p "$dir"/{munge,spool,state,log,run,mysql,dev,bin}
 chmod 711 "$dir/munge"
 
-# One cluster at a time looks for ports, until its daemons listen.
+# One cluster at a time chooses ports, until its daemons listen.
 exec 8>"${TMPDIR:-/tmp}/tenure-slurm-ports.lock"
 flock 8
 base=$(free_ports $((20000 + RANDOM % 8000)) $((4 + nodes)))
@@ -104,7 +104,7 @@ StorageUser=slurm
 StoragePass=slurm
 StorageLoc=accounting
 CONF
-# slurmdbd refuses to start when others may read its settings.
+# slurmdbd does not start if other users may read its settings.
 chmod 600 "$dir/slurmdbd.conf"
 
 cat >"$dir/slurm.conf" <<CONF
@@ -155,7 +155,7 @@ echo "NodeName=gpu[0-$last] Name=gpu Type=h200 File=$dir/dev/nvidia[0-7]" >"$dir
 chmod 644 "$dir/slurm.conf" "$dir/gres.conf"
 export SLURM_CONF=$dir/slurm.conf
 
-# One script per daemon, so that a test that killed it can start it again. Each leaves its process id in run/NAME.
+# One script for each daemon, so that a test can restart a killed one. Each writes its process id to run/NAME.
 daemon() {
     local name=$1; shift
     {
@@ -183,7 +183,7 @@ until_true 30 sql 'select 1'
 sql "create database accounting; create user slurm@'127.0.0.1' identified by 'slurm'; grant all on accounting.* to slurm@'127.0.0.1'"
 
 until_true 10 test -S "$dir/munge/munge.sock"
-# As a service manager does it: slurmdbd and slurmrestd 22.05 were seen to end by a segmentation fault.
+# Restarts as a service manager does: slurmdbd and slurmrestd 22.05 sometimes end with a segmentation fault.
 cat >"$dir/bin/watched" <<'SH'
 #!/bin/bash
 while :; do "$@"; [ $? -gt 128 ] || exit; sleep 0.2; done
@@ -200,7 +200,7 @@ for ((i = 0; i < nodes; i++)); do daemon "slurmd.gpu$i" setsid slurmd -D -N "gpu
 idle() { [ "$(timeout 2 sinfo -h -N -t idle -o %N 2>/dev/null | sort -u | wc -l)" = "$nodes" ]; }
 until_true 30 idle
 
-# By its documentation it runs neither as root nor as SlurmUser.
+# Its documentation forbids root and SlurmUser.
 daemon slurmrestd env SLURM_JWT=daemon SLURMRESTD_SECURITY=disable_user_check setsid setpriv --reuid=nobody --regid=nogroup \
     --clear-groups "$dir/bin/watched" slurmrestd -a rest_auth/jwt -s "$languages" "127.0.0.1:$rest_port"
 token() { timeout 5 scontrol token username=root lifespan=86400 | sed 's/SLURM_JWT=//' >"$dir/root.token" && [ -s "$dir/root.token" ]; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes a token of SoftHSM, a key store in software that is reached by PKCS#11. Usage: softhsm.sh DIR
+# Makes a token of SoftHSM, a software key store with a PKCS#11 interface. Usage: softhsm.sh DIR
 #
-# Nothing runs afterwards: it is a library, which reads DIR/softhsm2.conf where SOFTHSM2_CONF names it. DIR/env says where the
-# library is, what the token is called and where its PIN lies. Run again, it leaves a token that is there as it is.
+# No process remains: it is a library, which reads DIR/softhsm2.conf if SOFTHSM2_CONF names it. DIR/env has the path of the
+# library, the token's name and the path of its PIN. A repeated run keeps an existing token.
 set -euo pipefail
 
 DIR=${1:?usage: softhsm.sh DIR}

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs one program in the machine of vm-up.sh, with this one's input, output and exit code. 255: the machine does not answer.
+# Runs one program in the machine of vm-up.sh, with this script's input, output and exit code. 255: the machine does not answer.
 #
 # Usage: vm-exec.sh PORT PROGRAM [WORD...]
 port=${1:?usage: vm-exec.sh PORT PROGRAM [WORD...]}

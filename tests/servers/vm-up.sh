@@ -1,13 +1,13 @@
 #!/bin/bash
-# Boots a machine of its own in qemu for tests of drives: Debian's kernel, this machine's own programs for drives, emulated NVMe
-# drives, and an agent that runs one program per connection.
+# Boots a qemu machine for tests of drives: Debian's kernel, this machine's own programs for drives, emulated NVMe drives, and
+# an agent that runs one program for each connection.
 #
-# Usage: vm-up.sh DIR memory|drive SERIAL[=MIB]...   (each a drive, 64 MiB where nothing is said; its content is DIR/SERIAL.img)
+# Usage: vm-up.sh DIR memory|drive SERIAL[=MIB]...   (one argument for each drive, 64 MiB by default; its content is DIR/SERIAL.img)
 #
-# With `memory` its system is in memory, as a scrub environment is. With `drive` it runs from an NVMe drive of its own, of the
-# serial SYS0001; what is written to that is lost at the end. The last lines on stdout are VM_PORT=, where the agent listens on
-# loopback for vm-exec.sh, and VM_PID=. vm-down.sh DIR ends it. It is emulated whole, and up in 10 to 20 seconds. Kernel and
-# system are made once, in ${TENURE_CACHE:-~/.cache/tenure}/vm. VM_PREFIX is put before qemu, such as `chrt -i 0`.
+# With `memory` its system is in memory, like a scrub environment. With `drive` it runs from an NVMe drive with serial number
+# SYS0001; changes of that drive are lost at the end. The last lines on stdout are VM_PORT=, the agent's port on loopback for
+# vm-exec.sh, and VM_PID=. vm-down.sh DIR ends it. It is fully emulated, and starts in 10 to 20 seconds. Kernel and system are
+# made once, in ${TENURE_CACHE:-~/.cache/tenure}/vm. VM_PREFIX is put before qemu, such as `chrt -i 0`.
 set -euo pipefail
 
 dir=${1:?usage: vm-up.sh DIR memory|drive SERIAL[=MIB]...}
@@ -38,7 +38,7 @@ fetch_kernel() {
     mv "$cache/kernel.new" "$cache/kernel"
 }
 
-# `modules TREE PATH...`: of the kernel's modules, these, with an index of their own.
+# `modules TREE PATH...`: copies these kernel modules, with their own index.
 modules() {
     local tree=$1 version from part; shift
     version=$(ls "$cache/kernel/lib/modules")
@@ -60,7 +60,7 @@ skeleton() {
     for applet in $(busybox --list | grep -vx busybox); do ln -s busybox "$1/bin/$applet"; done
 }
 
-# The first to run: finds the drive of the system and goes on from there.
+# The init program: finds the drive of the system and continues there.
 make_initrd() {
     local tree=$cache/initrd.tree
     rm -rf "$tree"
@@ -89,7 +89,7 @@ INIT
     mv "$cache/initrd.new" "$cache/initrd"
 }
 
-# The system: the very programs of this machine, with their libraries.
+# The system: this machine's programs, with their libraries.
 make_system() {
     local tree=$cache/system.tree program path library
     rm -rf "$tree"
@@ -103,7 +103,7 @@ make_system() {
             cp -Ln "$library" "$tree$library"
         done
     done
-    # Loaded by the threads of cryptsetup only when they end.
+    # Threads of cryptsetup load it only when they end.
     library=$(ldconfig -p | sed -n 's/.*libgcc_s.so.1 .*x86-64.* => //p' | head -1)
     mkdir -p "$tree$(dirname "$library")"
     cp -Ln "$library" "$tree$library"
@@ -114,15 +114,15 @@ make_system() {
 export PATH=/bin:/sbin
 [ -e /proc/self ] || { mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; }
 mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
-# The kernel asks for what it lacks, such as a cipher.
+# The kernel requests missing modules, such as a cipher.
 echo /bin/modprobe >/proc/sys/kernel/modprobe
 for module in nvme e1000 dm-mod aes_generic xts sha256_generic af_alg algif_skcipher dm-crypt; do modprobe $module; done
 ip link set lo up; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up
 echo "agent listens"
 exec nc -ll -p 9000 -e /bin/agent
 INIT
-    # One request a connection: a line with the words of a command, a line with its input; back come the code, its output, its
-    # error output, a line each. Words and texts are in base64.
+    # One request for each connection: a line with the words of a command, and a line with its input. The answer has a line each
+    # with the code, the output and the error output. Words and texts are in base64.
     cat >"$tree/bin/agent" <<'AGENT'
 #!/bin/sh
 export PATH=/bin:/sbin
@@ -145,7 +145,7 @@ AGENT
     mv "$cache/system.new" "$cache/system"
 }
 
-# Made anew when this script has changed.
+# Made again when this script has changed.
 exec 9>"$cache/lock"
 flock 9
 stamp=$(cksum <"$0")
@@ -171,13 +171,13 @@ for drive in "$@"; do
     drives+=(-drive "file=$dir/$serial.img,if=none,id=$serial,format=raw" -device "nvme,serial=$serial,drive=$serial")
 done
 
-# A measurement on the same processors comes before.
+# A measurement on the same processors has priority.
 first=()
 [ -n "${VM_PREFIX:-}" ] && read -ra first <<<"$VM_PREFIX"
 
 start() {
     local port=$1
-    # Emulated: /dev/kvm is there in many containers and serves nobody.
+    # Emulated: /dev/kvm exists in many containers and does not work there.
     "${first[@]}" setsid qemu-system-x86_64 -accel tcg -cpu qemu64 -m 384 -smp 1 -nodefaults -no-user-config -display none \
         -no-reboot -serial "file:$dir/console" -kernel "$cache"/kernel/boot/vmlinuz-* -initrd "$initrd" \
         -append "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off" "${drives[@]}" \
@@ -186,7 +186,7 @@ start() {
     echo $! >"$dir/pid"
 }
 
-# A port that nobody has, below the range that the kernel gives away; taken by another meanwhile, the next is tried.
+# A free port below the kernel's ephemeral range; if another process takes it meanwhile, the next one is tried.
 for _ in 1 2 3 4 5; do
     port=$((20000 + RANDOM % 12000))
     : >"$dir/console"

@@ -1,4 +1,5 @@
-//! What the tests share: processes that can be killed, the simulated world as one of them, and the big campaigns.
+//! The shared parts of the tests: processes that can be killed, the simulated world as a process, and the large
+//! campaigns.
 
 pub mod actions;
 pub mod books;
@@ -14,8 +15,8 @@ pub mod under_test;
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// `count` random cases of a property, the same ones on every run, so that a gate fails for what was changed and not by luck.
-/// `TENURE_CASES=20` tries twenty times as many that nobody has seen before.
+/// Returns `count` random cases of a property, the same ones on every run, so that a failure is caused by a change and not by
+/// chance. `TENURE_CASES=20` runs twenty times as many new ones.
 #[must_use]
 pub fn cases(count: u32) -> Config {
     let times = std::env::var("TENURE_CASES").ok().and_then(|times| times.parse::<u32>().ok());
@@ -23,7 +24,7 @@ pub fn cases(count: u32) -> Config {
     Config { cases: count.saturating_mul(times.unwrap_or(1)), rng_seed, ..Config::default() }
 }
 
-/// Held by tests that start several processes and count what happens in a span of time, so that only one of them is at work.
+/// Serialises tests that start several processes and count events in a span of time.
 pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
     static HEAVY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     HEAVY.lock().await

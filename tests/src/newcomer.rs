@@ -1,4 +1,4 @@
-//! The tutorial, as a newcomer types it: its commands as one script, and how long reading and copying them takes.
+//! The tutorial as a newcomer types it: its commands as one script, and the time to read and copy them.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
@@ -10,29 +10,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How fast people read what they have not read before, in words a minute, prose and the output of programs alike.
+/// The reading speed for new text, both prose and program output, in words a minute.
 const READ: u32 = 200;
-/// How long it takes to copy one block of commands and to see that it has run.
+/// The time to copy one block of commands and to see its result.
 const COPY: Duration = Duration::from_secs(8);
-/// Within which a newcomer is through, without the build.
+/// The time limit of a newcomer, without the build.
 pub const WITHIN: Duration = Duration::from_secs(600);
 
-/// A page as somebody goes through it.
+/// A page as a reader follows it.
 #[derive(Debug)]
 pub struct Walk {
-    /// Its commands as one script, which says when it begins with which block.
+    /// Its commands as one script, which prints the start of each block.
     pub script: String,
-    /// Under which heading each block stands, and how many words there are to be read up to it.
+    /// The heading of each block, and the number of words before it.
     blocks: Vec<(String, u32)>,
     /// Words behind the last block.
     rest: u32,
 }
 
 impl Walk {
-    /// The blocks of commands of a page in Markdown, as `sh` marks them.
+    /// Returns the blocks of commands of a Markdown page, marked as `sh`.
     ///
     /// # Panics
-    /// When it has more than 4,294,967,295 words.
+    /// If it has more than 4,294,967,295 words.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut walk = Self { script: String::new(), blocks: Vec::new(), rest: 0 };
@@ -64,10 +64,11 @@ impl Walk {
         self.blocks.len()
     }
 
-    /// Prints what each heading takes of whom, by what the script has said and with `clicked` beside it; answers with the whole.
+    /// Prints the time that each heading takes a reader, from the output of the script and the actions in `clicked`; returns the
+    /// total.
     ///
     /// # Panics
-    /// When a moment in it is no number.
+    /// If a time in it is no number.
     #[must_use]
     pub fn told(&self, said: &str, clicked: Duration) -> Duration {
         let moments = said.lines().filter_map(|line| line.strip_prefix("== block ")?.split_once(' '));
@@ -101,13 +102,13 @@ impl Walk {
     }
 }
 
-/// A script under way in a folder of its own, with what it has started: all of it ends with this.
+/// A running script in a folder of its own, with its child processes: dropping this ends all of them.
 #[derive(Debug)]
 pub struct Newcomer {
     child: Child,
     group: Pid,
     dir: tempfile::TempDir,
-    /// Where the server of the tutorial listens.
+    /// The address of the tutorial's server.
     pub url: String,
 }
 
@@ -118,10 +119,10 @@ impl Drop for Newcomer {
 }
 
 impl Newcomer {
-    /// Begins with `script`, given nothing but the program and the pages.
+    /// Starts `script` with only the program and the pages.
     ///
     /// # Panics
-    /// When there is no folder or no shell to be had.
+    /// If there is no folder or no shell.
     #[must_use]
     pub fn begins(script: &str, tenure: &Path) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
@@ -154,16 +155,16 @@ impl Newcomer {
         Self { child, group, dir, url }
     }
 
-    /// The folder it works in.
+    /// Returns its working folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// What was said once all of it has ended well.
+    /// Returns the output after a successful end.
     ///
     /// # Panics
-    /// When it ends otherwise, or not within four minutes.
+    /// If it fails or takes more than four minutes.
     #[must_use]
     pub fn ended(&mut self) -> String {
         let began = Instant::now();

@@ -1,10 +1,10 @@
-//! Small worlds at random, to be replayed by the thousand: a few workspaces on a few GPUs, crowded, with things going wrong.
+//! Small random worlds, to be replayed by the thousand: a few workspaces on a few GPUs, overloaded, with faults.
 
 use backends::simulated::{Fault, FaultKind, Random, Script};
 use simulator::{Baseline, Outcome, Scenario, Settings, Source, read, replay_all};
 use std::fmt::Write as _;
 
-/// Numbers that depend on nothing but the seed.
+/// A random generator that depends only on the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -21,10 +21,10 @@ impl Dice {
     }
 }
 
-/// A random scene, as the scenario that it was read from.
+/// Returns a random scene and its scenario.
 ///
 /// # Panics
-/// When the scenario made here is none.
+/// If the generated scenario is invalid.
 #[must_use]
 pub fn scene(seed: u64) -> (String, Scenario) {
     let text = scenario(seed);
@@ -46,7 +46,7 @@ fn scenario(seed: u64) -> String {
     );
     let mut left = gpus;
     for number in 0..workspaces {
-        // What is left for each, the last one taking what it likes; some own nothing and borrow.
+        // Each gets a part of the rest, the last one any part; some have no quota and borrow.
         let nominal =
             if dice.next(5) == 0 { 0 } else { dice.of(1, (left / (workspaces - number)).max(1)) }.min(left);
         left -= nominal;
@@ -79,8 +79,8 @@ fn scenario(seed: u64) -> String {
     yaml
 }
 
-/// What goes wrong in a random world: nothing in every third; in the others answers get lost and calls fail, and in half of
-/// those somebody who is evicted does not end.
+/// Returns the faults of a random world: none in every third. In the others answers get lost and calls fail, and in half of
+/// those an evicted workload does not end.
 #[must_use]
 pub fn faults(seed: u64) -> Script {
     let mut dice = Dice(seed ^ 0x5eed);
@@ -110,7 +110,7 @@ pub fn faults(seed: u64) -> Script {
 /// Replays a random world.
 ///
 /// # Panics
-/// When the replay cannot go on.
+/// If the replay cannot continue.
 #[must_use]
 pub fn run(seed: u64) -> (String, Outcome) {
     let (text, scene) = scene(seed);

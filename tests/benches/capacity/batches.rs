@@ -1,4 +1,4 @@
-//! What a batch of commits costs, by how many are in it: round trips, processor time at both ends, log, time.
+//! The costs of a batch of commits, by its size: round trips, processor time at both ends, log, time.
 
 use crate::{cpu, say};
 use std::{
@@ -17,14 +17,14 @@ use store::{
 use tests::{proxies::counting::Wire, servers::postgres::Cluster};
 
 const ROUND: Duration = Duration::from_secs(3);
-/// Of so many rounds the quickest counts: what else the machine does only makes them slower.
+/// The fastest of this number of rounds counts: other work on the machine only makes rounds slower.
 const ROUNDS: usize = 3;
-/// Executions that go on side by side: about as many commits are in a batch.
+/// Parallel executions: a batch contains about as many commits.
 const WRITERS: [u64; 4] = [1, 8, 64, 512];
-/// A network's round trip.
+/// The round trip of a network.
 const AWAY: Duration = Duration::from_millis(1);
 
-/// One transition: the record, a line of history, the task that is done and the next.
+/// One transition: the record, a line of history, the completed task and the next one.
 pub(crate) fn transition(n: u64, revision: u64) -> Commit {
     let execution = ExecutionId::new(Timestamp(1 + n), [7; 10]);
     let record = Record {
@@ -65,7 +65,7 @@ pub(crate) fn transition(n: u64, revision: u64) -> Commit {
     }
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     commits: f64,
     batches: f64,
@@ -90,7 +90,7 @@ pub(crate) async fn open(name: &str, url: String) -> Arc<Postgres> {
     Arc::new(Postgres::open(options).await.expect("a store"))
 }
 
-/// Lets so many executions go on, on every store, for a while.
+/// Runs `writers` executions on every store for a while.
 async fn round(cluster: &Cluster, stores: &[Arc<Postgres>], writers: u64, from: &mut u64) -> Round {
     let counted = async || {
         let mut counts = (0, 0);
@@ -100,7 +100,7 @@ async fn round(cluster: &Cluster, stores: &[Arc<Postgres>], writers: u64, from: 
         }
         counts
     };
-    // What comes before are the first commits, which are more work than those that follow.
+    // The first commits are more work than later ones, and are not counted.
     for (count, store) in stores.iter().enumerate() {
         let firsts = (0..writers).map(|n| (store.clone(), *from + count as u64 * writers + n));
         let firsts =
@@ -147,9 +147,9 @@ fn log(cluster: &Cluster) -> f64 {
     said.parse().expect("a number")
 }
 
-/// The line through the points, as what it begins with and how it rises.
+/// Fits a line to the points; returns its start and its slope.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    // Each point weighs as much as it is small, so that short batches count as much as long ones.
+    // Small values weigh more, so that short batches count as much as long ones.
     let weight = |point: &(f64, f64)| 1.0 / (point.1 * point.1);
     let sum =
         |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(|point| weight(point) * of(point)).sum::<f64>();
@@ -209,7 +209,7 @@ pub(crate) async fn measure(cluster: &Cluster) {
     away(cluster, &mut from).await;
 }
 
-/// What a sync costs: a page written and synced, again and again, where the server's files are.
+/// Measures a sync: writes and syncs a page repeatedly, in the folder of the server's files.
 fn sync() -> f64 {
     let mut file = tempfile::tempfile().expect("a file");
     let page = vec![1; 8_192];
@@ -225,7 +225,7 @@ fn sync() -> f64 {
     1e6 * took[took.len() / 2]
 }
 
-/// Two and three processes at once.
+/// Measures two and three processes at once.
 async fn beside(cluster: &Cluster, near: &Arc<Postgres>, from: &mut u64) {
     for count in 2..=3 {
         let mut all = vec![near.clone()];
@@ -245,7 +245,7 @@ async fn beside(cluster: &Cluster, near: &Arc<Postgres>, from: &mut u64) {
     }
 }
 
-/// What it costs the server to tell each that listens: what their connections use while another commits.
+/// Measures the server's cost of notifying each listener: the use of their connections while another one commits.
 async fn told(cluster: &Cluster, stores: &[Arc<Postgres>], from: &mut u64) {
     const LISTENERS: usize = 16;
     let url = format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", cluster.port());
@@ -276,7 +276,7 @@ async fn told(cluster: &Cluster, stores: &[Arc<Postgres>], from: &mut u64) {
     }
 }
 
-/// Over a wire that counts, first near and then as far as another machine.
+/// Measures over a counting wire, first local and then as far as another machine.
 async fn away(cluster: &Cluster, from: &mut u64) {
     println!("\n== the same over a wire that counts");
     let wire = Wire::to(cluster.port()).expect("a wire");

@@ -1,4 +1,4 @@
-//! Processor time, as `/proc` has it, in seconds.
+//! Processor time from `/proc`, in seconds.
 
 use std::fs;
 use tests::servers::postgres::Cluster;
@@ -6,7 +6,7 @@ use tests::servers::postgres::Cluster;
 /// Linux counts in hundredths of a second.
 const TICK: f64 = 0.01;
 
-/// The fields of a process behind its name, which may hold spaces.
+/// Returns the fields of a process after its name, which may contain spaces.
 fn fields(pid: &str) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -17,17 +17,17 @@ fn sum(fields: &[String], places: &[usize]) -> f64 {
     places.iter().filter_map(|place| fields.get(*place)?.parse::<f64>().ok()).sum::<f64>() * TICK
 }
 
-/// Used by this process so far.
+/// Returns the time used by this process so far.
 pub(crate) fn own() -> f64 {
     fields("self").map_or(0.0, |fields| sum(&fields, &[11, 12]))
 }
 
-/// Used by the processes of a list so far, one a line.
+/// Returns the time used by the processes of a list so far, one a line.
 pub(crate) fn of(pids: &str) -> f64 {
     pids.lines().filter_map(|pid| fields(pid.trim())).map(|fields| sum(&fields, &[11, 12])).sum()
 }
 
-/// Used by the server so far: by its first process, those that it has ended, and those that it has.
+/// Returns the time used by the server so far: its first process, ended processes, and current ones.
 pub(crate) fn server(cluster: &Cluster) -> f64 {
     let said = cluster.sql("SELECT pg_read_file('postmaster.pid')").expect("the server answers");
     let first = said.lines().next().unwrap_or_default().trim().to_owned();

@@ -1,4 +1,4 @@
-//! What handing work out costs: each statement by itself, by how many tenants have tasks; then several processes that want the same.
+//! The costs of leasing: each statement by itself, by the number of tenants with tasks; then several processes that compete.
 
 use crate::{batches::open, cpu, say};
 use std::{
@@ -11,15 +11,15 @@ use std::{
 use store::{ExecutionId, Lease, Store, Timestamp, postgres::Postgres};
 use tests::servers::postgres::Cluster;
 
-/// Tasks that are open in all.
+/// The number of open tasks.
 const OPEN: u64 = 200_000;
-/// What a process leases at once: `engine.concurrency`.
+/// The tasks that a process leases at once: `engine.concurrency`.
 const PLACES: usize = 64;
 const ROUND: Duration = Duration::from_secs(3);
-/// The moment at which it is done; tasks are due before or after it.
+/// The time of the leases; tasks are due before or after it.
 const NOW: Timestamp = Timestamp(1_000_000);
 
-/// Fills the queue anew: tasks of so many tenants, in turns, due a while ago or far off.
+/// Fills the queue again: tasks of `tenants` tenants in turn, due in the past or far in the future.
 fn fill(cluster: &Cluster, tenants: u64, due: bool) {
     let at = if due { "1000" } else { "2000000000" };
     let sql = format!(
@@ -30,7 +30,7 @@ fn fill(cluster: &Cluster, tenants: u64, due: bool) {
     cluster.sql("VACUUM ANALYZE tenure.tasks").expect("it is swept");
 }
 
-/// How long one call takes, and what of the server's processor, in microseconds.
+/// Measures the duration of one call and its share of the server's processor, in microseconds.
 async fn each<F: Future<Output = ()>>(cluster: &Cluster, mut call: impl FnMut() -> F) -> (f64, f64) {
     let (used, began) = (cpu::server(cluster), Instant::now());
     let mut calls = 0.0;
@@ -118,7 +118,7 @@ async fn contend(cluster: &Cluster, url: &str, processes: usize) {
     }
 }
 
-/// Polls them side by side, on this task.
+/// Polls all of them concurrently, on this task.
 async fn join_all<F: Future<Output = ()>>(all: Vec<F>) {
     let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -128,7 +128,8 @@ async fn join_all<F: Future<Output = ()>>(all: Vec<F>) {
     .await;
 }
 
-/// One process dies with what it holds; another looks as the engine does. How long until it has all of it, after the death.
+/// One process dies with its tasks, and another looks as the engine does. Prints the time from the death until it has all
+/// of them.
 async fn takeover(cluster: &Cluster, url: &str) {
     const LEASE: Duration = Duration::from_secs(3);
     const HELD: usize = 64;
@@ -156,7 +157,7 @@ async fn takeover(cluster: &Cluster, url: &str) {
         if leases.is_empty() {
             let next = two.next_due().await.expect("it answers").expect("there is more");
             let wait = next.since(now()).clamp(Duration::from_millis(1), Duration::from_secs(60));
-            // The worker hears the bell as well, and looks then.
+            // The worker also receives notifications, and looks then.
             _ = tokio::time::timeout(wait, two.wait_for_changes()).await;
         }
     }

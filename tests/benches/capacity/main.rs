@@ -1,5 +1,5 @@
-//! `cargo bench -p tests --bench capacity [-- batches|leases|nodes]`: what the model of `docs/evidence/scale.md` is fed with. Prints a line
-//! for each input, under the symbol that it has there.
+//! `cargo bench -p tests --bench capacity [-- batches|leases|nodes]`: measures the inputs of the model in `docs/evidence/scale.md`. Prints
+//! a line for each input, with its symbol there.
 
 mod batches;
 mod cpu;
@@ -8,7 +8,7 @@ mod nodes;
 
 use tests::servers::postgres::{Cluster, Disk, installed};
 
-/// One line of the table.
+/// Prints one line of the table.
 fn say(symbol: &str, value: f64, unit: &str, what: &str) {
     let places = if value.abs() < 10.0 { 3 } else { usize::from(value.abs() < 1_000.0) };
     println!("{symbol:<12} {value:>12.places$} {unit:<10} {what}");

@@ -1,4 +1,5 @@
-//! What servers ask of the database beside their work: alone, with work that waits, while another works. And how large it gets.
+//! The servers' requests to the database beyond their work: idle, with queued work, and while another server works. Also the
+//! size of the database.
 
 use crate::say;
 use reqwest::Method;
@@ -16,7 +17,7 @@ use tests::{
 const IDLE: Duration = Duration::from_secs(30);
 /// Onboardings that wait for an approval.
 const PARKED: usize = 1_000;
-/// Callers that ask for them.
+/// Callers that request them.
 const SIDE_BY_SIDE: usize = 16;
 
 fn start(dir: &Path, wire: &Wire, name: &str) -> Server {
@@ -27,7 +28,7 @@ fn start(dir: &Path, wire: &Wire, name: &str) -> Server {
     Server::start_with(program, &dir.join(name), None, settings.into())
 }
 
-/// What goes over each wire while `work` is done, and how long that takes.
+/// Returns the traffic of each wire during `work`, and the duration.
 async fn during(wires: &[Wire], work: impl Future<Output = ()>) -> (Vec<Traffic>, f64) {
     let before: Vec<_> = wires.iter().map(Wire::traffic).collect();
     let began = Instant::now();

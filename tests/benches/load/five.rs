@@ -1,4 +1,4 @@
-//! Five steps: closed loops, an open one, and decisions while many wait.
+//! Five steps: closed loops, an open one, and decisions while many executions wait.
 
 use crate::{
     flow::Desk,
@@ -14,9 +14,9 @@ use std::{
 };
 use tests::servers::postgres::{Cluster, Disk, installed};
 
-/// Device syncs of one after the other: one to begin, one a step.
+/// Device syncs of consecutive steps: one for the start, one for each step.
 const SYNCS: f64 = 6.0;
-/// Bytes of the journal for each with 128 in flight.
+/// The maximum bytes of the journal for each, with 128 in flight.
 const JOURNAL: f64 = 2048.0;
 
 pub async fn run(dir: &Path, span: Duration) -> ExitCode {
@@ -40,7 +40,7 @@ pub async fn run(dir: &Path, span: Duration) -> ExitCode {
     if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// In memory, on as many cores as the runtime was made for: what the engine itself takes.
+/// In memory, on the runtime's cores: the cost of the engine itself.
 pub async fn in_memory(span: Duration) -> ExitCode {
     let house = House::in_memory(1024);
     let working = house.works();
@@ -52,7 +52,7 @@ pub async fn in_memory(span: Duration) -> ExitCode {
     if row.rate() * 6.0 >= 20_000.0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Closed loops, then an open one at half of what the widest brought; answers with the syncs of one alone, and the bytes of the journal at 128.
+/// Closed loops, then an open one at half of the highest throughput; returns the syncs of a single walk, and the bytes of the journal at 128.
 async fn walk(house: &Arc<House>, dir: &Path, span: Duration) -> (f64, f64) {
     let mut bare = machine::syncs(dir, 2_000);
     let alone = machine::within(&mut bare, 500);
@@ -72,7 +72,7 @@ async fn walk(house: &Arc<House>, dir: &Path, span: Duration) -> (f64, f64) {
     (one.each(one.syncs), many.each(many.journal))
 }
 
-/// Decisions, one at a time, while so many wait.
+/// Decisions, one at a time, while `parked` executions wait.
 async fn decide(house: &Arc<House>, dir: &Path, parked: usize) {
     let bare = machine::within(&mut machine::syncs(dir, 2_000), 500);
     let (rss, disk) = (machine::rss(), house.rest().await.disk_bytes);
@@ -95,7 +95,7 @@ async fn decide(house: &Arc<House>, dir: &Path, parked: usize) {
     println!("six syncs {:.2?}, three {:.2?}", bare * 6, bare * 3);
 }
 
-/// On PostgreSQL: what it brings, and at half of that, how soon a step follows upon the result before.
+/// On PostgreSQL: the throughput, and at half of it the delay from a result to the next step.
 pub async fn on_postgres(span: Duration) -> ExitCode {
     const WITHIN: Duration = Duration::from_millis(10);
     let Some(bin) = installed() else { return ExitCode::FAILURE };
@@ -113,7 +113,7 @@ pub async fn on_postgres(span: Duration) -> ExitCode {
     if p99 <= WITHIN { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// At so many a second, how soon a step follows upon the result before; answers with the p99.
+/// The delay from a result to the next step, at `rate` a second; returns the p99.
 async fn dispatched(house: &Arc<House>, rate: f64, span: Duration) -> Duration {
     drop(house.desk.dispatches());
     drop(house.open(rate, span).await.told("half of that, open loop"));

@@ -1,5 +1,5 @@
-//! What is measured: five steps one after the other, each with 200 bytes of JSON as its result; a step, an approval, a step; and a wait
-//! for a moment.
+//! The measured workflows: five steps one after the other, each with 200 bytes of JSON as its result; a step, an approval, a step; and
+//! a short timer.
 
 use engine::{
     Action, ActionError, Call, DAY, Outcome, Plan, Seat, Step, Subject, Workflow, act, approval, end, wait,
@@ -18,19 +18,19 @@ use store::ExecutionId;
 use strum::{IntoStaticStr, VariantArray};
 use tokio::sync::oneshot;
 
-/// Who waits for what, and since when a step may begin.
+/// The waiters for each execution, and the earliest time of each step.
 #[derive(Debug, Default)]
 pub struct Desk {
     ends: Mutex<HashMap<ExecutionId, End>>,
-    /// When the result before was on disk.
+    /// The times at which earlier results were on disk.
     ready: Mutex<HashMap<ExecutionId, Instant>>,
-    /// From there to the next step's beginning.
+    /// The times from there to the start of the next step.
     dispatched: Mutex<Vec<Duration>>,
-    /// The step that never returns, counted from 0, if there is one.
+    /// The step that never returns, counted from 0, if any.
     stuck_at: Option<usize>,
-    /// How many have come to it.
+    /// The number of executions that reached it.
     stuck: AtomicUsize,
-    /// How many have ended.
+    /// The number of ended executions.
     ended: AtomicUsize,
 }
 
@@ -41,22 +41,22 @@ enum End {
 }
 
 impl Desk {
-    /// One where the third step never returns.
+    /// A variant whose third step never returns.
     pub fn that_hangs() -> Self {
         Self { stuck_at: Some(2), ..Self::default() }
     }
 
-    /// How many steps never return.
+    /// Returns the number of steps that never return.
     pub fn stuck(&self) -> usize {
         self.stuck.load(Ordering::Relaxed)
     }
 
-    /// How many have ended so far.
+    /// Returns the number of ended executions.
     pub fn ended(&self) -> usize {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// An execution has taken these ways, and that is on disk.
+    /// Records that an execution has taken these transitions, and that they are on disk.
     pub fn moved(&self, id: ExecutionId, edges: &[engine::Edge]) {
         let now = Instant::now();
         if !edges.iter().any(|edge| edge.to == "Done") {
@@ -73,7 +73,7 @@ impl Desk {
         }
     }
 
-    /// When the execution has ended.
+    /// Returns the end time of the execution.
     pub async fn end(&self, id: ExecutionId) -> Instant {
         let waiting = {
             let mut ends = self.ends.lock().expect("no panic");
@@ -87,7 +87,7 @@ impl Desk {
         waiting.await.expect("it ends")
     }
 
-    /// Every time from a result on disk to the next step since the last call.
+    /// Returns all times from a result on disk to the next step since the last call.
     pub fn dispatches(&self) -> Vec<Duration> {
         std::mem::take(&mut self.dispatched.lock().expect("no panic"))
     }
@@ -99,7 +99,7 @@ impl Desk {
     }
 }
 
-/// Says the number of its step, in 200 bytes.
+/// Returns the number of its step, in 200 bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
     step: usize,
@@ -126,20 +126,20 @@ pub struct W5 {
     results: Vec<String>,
 }
 
-/// Where it stands.
+/// The state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Walk {
-    /// Its steps.
+    /// The first step.
     One,
-    /// The second.
+    /// The second step.
     Two,
-    /// The third.
+    /// The third step.
     Three,
-    /// The fourth.
+    /// The fourth step.
     Four,
-    /// The fifth.
+    /// The fifth step.
     Five,
-    /// Its end.
+    /// The end.
     Done,
 }
 
@@ -184,20 +184,20 @@ pub struct A1 {
     results: Vec<String>,
 }
 
-/// Where it stands.
+/// The state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Asked {
-    /// Before it is asked for.
+    /// Before the approval.
     Before,
-    /// It waits for a person.
+    /// Waits for approval.
     Waiting,
-    /// After it was agreed to.
+    /// After the approval.
     After,
-    /// Its end.
+    /// The end.
     Done,
-    /// No.
+    /// Rejected.
     Refused,
-    /// Nobody came.
+    /// Expired.
     Expired,
 }
 
@@ -242,19 +242,19 @@ impl Workflow for A1 {
     }
 }
 
-/// A wait until a moment, which is all.
+/// A workflow with a single timer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alarm {
-    /// How long from its beginning, in milliseconds.
+    /// The time from its start, in milliseconds.
     pub after_ms: u64,
 }
 
-/// Where it stands.
+/// The state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Rings {
-    /// Not yet.
+    /// Before the timer.
     Later,
-    /// Its end.
+    /// The end.
     Done,
 }
 

@@ -1,4 +1,4 @@
-//! An engine on a store, clients that ask it for work, and what is counted meanwhile.
+//! An engine on a store, clients that send it work, and the counters.
 
 use crate::{
     flow::{A1, Alarm, Desk, W5},
@@ -21,7 +21,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// The whole of it, without servers around.
+/// An engine, its store and its clients, without servers.
 pub struct House {
     pub engine: Engine<Desk>,
     pub store: Arc<dyn Store>,
@@ -30,26 +30,26 @@ pub struct House {
     embedded: Option<Arc<Embedded>>,
 }
 
-/// An engine at work.
+/// A running engine.
 pub struct Working {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<(), engine::Error>>,
 }
 
 impl House {
-    /// On the embedded store in `dir`, which works on so many tasks at once.
+    /// On the embedded store in `dir`, with up to `concurrency` tasks at once.
     pub fn at(dir: &Path, desk: Desk, concurrency: usize) -> Arc<Self> {
         let embedded = Arc::new(Embedded::open(dir, store::Options::default()).expect("a store").store);
         Arc::new(Self { embedded: Some(embedded.clone()), ..Self::on(embedded, desk, concurrency) })
     }
 
-    /// On PostgreSQL, of which it is the only server.
+    /// On PostgreSQL, as its only server.
     pub async fn on_postgres(url: String, concurrency: usize) -> Arc<Self> {
         let store = Postgres::open(PostgresOptions::for_url(url)).await.expect("a database");
         Arc::new(Self::on(Arc::new(store), Desk::default(), concurrency))
     }
 
-    /// In memory alone.
+    /// Only in memory.
     pub fn in_memory(concurrency: usize) -> Arc<Self> {
         Arc::new(Self::on(Arc::new(Memory::new()), Desk::default(), concurrency))
     }
@@ -67,7 +67,7 @@ impl House {
         Self { engine, store, desk, client: Person::new("client", ["writer"]), embedded: None }
     }
 
-    /// Sets its engine to work.
+    /// Starts its engine.
     pub fn works(&self) -> Working {
         let (stop, stopped) = oneshot::channel::<()>();
         let engine = self.engine.clone();
@@ -75,7 +75,7 @@ impl House {
         Working { stop, task }
     }
 
-    /// Lets its engine finish what it does, and closes its store.
+    /// Lets its engine finish its current work, and closes its store.
     pub async fn ends(&self, working: Working) {
         working.stop.send(()).expect("it works");
         working.task.await.expect("no panic").expect("it stops");
@@ -84,7 +84,7 @@ impl House {
         }
     }
 
-    /// Lets the index take over what is behind, so that its bytes are counted where they belong.
+    /// Waits until the index has applied its backlog, so that its bytes are counted in the right row.
     pub async fn rest(&self) -> Health {
         loop {
             let health = self.store.health().await;
@@ -118,7 +118,7 @@ impl House {
         self.desk.end(started.id).await - began
     }
 
-    /// So many at a time, each followed by the next.
+    /// A closed loop with `at_once` walks in flight.
     pub async fn closed(self: &Arc<Self>, at_once: usize, span: Duration) -> Row {
         let work = async {
             let until = Instant::now() + span;
@@ -138,7 +138,7 @@ impl House {
         self.counted(work).await
     }
 
-    /// So many a second, whether or not those before have ended.
+    /// An open loop with `rate` walks a second, independent of their ends.
     pub async fn open(self: &Arc<Self>, rate: f64, span: Duration) -> Row {
         let work = async {
             let mut beat = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
@@ -154,7 +154,7 @@ impl House {
         self.counted(work).await
     }
 
-    /// Begins `count` of what `asked` makes of a number below it, by 256 clients, and answers with their numbers and names.
+    /// Starts `count` executions of `asked` with the numbers below it, by 256 clients; returns their numbers and ids.
     pub async fn begin<W>(self: &Arc<Self>, count: usize, asked: fn(usize) -> W) -> Vec<(usize, ExecutionId)>
     where
         W: engine::Workflow<Platform = Desk>,
@@ -175,7 +175,7 @@ impl House {
         clients.join_all().await.concat()
     }
 
-    /// Begins so many that wait for a person, and answers with their names once they do.
+    /// Starts `count` executions that wait for approval, and returns their ids once they wait.
     pub async fn park(self: &Arc<Self>, count: usize) -> Vec<ExecutionId> {
         let begun = self.begin(count, |_| A1::default()).await;
         for (_, id) in &begun {
@@ -186,7 +186,7 @@ impl House {
         begun.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// How long it takes until a decision is acknowledged, and from there to the end behind it.
+    /// Returns the time until a decision is acknowledged, and from there to the end of the execution.
     async fn decide(&self, id: ExecutionId, editor: &Person) -> (Duration, Duration) {
         let asked = self.engine.approval(id).await.expect("it can be read").expect("it waits");
         let began = Instant::now();
@@ -195,7 +195,8 @@ impl House {
         (acknowledged - began, self.desk.end(id).await.saturating_duration_since(acknowledged))
     }
 
-    /// Decisions one at a time: until each is acknowledged, and from there to the end behind it.
+    /// Makes decisions one at a time; returns the times until each is acknowledged, and from there to the end of the
+    /// execution.
     pub async fn decide_each(&self, ids: &[ExecutionId]) -> (Histogram<u64>, Histogram<u64>) {
         let editor = Person::new("editor", ["editor"]);
         let (mut decisions, mut ends) = (Vec::new(), Vec::new());

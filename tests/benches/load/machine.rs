@@ -1,4 +1,4 @@
-//! What the machine itself does, in the same run: without it a time says nothing.
+//! The speed of the machine itself, in the same run: without it a time has no meaning.
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Times of 4 KiB appended to a file of zeros made ahead, and of its sync, one after the other.
+/// Measures appends of 4 KiB to a preallocated file of zeros, and their syncs, one after the other.
 pub fn syncs(dir: &Path, count: usize) -> Vec<Duration> {
     const PAGE: usize = 4096;
     let mut file = File::create(dir.join("bare")).expect("a file");
@@ -26,7 +26,7 @@ pub fn syncs(dir: &Path, count: usize) -> Vec<Duration> {
     times.collect()
 }
 
-/// Processor time of this process so far, of all its threads, in steps of 10 ms.
+/// Returns the processor time of all threads of this process so far, in steps of 10 ms.
 pub fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields = stat.rsplit(')').next().expect("fields behind the name").split_whitespace();
@@ -34,26 +34,26 @@ pub fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Bytes that this process has had written to devices so far, as the kernel counts them.
+/// Returns the bytes that this process has written to devices so far, as the kernel counts them.
 pub fn written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").expect("Linux");
     let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).expect("a line");
     line.parse().expect("a number")
 }
 
-/// Memory of this process, in bytes.
+/// Returns the memory of this process, in bytes.
 pub fn rss() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
-/// How many programs wait for a processor, and this one with them.
+/// Returns the number of programs that wait for a processor, including this one.
 pub fn load() -> String {
     std::fs::read_to_string("/proc/loadavg").expect("Linux").split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The time that so many of a thousand are within.
+/// Returns the quantile of `thousandths`.
 pub fn within(times: &mut [Duration], thousandths: usize) -> Duration {
     times.sort_unstable();
     times

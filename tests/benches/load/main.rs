@@ -1,21 +1,21 @@
 //! `cargo bench -p tests --bench load [-- SCENE]`: the engine on the embedded store with journal, leases and index as in production,
-//! beside what the disk does by itself in the same run. Counts and ratios may be quoted, single times may not. Scenes:
+//! with the speed of the disk itself in the same run. Counts and ratios may be quoted, single times may not. Scenes:
 //!
-//! - `five` (or none): five steps one after the other, each result on disk before the next begins; closed loop at 1 to 1,024 in flight,
-//!   open loop at half of what that brings; and decisions with many parked. With `AT` only so many at a time, as `compare.sh` asks for
-//!   beside others. `PARKED` is how many wait while decisions are measured (100,000), `SECONDS` how long each part runs (10).
+//! - `five` (or none): five steps one after the other, each result on disk before the next begins; closed loop at 1 to 1,024 in flight, open
+//!   loop at half of that throughput; and decisions with many parked. `AT` sets one concurrency, as `compare.sh` does for comparisons. `PARKED`
+//!   is the number of waiting executions while decisions are measured (100,000), `SECONDS` the duration of each part (10).
 //! - `memory`: the same five steps on the memory store and one core.
-//! - `postgres`: the same on a PostgreSQL made for it, at 1 and 128 in flight and at half of what these bring.
-//! - `waits`: `PARKED` (100,000) wait, a thousand of them are decided, then kill -9 with `WALKING` (10,000) in the middle of a step; one row, as
-//!   `compare.sh` prints it beside others.
-//! - `restart`: kill -9 with `PARKED` (100,000) that wait for people and `WALKING` (10,000) in the middle of a step; with `STAYS=1` what memory
-//!   it takes a while later, too.
+//! - `postgres`: the same on a temporary PostgreSQL, at 1 and 128 in flight and at half of the throughput of these.
+//! - `waits`: `PARKED` (100,000) wait, a thousand of them are decided, then kill -9 with `WALKING` (10,000) during a step; one row, which
+//!   `compare.sh` prints in its comparison.
+//! - `restart`: kill -9 with `PARKED` (100,000) that wait for approval and `WALKING` (10,000) during a step; `STAYS=1` also measures the memory
+//!   a while later.
 //! - `timers`: `TIMERS` (1,000,000) due within one minute.
 //! - `space`: `RECORDS` (100,000) written ten times.
 //!
 //! Each row is added as JSON to the file that `JSON` names.
 
-/// As in the program itself.
+/// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -30,7 +30,7 @@ mod timers;
 
 use std::{env, path::Path, process::ExitCode, time::Duration};
 
-/// What the environment says, or what is usual.
+/// Returns the number in the environment, or the default.
 fn number(name: &str, usual: usize) -> usize {
     match env::var(name).map(|text| text.parse()) {
         Ok(Ok(number)) => number,

@@ -1,14 +1,14 @@
-//! Rows as they are printed, and as JSON for whoever draws them.
+//! Rows as text, and as JSON for charts.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use std::{env, fs::OpenOptions, io::Write as _, time::Duration};
 
-/// What was counted over some time.
+/// The counters of a span of time.
 pub struct Row {
     pub ended: usize,
     pub took: Duration,
-    /// In microseconds.
+    /// The times, in microseconds.
     pub times: Histogram<u64>,
     pub syncs: u64,
     pub journal: u64,
@@ -16,7 +16,7 @@ pub struct Row {
     pub cpu: Duration,
 }
 
-/// Times in microseconds, to three digits.
+/// Returns a histogram of times in microseconds, to three digits.
 pub fn histogram(times: &[Duration]) -> Histogram<u64> {
     let mut all = Histogram::new(3).expect("three digits");
     for time in times {
@@ -25,7 +25,7 @@ pub fn histogram(times: &[Duration]) -> Histogram<u64> {
     all
 }
 
-/// What so many of a hundred are within.
+/// Returns the percentile of the times.
 pub fn within(times: &Histogram<u64>, percent: f64) -> Duration {
     Duration::from_micros(times.value_at_percentile(percent))
 }
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// Prints what the columns of rows are.
+/// Prints the column titles.
 pub fn heads(what: &str) {
     println!(
         "| {what} | a second | p50 | p99 | syncs each | CPU ms each | journal bytes each | all bytes each |"
@@ -78,7 +78,7 @@ pub fn heads(what: &str) {
     println!("|---|---|---|---|---|---|---|---|");
 }
 
-/// Adds a line to the file that `JSON` names, if it names one.
+/// Appends a line to the file that `JSON` names, if set.
 pub fn kept(line: &Value) {
     let Some(path) = env::var_os("JSON") else { return };
     let file = OpenOptions::new().create(true).append(true).open(path);

@@ -1,4 +1,5 @@
-//! What kill -9 leaves: many that wait for people, and many in the middle of a step. Each life is a process of its own.
+//! The state after kill -9: many executions that wait for approval, and many during a step. Each life is a separate
+//! process.
 
 use crate::{
     flow::{Desk, W5},
@@ -14,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From the start of the second life until all that were in the middle have ended.
+/// The limit from the start of the second life until all interrupted executions have ended.
 const WITHIN: Duration = Duration::from_secs(10);
 
 pub fn run(dir: &Path) -> ExitCode {
@@ -58,7 +59,8 @@ fn line(from: &mut BufReader<ChildStdout>) -> String {
     line.trim_end().to_owned()
 }
 
-/// As [`run`] with decisions before the kill, in one row: memory of each that waits, a decision, and all that were in the middle ended.
+/// As [`run`] with decisions before the kill, in one row: memory of each waiting execution, a decision, and the end of all interrupted
+/// ones.
 pub fn waits(dir: &Path) -> ExitCode {
     let (mut first, mut said) = spawn("deciding-life", dir);
     let waited = line(&mut said);
@@ -74,7 +76,8 @@ pub fn waits(dir: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Parks, has some of them decided if asked to, walks until all hang in their third step, says so, and waits for its end.
+/// Parks, decides some if `decides` is set, walks until all block in their third step, prints a line, and waits to be
+/// killed.
 pub async fn first_life(dir: &Path, decides: bool) {
     let house = House::at(&dir.join("store"), Desk::that_hangs(), 65_536);
     let _working = house.works();
@@ -97,7 +100,7 @@ pub async fn first_life(dir: &Path, decides: bool) {
     std::future::pending::<()>().await;
 }
 
-/// Opens what the first left, says so, and says again when all that were in the middle have ended.
+/// Opens the remaining store, prints a line, and prints another when all interrupted executions have ended.
 pub async fn second_life(dir: &Path) {
     let house = House::at(&dir.join("store"), Desk::default(), 1024);
     let working = house.works();
@@ -107,7 +110,7 @@ pub async fn second_life(dir: &Path) {
     }
     println!("{}", state(&house).await);
     if number("STAYS", 0) > 0 {
-        // The allocator gives back what lies idle once so much time has passed and something is asked of it.
+        // The allocator returns idle memory after some time, at the next allocation.
         tokio::time::sleep(Duration::from_secs(12)).await;
         house.begin(1_000, |_| W5::default()).await;
         house.rest().await;

@@ -1,4 +1,4 @@
-//! What many overwrites leave on disk, and whether anybody waits for checkpoints.
+//! The disk space after many overwrites, and the waits for checkpoints.
 
 use crate::{number, report};
 use serde_json::json;
@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 const OVERWRITES: usize = 10;
 const WRITERS: usize = 64;
-/// The journal and the snapshot, and the index made anew, in lengths of the live data; and how long a commit may take.
+/// The limits of journal plus snapshot and of the rebuilt index, as multiples of the live data; and of the duration of
+/// a commit.
 const JOURNAL: f64 = 2.5;
 const INDEX: f64 = 6.0;
 const STALL: Duration = Duration::from_millis(100);
@@ -60,7 +61,7 @@ pub async fn run(dir: &Path) -> ExitCode {
     if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Bytes of the index, and of everything else.
+/// Returns the bytes of the index, and of everything else.
 fn sizes(dir: &Path) -> (u64, u64) {
     fn of(path: &Path) -> u64 {
         let Ok(entries) = fs::read_dir(path) else { return fs::metadata(path).map_or(0, |file| file.len()) };
@@ -70,7 +71,7 @@ fn sizes(dir: &Path) -> (u64, u64) {
     (of(dir) - index, index)
 }
 
-/// Writes each record as often as is said, and answers with how long each commit took.
+/// Writes each record repeatedly, and returns the duration of each commit.
 async fn overwrite(store: &Arc<Embedded>, count: usize) -> Vec<Duration> {
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -102,7 +103,7 @@ fn id(n: usize) -> ExecutionId {
     ExecutionId::new(Timestamp(NOON + n as u64), random)
 }
 
-/// About a kilobyte that changes each time, as an execution's does.
+/// Returns about a kilobyte that changes each time, like an execution.
 fn record(n: usize, time: usize) -> Record {
     Record {
         id: id(n),

@@ -14,16 +14,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// They are due within so long.
+/// The span in which they are due.
 const SPAN: Duration = Duration::from_secs(60);
-/// None is later than this and two commits, which are much less.
+/// The maximum lateness, in addition to two much shorter commits.
 const LATE: Duration = Duration::from_secs(1);
 
 pub async fn run(dir: &Path) -> ExitCode {
     let count = number("TIMERS", 1_000_000);
     let house = House::at(&dir.join("store"), Desk::default(), 1024);
     let working = house.works();
-    // They wait so long that all of them are begun before the first is due.
+    // They are due late enough for all of them to be started before.
     let rate = measured_rate(&house).await;
     let lead = Duration::from_secs_f64(count as f64 * 1.5 / rate) + Duration::from_secs(5);
     let (began, rss) = (Instant::now(), machine::rss());
@@ -54,7 +54,7 @@ pub async fn run(dir: &Path) -> ExitCode {
     if most <= LATE { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// When the first was begun, how long after that the first is due, and how many there are.
+/// The start of the first one, the time from there to its due time, and the number of timers.
 static FIRST: std::sync::OnceLock<(Instant, Duration, usize)> = std::sync::OnceLock::new();
 
 fn due(n: usize, lead: Duration, count: usize) -> Duration {
@@ -67,7 +67,7 @@ fn alarm(n: usize) -> Alarm {
     Alarm { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
 }
 
-/// How many can be begun in a second.
+/// Returns the number of starts in a second.
 async fn measured_rate(house: &Arc<House>) -> f64 {
     const SOME: usize = 5_000;
     let began = Instant::now();

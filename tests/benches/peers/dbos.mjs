@@ -1,10 +1,10 @@
-// DBOS Transact (TypeScript) on PostgreSQL. Worker and client are one process, which is kind to DBOS: a handle from where the workflow runs does
-// not poll, all others ask each second.
+// DBOS Transact (TypeScript) on PostgreSQL. Worker and client are one process, which favours DBOS: a handle in the worker's process does
+// not poll, all others poll each second.
 //
 //   node dbos.mjs load URL IN_FLIGHT SECONDS
 //   node dbos.mjs waits URL PARKED WALKING POSTGRES    the first life, POSTGRES the number of PostgreSQL's first process
-//   node dbos.mjs worker URL                           the second, which goes on with what the first has left
-//   node dbos.mjs ended URL WALKING BEGAN              beside the second, until all five steps have ended
+//   node dbos.mjs worker URL                           the second life, which continues the work of the first
+//   node dbos.mjs ended URL WALKING BEGAN              parallel to the second, until all five steps have ended
 import { DBOS } from "@dbos-inc/dbos-sdk";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
@@ -25,7 +25,7 @@ const a1 = DBOS.registerWorkflow(
   async () => {
     await DBOS.runStep(async () => result(0), { name: "before" });
     waiting++;
-    // Wakes by PostgreSQL's NOTIFY. Beside that each that waits asks every ten seconds, by default.
+    // Wakes by PostgreSQL's NOTIFY. In addition, each waiter polls every ten seconds by default.
     await DBOS.recv("decision", { timeoutSeconds: 86_400 });
     await DBOS.runStep(async () => result(1), { name: "after" });
   },
@@ -56,7 +56,7 @@ async function firstLife() {
   await waits(peer, first, second);
 }
 
-/// Asks the database once for all, where waiting for each would ask for each every second.
+/// Queries the database once for all workflows; separate waiters would each poll every second.
 async function allEnded(walking) {
   const client = new pg.Client(url);
   await client.connect();

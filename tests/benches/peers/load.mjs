@@ -1,4 +1,4 @@
-// What the drivers of peers share: a closed loop, a first life with many that wait, and what processes take of the machine.
+// The shared parts of the drivers: a closed loop, a first life with many waiting workflows, and resource use of processes.
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -6,10 +6,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const hangs = Boolean(process.env.HANG);
 
-/// Each step returns so much, about 200 bytes of JSON, as Tenure's do.
+/// Each step returns about 200 bytes of JSON, as Tenure's do.
 export const result = (step) => ({ step, pad: "x".repeat(180) });
 
-/// A step of the five. With HANG the third never returns in this life of the worker, and says so.
+/// One of the five steps. With HANG the third never returns in this life of the worker, and prints a line.
 export async function five(step) {
   if (hangs && step === 2) {
     console.log("hangs");
@@ -18,7 +18,7 @@ export async function five(step) {
   return result(step);
 }
 
-/// What the kernel says there, or nothing: the process may have ended meanwhile, or may be none of ours.
+/// Returns the content of a kernel file, or nothing: the process may have ended, or belong to another user.
 function told(path) {
   try {
     return fs.readFileSync(path, "utf8");
@@ -29,14 +29,14 @@ function told(path) {
 
 const figure = (path, line) => Number(told(path).match(line)?.[1] ?? 0);
 
-/// All processes, with their processor time in milliseconds.
+/// Returns all processes, with their processor time in milliseconds.
 function processes() {
   return fs.readdirSync("/proc").flatMap((pid) => {
     const stat = /^\d+$/.test(pid) ? told(`/proc/${pid}/stat`) : "";
     if (!stat) return [];
     const name = stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")"));
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    // Of PostgreSQL's processes, those that have ended count with the first.
+    // Ended processes of PostgreSQL count with its first one.
     const ticks = [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0);
     return [{ pid: Number(pid), name, parent: Number(fields[1]), cpu: ticks * 10 }];
   });
@@ -44,16 +44,16 @@ function processes() {
 
 const sum = (list, one) => list.reduce((all, each) => all + one(each), 0);
 
-/// Processor time of all processes with one of these names, and bytes that they have had written: as the kernel counts them by process, and as
-/// the device does. The first counts all of a large page of which a part was written, 20 times what PostgreSQL's journal has on the device; the
-/// second counts what others write too.
+/// Returns the processor time of all processes with one of these names, and their written bytes, counted by the kernel for each process and
+/// for the device. The first counter includes whole large pages of which only a part was written, 20 times the bytes of PostgreSQL's journal
+/// on the device; the second includes writes of other programs.
 function taken(names) {
   const ours = processes().filter(({ name }) => names.includes(name));
   const written = sum(ours, ({ pid }) => figure(`/proc/${pid}/io`, /^write_bytes: (\d+)/m));
   return { cpu: sum(ours, ({ cpu }) => cpu), written, device: device() };
 }
 
-/// Bytes written to the device that holds the peers' data, or nothing that could be subtracted if it is none that counts.
+/// Returns the bytes written to the device with the peers' data, or NaN if it has no counter.
 function device() {
   const { dev } = fs.statSync(os.tmpdir());
   const [major, minor] = [(dev >> 8) & 0xfff, (dev & 0xff) | ((dev >> 12) & ~0xff)];
@@ -61,12 +61,12 @@ function device() {
   return sectors === undefined ? NaN : Number(sectors) * 512;
 }
 
-/// Has what is only in the page cache written, so that it counts for who has put it there.
+/// Flushes the page cache, so that earlier writes count for their writer.
 const sync = () => spawnSync("sync", ["-f", os.tmpdir()]);
 
-/// Bytes written since: of both counts that which has less of what is not the peer's.
+/// Returns the bytes written since: the smaller one of the two counters.
 async function written(names, before) {
-  // PostgreSQL's writers are a moment behind.
+  // PostgreSQL's writers have a short delay.
   await sleep(1000);
   sync();
   const after = taken(names);
@@ -74,7 +74,7 @@ async function written(names, before) {
   return Math.min(...both.filter((bytes) => !Number.isNaN(bytes)));
 }
 
-/// Memory of these processes and their children, in bytes. Memory that several share counts once, where the kernel says so.
+/// Returns the memory of these processes and their children, in bytes. Shared memory counts once, if the kernel reports it.
 function memory(pids) {
   const ours = processes().filter(({ pid, parent }) => pids.includes(pid) || pids.includes(parent));
   const kib = ({ pid }) => figure(`/proc/${pid}/smaps_rollup`, /^Pss: +(\d+)/m) || figure(`/proc/${pid}/status`, /^VmRSS:\s+(\d+)/m);
@@ -83,10 +83,10 @@ function memory(pids) {
 
 const within = (times, part) => times.sort((a, b) => a - b)[Math.floor((times.length - 1) * part)];
 
-/// A time as Tenure's benches print theirs.
+/// Formats a time as Tenure's benches do.
 const span = (ms) => (ms < 1000 ? `${ms.toFixed(2)}ms` : `${(ms / 1000).toFixed(2)}s`);
 
-/// So many at a time, each followed by the next; prints a row as the bench `load` does.
+/// Runs a closed loop, and prints a row as the bench `load` does.
 export async function closed(peer, one, inFlight, seconds, names) {
   const times = [];
   sync();
@@ -118,23 +118,23 @@ async function many(count, one) {
   await Promise.all(Array.from({ length: 64 }, lane));
 }
 
-/// From a decision that is acknowledged to the end. Who waits for the end does so before, so that it costs no poll.
+/// Measures from an acknowledged decision to the end. The waiter for the end starts before, so that no poll is needed.
 async function decided(peer, n) {
   const end = peer.end(n).then(() => performance.now());
-  // So that the waiting has come where it waits.
+  // So that the waiter has started.
   await sleep(10);
   await peer.decide(n);
   const answered = performance.now();
   return Math.max(0, (await end) - answered);
 }
 
-/// A first life: so many wait for a decision, a thousand of them get one, and so many begin five steps. Prints memory for each that waits, and
-/// p50 and p99 of decisions; who began this kills it when all five steps hang.
+/// A first life: workflows wait for a decision, a thousand of them get one, and others begin five steps. Prints the memory of each waiting
+/// workflow, and p50 and p99 of decisions; the caller kills it when all five steps hang.
 export async function waits(peer, parked, walking) {
-  // What comes of starting is not what comes of waiting, and what comes of beginning has mostly gone by then.
+  // Excludes the memory of the start; the memory of starting workflows is mostly free again by then.
   const quiet = 10_000;
   await sleep(quiet);
-  // What asking takes counts in both.
+  // The cost of the request itself counts in both.
   await peer.allWait(0);
   const before = memory(peer.pids);
   await many(parked, peer.park);
@@ -147,7 +147,7 @@ export async function waits(peer, parked, walking) {
   console.log(`| ${each.toFixed(0)} B | ${span(within(times, 0.5))} | ${span(within(times, 0.99))} |`);
 }
 
-/// A second life: prints how long after its beginning, in milliseconds of the clock, all have ended.
+/// A second life: prints the time from its start until all have ended, in milliseconds.
 export async function ended(began, all) {
   const late = setTimeout(() => {
     console.error("not all have ended within ten minutes");

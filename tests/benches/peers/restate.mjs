@@ -1,4 +1,4 @@
-// Restate, a server beside:
+// Restate, with a separate server:
 //
 //   node restate.mjs worker PORT
 //   node restate.mjs load IN_FLIGHT SECONDS
@@ -8,7 +8,7 @@ import * as restate from "@restatedev/restate-sdk";
 import { setTimeout as sleep } from "node:timers/promises";
 import { closed, ended, five, result, waits } from "./load.mjs";
 
-// The SDK asks for Node 22; with this one it runs on 20 too.
+// The SDK requires Node 22; this version also runs on 20.
 Promise.withResolvers ??= () => {
   const made = {};
   made.promise = new Promise((resolve, reject) => Object.assign(made, { resolve, reject }));
@@ -43,8 +43,8 @@ async function ask(path, options = { method: "POST" }) {
   return text;
 }
 
-/// How many of A1 hold neither a connection nor memory of the worker. Restate lets go of one after a minute, by default. Asked seldom: the answer
-/// takes memory of the server, which would count for those that wait.
+/// Returns how many A1 workflows use neither a connection nor memory of the worker. Restate unloads one after a minute, by default. Called
+/// rarely: the answer uses memory of the server, which would count for the waiting workflows.
 async function suspended() {
   const query = "SELECT count(*) AS count FROM sys_invocation WHERE target_service_name = 'A1' AND status = 'suspended'";
   const headers = { "content-type": "application/json", accept: "application/json" };
@@ -62,7 +62,7 @@ const firstLife = (pids) => ({
   walk: (n) => ask("8080/W5/run/send", { method: "POST", headers: { "idempotency-key": `${n}` } }),
 });
 
-/// Waits for one of five steps while its server comes up. No poll: the server answers when it has ended.
+/// Waits for one of five steps while its server starts. No poll: the server answers when it has ended.
 async function end(n) {
   for (;;) {
     try {
@@ -84,7 +84,7 @@ if (role === "worker") {
   await waits(firstLife(more), first, second);
 } else {
   await ended(second, async () => {
-    // One alone asks while the server comes up: a thousand would keep it from that for many seconds.
+    // Only one client connects while the server starts: a thousand would delay the start by many seconds.
     await end(0);
     await Promise.all(Array.from({ length: first }, (_, n) => end(n)));
   });

@@ -1,14 +1,14 @@
 # shellcheck shell=bash disable=SC2154
-# `compare.sh waits`, which sources this: what many that wait for a person cost, how soon a decision is acted upon, and what kill -9 leaves.
+# `compare.sh waits`, which sources this: the cost of many waiting workflows, the delay after a decision, and the state after kill -9.
 
-# Runs it in Node and sets `said`. In the background, so that it ends with this script however that ends.
+# Runs it in Node and sets `said`. In the background, so that it always ends with this script.
 client() {
     (cd "$peers" && exec node "$@") >"$dir/said" &
     wait "$!"
     said=$(cat "$dir/said")
 }
 
-# Until all that walk hang in their third step, which the worker says.
+# Waits until all running workflows hang in their third step, which the worker prints.
 until_all_hang() {
     until [ "$(grep -c '^hangs' "$dir/worker.log")" -ge "$walking" ]; do
         kill -0 "$worker_pid" 2>/dev/null || { cat "$dir/worker.log" >&2 && return 1; }

@@ -1,4 +1,4 @@
-//! Tenure against the real things.
+//! End-to-end tests of Tenure on real servers.
 
 mod console;
 mod drives;

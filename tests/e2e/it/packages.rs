@@ -1,4 +1,4 @@
-//! What is installed: the Debian package, the units, the bill of materials, the chart's values.
+//! The installation: the Debian package, the units, the bill of materials, the chart's values.
 
 use serde_json::Value;
 use std::{
@@ -37,14 +37,14 @@ fn the_package_installs_upgrades_and_leaves_and_takes_the_data_along_only_when_i
 
     let tried = Command::new(e2e::scripts().join("deb-in-a-copy.sh")).arg(package.trim()).output().unwrap();
     if tried.status.code() == Some(3) {
-        // No preparation makes that possible, so it is no failure either.
+        // No preparation makes that possible, so it is a skip and not a failure.
         return println!("skipped: a copy of this system takes root and overlays: {}", said(&tried));
     }
     assert!(tried.status.success(), "{}", said(&tried));
     assert_eq!(said(&tried).matches("\nholds: ").count(), 16, "{}", said(&tried));
 }
 
-/// The numbers are systemd's own: ten times how much a unit gives away, from 0 to 100.
+/// The numbers are systemd's own: ten times the exposure of a unit, from 0 to 100.
 #[test]
 fn the_units_give_away_little() {
     if !has("systemd-analyze") {
@@ -87,11 +87,11 @@ fn the_bill_of_materials_names_all_that_the_program_is_made_of_and_nothing_of_th
     let refs: BTreeSet<_> = parts.iter().map(|part| text(part, "bom-ref")).collect();
     let known = |name: &Value| refs.contains(name.as_str().unwrap());
     let needs = bill["dependencies"].as_array().unwrap();
-    assert_eq!(needs.len(), parts.len() + 1, "everything says what it needs, the program too");
+    assert_eq!(needs.len(), parts.len() + 1, "every component lists its dependencies, and so does the program");
     assert!(needs.iter().flat_map(|one| one["dependsOn"].as_array().unwrap()).all(known));
 }
 
-/// Every field of `values` is one that `schema` knows, and the other way round.
+/// Checks that `values` and `schema` have the same fields.
 fn same_fields(values: &Value, schema: &Value, at: &str) {
     let Some(known) = schema["properties"].as_object().filter(|_| schema["additionalProperties"] == false)
     else {
@@ -120,6 +120,6 @@ fn every_value_of_the_chart_has_its_place_in_the_schema_and_in_the_file_of_value
     let about: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
     assert_eq!(about["appVersion"], env!("CARGO_PKG_VERSION"), "the chart is of this version");
     for file in ["rbac.yaml", "rules.yaml", "alerts.yaml", "dashboards/tenure-overview.json"] {
-        assert!(chart.join("files").join(file).exists(), "{file} is what it stands for");
+        assert!(chart.join("files").join(file).exists(), "{file} is missing");
     }
 }

@@ -1,4 +1,4 @@
-//! Ceph's object gateway, and a client of its own for it, which shares nothing with what is tested.
+//! Ceph's object gateway, and a client for it that shares no code with the tested backend.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{Client, Method, StatusCode};
@@ -11,10 +11,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The one that tests share which do not stop it.
+/// The gateway that tests share if they do not stop it.
 static SHARED: Mutex<Weak<Gateway>> = Mutex::new(Weak::new());
 
-/// A gateway in a folder of its own, which is stopped when it is dropped.
+/// A gateway in a folder of its own, stopped when it is dropped.
 #[derive(Debug)]
 pub struct Gateway {
     dir: TempDir,
@@ -22,7 +22,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway that tests share. None where it cannot be had; then it was said that the test is skipped.
+    /// Returns the shared gateway; `None` after a skip message if it cannot be installed.
     #[must_use]
     pub fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ impl Gateway {
         Some(started)
     }
 
-    /// A gateway of one's own. None where it cannot be had; then it was said that the test is skipped.
+    /// Starts a separate gateway; `None` after a skip message if it cannot be installed.
     #[must_use]
     pub fn start() -> Option<Self> {
         let dir = tempfile::tempdir().ok()?;
@@ -49,19 +49,19 @@ impl Gateway {
         }
     }
 
-    /// What the script says of it by this name.
+    /// Returns a variable that the script prints.
     #[must_use]
     pub fn env(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     #[must_use]
     pub fn url(&self) -> &str {
         self.env("RADOSGW_URL")
     }
 
-    /// Kills the gateway's process; the store behind it stays.
+    /// Kills the gateway's process; its store stays.
     pub fn kill(&self) {
         let _killed = script("radosgw-down.sh", &[path(self.dir.path()), "gateway"]);
     }
@@ -69,25 +69,25 @@ impl Gateway {
     /// Starts the gateway's process again.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// If it does not start.
     pub fn restart(&self) {
         script("radosgw-up.sh", &[path(self.dir.path())]).expect("the gateway comes up again");
     }
 
-    /// Whether these bytes lie in the store behind the gateway: every object of every pool for buckets is read, by the store's
-    /// own tool, past the gateway.
+    /// Returns true if the store behind the gateway contains these bytes. The store's own tool reads every object of every
+    /// pool for buckets, without the gateway.
     ///
     /// # Panics
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     #[must_use]
     pub fn stores(&self, secret: &str) -> bool {
         !self.holding(secret).is_empty()
     }
 
-    /// What of the store's own objects hold the text, each with its pool.
+    /// Returns the store's own objects that contain the text, each with its pool.
     ///
     /// # Panics
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     #[must_use]
     pub fn holding(&self, secret: &str) -> Vec<String> {
         let conf = self.dir.path().join("ceph.conf");
@@ -105,7 +105,7 @@ impl Gateway {
         let mut bash = Command::new("bash");
         let output = bash.arg("-c").arg(read).env("CEPH_CONF", conf).output().expect("bash runs");
         let (all, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && all.contains(".buckets.data"), "the store is read: {said}");
+        assert!(output.status.success() && all.contains(".buckets.data"), "the store can be read: {said}");
         let holds = all.split("object ").filter(|one| one.contains(secret));
         holds.map(|one| one.lines().next().unwrap_or_default().to_owned()).collect()
     }
@@ -132,12 +132,12 @@ fn path(dir: &Path) -> &str {
     dir.to_str().unwrap_or_default()
 }
 
-/// Runs a script; gives what it says as `NAME=VALUE`.
+/// Runs a script; returns its `NAME=VALUE` output.
 ///
 /// # Errors
-/// Its last words.
+/// The end of its log.
 pub fn script(name: &str, arguments: &[&str]) -> Result<BTreeMap<String, String>, String> {
-    // Servers that go on must not hold this test's output open.
+    // Servers that keep running must not hold this test's output open.
     let log = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
     let file = log.reopen().map_err(|e| e.to_string())?;
     let status = Command::new(crate::scripts().join(name))
@@ -165,10 +165,10 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Sends; `path` is encoded, and begins with a slash. Answers status and body.
+    /// Sends a request; `path` is encoded, and begins with a slash. Returns status and body.
     ///
     /// # Panics
-    /// When no answer comes.
+    /// If there is no answer.
     pub async fn send(
         &self,
         method: Method,
@@ -192,10 +192,10 @@ impl Raw {
         (answer.status(), answer.bytes().await.expect("it has an end").to_vec())
     }
 
-    /// Sends, and expects success; gives the body as text.
+    /// Sends a request that must succeed; returns the body as text.
     ///
     /// # Panics
-    /// When it is refused.
+    /// If it is refused.
     pub async fn ok(&self, method: Method, path: &str, body: &[u8]) -> String {
         let (status, answer) = self.send(method.clone(), path, &[], body).await;
         let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -203,15 +203,15 @@ impl Raw {
         answer
     }
 
-    /// Every bucket that this account lists.
+    /// Returns every bucket that this account lists.
     ///
     /// # Panics
-    /// When it is refused.
+    /// If it is refused.
     pub async fn buckets(&self) -> Vec<String> {
         between(&self.ok(Method::GET, "/", b"").await, "<Name>", "</Name>")
     }
 
-    /// The raw listings of a bucket's versions and uploads; none where there is no such bucket.
+    /// Returns the raw listings of a bucket's versions and uploads; `None` without the bucket.
     pub async fn listings(&self, bucket: &str) -> Option<(String, String)> {
         let (status, versions) = self.send(Method::GET, &format!("/{bucket}?versions"), &[], b"").await;
         if status == StatusCode::NOT_FOUND {
@@ -221,14 +221,14 @@ impl Raw {
         Some((versions, self.ok(Method::GET, &format!("/{bucket}?uploads"), b"").await))
     }
 
-    /// Whether these bytes are in anything that is served: any version of any object of any bucket that is listed.
+    /// Returns true if the gateway serves these bytes in any version of any object of any listed bucket.
     ///
     /// # Panics
-    /// When a listing has more than a page.
+    /// If a listing has more than a page.
     pub async fn serves(&self, secret: &str) -> bool {
         for bucket in self.buckets().await {
             let (versions, _) = self.listings(&bucket).await.unwrap_or_default();
-            assert!(!versions.contains("<IsTruncated>true"), "one page is all that is read here");
+            assert!(!versions.contains("<IsTruncated>true"), "only one page is read here");
             for version in between(&versions, "<Version>", "</Version>") {
                 let key = between(&version, "<Key>", "</Key>").concat();
                 let id = between(&version, "<VersionId>", "</VersionId>").concat();
@@ -246,7 +246,7 @@ impl Raw {
     }
 }
 
-/// What of a path is signed: the path itself, and the questions that S3 knows.
+/// Returns the signed part of a path: the path itself and S3's query parameters.
 fn signed(path: &str) -> String {
     let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
     let known = [
@@ -265,7 +265,7 @@ fn signed(path: &str) -> String {
     if parts.is_empty() { path.to_owned() } else { format!("{path}?{}", parts.join("&")) }
 }
 
-/// Every text between these two.
+/// Returns every text between these two.
 #[must_use]
 pub fn between(text: &str, open: &str, close: &str) -> Vec<String> {
     text.split(open).skip(1).filter_map(|rest| rest.split(close).next()).map(str::to_owned).collect()

@@ -1,8 +1,8 @@
-//! A stand-in for what a cluster of records lacks: scheduler, kubelets and the network between pods.
+//! Simulates the missing parts of a cluster of records: scheduler, kubelets and the network between pods.
 //!
-//! No container runs and no packet is sent. It binds pods to nodes by selector, taint and toleration, says of bound pods that they run
-//! and answer, ends clients of a probe with the exit code that their command ends with in a network that is as [`Play`] says, and
-//! confirms deletions. The API server, its records and its conditions are real; what is shown by these tests is how Tenure reads them.
+//! No container runs and no packet is sent. It binds pods to nodes by selector, taint and toleration, and reports bound pods as
+//! running and ready. It ends the clients of a probe with the exit code of the network that [`Play`] describes, and confirms
+//! deletions. The API server, its records and its conditions are real; the tests show how Tenure reads them.
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -13,20 +13,20 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Whether a pod of the first namespace gets through to one of the second.
+/// Returns true if a pod of the first namespace reaches one of the second.
 pub type Reaches = Box<dyn Fn(&str, &str) -> bool + Send>;
 
-/// What is played.
+/// The simulated behaviour.
 pub struct Play {
     /// The network.
     pub reaches: Reaches,
-    /// Whether a scheduler is at work.
+    /// True if a scheduler is active.
     pub places: bool,
-    /// Whether it heeds taints.
+    /// True if it respects taints.
     pub heeds_taints: bool,
-    /// Whether kubelets are at work: else pods neither start nor end.
+    /// True if kubelets are active: otherwise pods neither start nor end.
     pub runs: bool,
-    /// How many clients of probes may end from here on; those beyond run on.
+    /// How many more clients of probes may end; the others keep running.
     pub ends: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for Play {
     }
 }
 
-/// The stand-in at work; it ends when it is dropped.
+/// The running simulation; it ends when it is dropped.
 pub struct Kubelets {
     work: JoinHandle<()>,
     play: Arc<Mutex<Play>>,
@@ -55,10 +55,10 @@ impl Drop for Kubelets {
 }
 
 impl Kubelets {
-    /// Starts it beside an API server, with an administrator's token.
+    /// Starts it for an API server, with an administrator's token.
     ///
     /// # Panics
-    /// When no client can be made.
+    /// If no client can be made.
     #[must_use]
     pub fn beside(url: String, token: String, play: Play) -> Self {
         let client = Client::builder().danger_accept_invalid_certs(true).no_proxy().build().unwrap();
@@ -73,10 +73,10 @@ impl Kubelets {
         Self { work, play }
     }
 
-    /// Changes what is played.
+    /// Changes the simulated behaviour.
     ///
     /// # Panics
-    /// When a change before this one has.
+    /// If an earlier change panicked.
     pub fn play(&self, change: impl FnOnce(&mut Play)) {
         change(&mut self.play.lock().unwrap());
     }
@@ -87,7 +87,7 @@ struct Hand {
     url: String,
     token: String,
     play: Arc<Mutex<Play>>,
-    /// The namespace of each address that was given out.
+    /// The namespace of each allocated address.
     addresses: BTreeMap<String, String>,
 }
 
@@ -111,7 +111,8 @@ impl Hand {
         }
     }
 
-    /// As a scheduler: by the pod's selector and the nodes' taints, with the words of a real one where there is no node.
+    /// Acts as a scheduler: by the pod's selector and the nodes' taints, with the messages of a real one if no node
+    /// fits.
     async fn place(&self, pod: &Value) {
         let heeds = self.play.lock().unwrap().heeds_taints;
         let none = serde_json::Map::new();
@@ -154,7 +155,7 @@ impl Hand {
         let _tried_again_soon = request.bearer_auth(&self.token).send().await;
     }
 
-    /// As a kubelet.
+    /// Acts as a kubelet.
     async fn run(&mut self, pod: &Value) {
         if pod["metadata"]["deletionTimestamp"].is_string() {
             let now = json!({ "gracePeriodSeconds": 0, "preconditions": { "uid": pod["metadata"]["uid"] } });
@@ -190,7 +191,7 @@ impl Hand {
         may
     }
 
-    /// The exit code of a probe's client, by what it says that it reaches and by the network that is played.
+    /// Returns the exit code of a probe's client, by its destination and the simulated network.
     fn code(&self, pod: &Value) -> Option<i64> {
         let env = pod["spec"]["containers"][0]["env"].as_array()?;
         let of =

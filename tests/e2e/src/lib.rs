@@ -1,7 +1,7 @@
-//! What the tests against real servers share: finding, installing and starting them.
+//! The shared parts of tests against real servers: finding, installing and starting them.
 //!
-//! Every server is started by a script in `tests/servers`, in a folder of its own that goes away with the test. What is
-//! slow to build is kept outside the tree, under `TENURE_CACHE` (default `~/.cache/tenure`), by version.
+//! A script in `tests/servers` starts each server, in a temporary folder of the test. Slow builds are cached outside
+//! the tree by version, under `TENURE_CACHE` (default `~/.cache/tenure`).
 
 pub mod excuses;
 pub mod gateway;
@@ -16,15 +16,15 @@ pub fn scripts() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../servers"))
 }
 
-/// Says that a test is skipped because `what` is not on this machine. Where `TENURE_SKIP_NONE` is set, as `.ci/run` does once it
-/// has prepared every server, that is a failure.
+/// Reports that a test is skipped because `what` is not installed. If `TENURE_SKIP_NONE` is set, as `.ci/run` does after
+/// preparing every server, that is a failure.
 ///
 /// # Panics
-/// Where `TENURE_SKIP_NONE` is set.
+/// If `TENURE_SKIP_NONE` is set.
 pub fn skipped(what: &str, remedy: &str) {
     assert!(
         std::env::var_os("TENURE_SKIP_NONE").is_none(),
-        "none is to be skipped, and {what} is not here: {remedy}"
+        "TENURE_SKIP_NONE is set, and {what} is missing: {remedy}"
     );
     println!("skipped: {what} is not here; {remedy}");
 }

@@ -1,4 +1,4 @@
-//! A token of SoftHSM, and its own tools to look at it.
+//! A token of SoftHSM, and its own tools to read it.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Says in a process of a test's that it is the one with the token.
+/// Marks a test's process that has the token.
 const INSIDE: &str = "TENURE_TEST_TOKEN";
 
 /// A token in a folder of its own.
@@ -18,7 +18,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// A new token. None where it cannot be had; then it was said that the test is skipped.
+    /// Creates a token; `None` after a skip message if SoftHSM cannot be installed.
     #[must_use]
     pub fn new() -> Option<Self> {
         let dir = tempfile::tempdir().ok()?;
@@ -31,17 +31,17 @@ impl Token {
         }
     }
 
-    /// What the script says of it by this name.
+    /// Returns a variable that the script prints.
     #[must_use]
     pub fn env(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
     }
 
-    /// Runs one test of this binary, by its full name, in a process that finds this token: the library reads from the
-    /// environment which it is, once for a process.
+    /// Runs one test of this binary, by its full name, in a process with this token: the library reads its environment
+    /// once for each process.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     #[must_use]
     pub fn start(&self, test: &str) -> Child {
         let own = std::env::current_exe().expect("this program has a path");
@@ -56,54 +56,54 @@ impl Token {
     /// Runs a test as [`start`](Self::start) does, and expects it to pass.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn run(&self, test: &str) {
         let ended = self.start(test).wait().expect("it ends");
         assert!(ended.success(), "{test} fails in the process with the token");
     }
 
-    /// What a process must have in its environment to find it.
+    /// Returns the environment variable by which a process finds it.
     #[must_use]
     pub fn library(&self) -> (&'static str, &str) {
         ("SOFTHSM2_CONF", self.env("SOFTHSM2_CONF"))
     }
 
-    /// Runs OpenSC's tool on it; gives all that it says.
+    /// Runs OpenSC's tool on it; returns its output.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     #[must_use]
     pub fn tool(&self, arguments: &[&str]) -> String {
         run_tool(&self.env, arguments)
     }
 
-    /// The labels of all secret keys, as OpenSC's tool lists them.
+    /// Returns the labels of all secret keys, as OpenSC's tool lists them.
     #[must_use]
     pub fn labels(&self) -> Vec<String> {
         labels(&self.env)
     }
 
-    /// How many objects lie in the token's folder.
+    /// Returns the number of objects in the token's folder.
     #[must_use]
     pub fn files(&self) -> usize {
         files(Path::new(self.env("PKCS11_TOKENS")))
     }
 }
 
-/// The setting of this name in a process with a token; none in any other.
+/// Returns the setting of this name in a process with a token; `None` in any other.
 #[must_use]
 pub fn inside(name: &str) -> Option<String> {
     std::env::var_os(INSIDE)?;
     std::env::var(name).ok()
 }
 
-/// The labels of all secret keys of the token of this process, as OpenSC's tool lists them.
+/// Returns the labels of all secret keys of this process's token, as OpenSC's tool lists them.
 #[must_use]
 pub fn labels_inside() -> Vec<String> {
     labels(&std::env::vars().collect())
 }
 
-/// How many objects lie in the folder of the token of this process.
+/// Returns the number of objects in the token folder of this process.
 #[must_use]
 pub fn files_inside() -> usize {
     files(Path::new(&std::env::var("PKCS11_TOKENS").unwrap_or_default()))
@@ -112,7 +112,7 @@ pub fn files_inside() -> usize {
 /// Runs OpenSC's tool on the token of this process.
 ///
 /// # Panics
-/// When it does not start.
+/// If it does not start.
 #[must_use]
 pub fn tool(arguments: &[&str]) -> String {
     run_tool(&std::env::vars().collect(), arguments)

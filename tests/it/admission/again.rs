@@ -1,4 +1,4 @@
-//! A further plan of a reclaim, when what was called back does not come or cannot be used.
+//! A second plan of a reclaim, when a victim does not end or its GPUs cannot be used.
 
 use std::collections::BTreeSet;
 use store::ExecutionId;
@@ -13,7 +13,7 @@ fn by() -> ExecutionId {
     ExecutionId::from_bytes([7; 16])
 }
 
-/// An owner of four GPUs and one of two, all lent in single ones, and somebody with 18 who uses them.
+/// Owners of four and two GPUs, all lent one by one, and a third workspace that uses the other 18.
 fn lent() -> World {
     let mut world = World::new(3).with(&[
         ("rest", gpus(18, None, None)),
@@ -52,7 +52,7 @@ fn free(world: &mut World, victim: &str) {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// The demand is back, and three of its four victims are gone; answers with the fourth.
+/// The owner needs its GPUs, and three of the four victims have ended; returns the fourth.
 fn three_of_four(world: &mut World, together: u64) -> (Reclaim, String) {
     let asked = world.submit(&WorkloadRequest { together, ..job("a", "a-0", 4) }).unwrap();
     assert_eq!(asked.admission.answer, AdmissionVerdict::Queue);
@@ -75,7 +75,7 @@ fn granted(world: &mut World) {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// P-8: what has been set aside already is the demand's, not something that its workspace uses besides.
+/// P-8: GPUs that are already earmarked belong to the demand and do not count as other use of its workspace.
 #[test]
 fn one_victim_is_enough_in_the_place_of_one_that_does_not_end() {
     for together in [0, 2] {
@@ -101,7 +101,7 @@ fn one_victim_is_enough_in_the_place_of_one_that_does_not_end() {
     }
 }
 
-/// The books promise a GPU that nobody can use: whoever borrows gives way for it.
+/// The account promises a GPU that cannot be used: another borrower is reclaimed from to replace it.
 #[test]
 fn another_gives_way_where_what_a_victim_gave_up_cannot_be_used() {
     let mut world = lent();
@@ -119,7 +119,7 @@ fn another_gives_way_where_what_a_victim_gave_up_cannot_be_used() {
     granted(&mut world);
 }
 
-/// S-29: a node is out of service, and what is left of the GPUs is lent.
+/// S-29: a node is out of service, and the remaining GPUs are lent.
 #[test]
 fn an_owner_gets_its_own_of_what_is_left() {
     let mut world = lent();

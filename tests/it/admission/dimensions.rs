@@ -1,4 +1,4 @@
-//! Each dimension of a decision can be the only one that stands in the way (S-37 to S-42), and what else policy says.
+//! Each dimension of a decision can be the only reason for a refusal (S-37 to S-42), and other answers of policy.
 
 use engine::ActionError;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use workflows::{
     tenancy::*,
 };
 
-/// The only dimension that stands in the way, and its codes.
+/// Returns the failed dimension with its codes; no other dimension fails.
 fn against(admission: &Admission) -> Vec<(Dimension, String)> {
     let against = admission.weighed.iter().filter(|finding| finding.answer != AdmissionVerdict::Admit);
     against.map(|finding| (finding.dimension, finding.code.clone())).collect()
@@ -41,7 +41,7 @@ fn quota_alone_can_stand_in_the_way() {
     assert_eq!((pods.value, pods.limit), (Some(2), Some(1)));
 }
 
-/// Only where nothing is free: an owner is never kept waiting beside idle GPUs.
+/// Only if no GPU is free: an owner never waits while GPUs are idle.
 #[test]
 fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None)), ("b", gpus(0, None, None))]);
@@ -53,7 +53,7 @@ fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
     let busy = (Dimension::Availability, "gpus.busy".to_owned());
     let lent_out = (Dimension::Reservation, "reservation.lent".to_owned());
     assert_eq!(against(&lent.admission), [lent_out, busy]);
-    assert_eq!(lent.news.demands.len(), 1, "and it is called back at once");
+    assert_eq!(lent.news.demands.len(), 1, "and the loan is reclaimed at once");
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn availability_alone_can_stand_in_the_way() {
     assert_eq!(against(&busy), one(Dimension::Availability, "gpus.busy"));
     assert_eq!(against(&stale), one(Dimension::Availability, "facts.stale"));
     world.see();
-    assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "seen again, let in at once");
+    assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "observed again, admitted at once");
 }
 
-/// I-11, S-62: what may not be evicted never borrows.
+/// I-11, S-62: a workload that may not be evicted never borrows.
 #[test]
 fn policy_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);
@@ -135,7 +135,7 @@ fn amend(world: &mut World, changes: &[(&str, &str)]) -> Result<(), ActionError>
     world.decide(|view| publish(view, &text, "test")).map(drop)
 }
 
-/// S-14: research does not borrow from production, though GPUs idle.
+/// S-14: research does not borrow from production, although GPUs are idle.
 #[test]
 fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
     let rule = "anti_colocate: [{region: eu-west, class_a: production, class_b: research}]";
@@ -149,7 +149,7 @@ fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
     let refused = world.submit(&job("lab", "greedy", 5)).unwrap().admission;
 
     assert_eq!(own.admission.answer, AdmissionVerdict::Admit);
-    assert_ne!(own.placed[0].node, world.workload("serving").placed[0].node, "not beside production");
+    assert_ne!(own.placed[0].node, world.workload("serving").placed[0].node, "not next to production");
     assert_eq!(
         (refused.answer, against(&refused)),
         (AdmissionVerdict::Reject, one(Dimension::Policy, "policy.kept_apart"))
@@ -216,7 +216,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
     assert_eq!(try_it(false), (WorkloadState::Admitted, WorkloadState::Waiting));
 }
 
-/// S-49, S-66: the decision that examples and explanations show decides on a workload.
+/// S-49, S-66: the same decision is used for workloads, examples and explanations.
 #[test]
 fn slices_that_policy_does_not_let_a_tenant_have_are_rejected_with_the_rule() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
@@ -237,7 +237,7 @@ fn slices_that_policy_does_not_let_a_tenant_have_are_rejected_with_the_rule() {
     assert_eq!(world.submit(&job("a", "whole", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
 }
 
-/// Slices that the tenant's GPUs are cut into exist, whatever the catalogue lists; once the GPUs are whole again, policy decides.
+/// Existing slices of the tenant's GPUs are allowed, whatever the catalogue lists. Once the GPUs are whole again, policy decides.
 #[test]
 fn slices_that_a_tenant_has_are_not_refused_until_its_gpus_are_whole_again() {
     let slice: Resource = "gpu/H100/9g.99gb".parse().unwrap();
@@ -264,7 +264,8 @@ fn slices_that_a_tenant_has_are_not_refused_until_its_gpus_are_whole_again() {
     assert!(why.contains("sharing.consent") && why.contains("gpu_models.mig_profile"), "{why}");
 }
 
-/// A name that becomes an alias stays that of the tenants who have GPUs under it; everybody else means the model.
+/// A name that becomes an alias keeps its old meaning for tenants that have GPUs under it. For all other tenants it
+/// means the model.
 #[test]
 fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
     let big: Resource = "gpu/gpu-big".parse().unwrap();
@@ -299,7 +300,7 @@ fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
     }
 }
 
-/// What waits under a name that became an alias, and of which the tenant has nothing any more, is the same request still.
+/// A request still counts as the same if its model name became an alias and the tenant has no GPUs left under that name.
 #[test]
 fn a_request_is_the_same_again_by_another_name_of_its_model() {
     let big: Resource = "gpu/gpu-big".parse().unwrap();
@@ -316,7 +317,7 @@ fn a_request_is_the_same_again_by_another_name_of_its_model() {
     assert_eq!(again.number, first.number);
 }
 
-/// A name of a policy's `aliases` is that of its model; one that no model has is refused with the field and the nearest names.
+/// An alias in a policy names its model; an unknown name is rejected with the field and the nearest names.
 #[test]
 fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_nearest() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
@@ -343,7 +344,7 @@ fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_ne
     assert!(why.unwrap().starts_with("requests: unknown model h101; did you mean H100?"), "{why:?}");
 }
 
-/// I-20: the answer is a function of the grounds and the policy, both of which are kept.
+/// I-20: the decision is a function of its recorded grounds and policy.
 #[test]
 fn a_decision_can_be_made_again_from_what_is_kept() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, Some(2), None))]);

@@ -1,4 +1,4 @@
-//! A guard of policy that blocks: nobody is asked about a reclaim that is wider than it.
+//! A blocking guard of policy: a reclaim wider than the guard is never put to approvers.
 
 use tests::books::account::{World, gpus, h100, job, tenant, workspace};
 use workflows::{
@@ -6,7 +6,7 @@ use workflows::{
     reclaim::{PlanVerdict, PlannedReclaim, Reclaim, ReclaimCause, preview},
 };
 
-/// An owner of four GPUs, all lent in single ones, under a policy with these changes.
+/// An owner of four GPUs, all lent one by one, under a policy with these changes.
 fn lent(changes: &[(&str, &str)]) -> World {
     let mut world = World::new(3).with(&[
         ("rest", gpus(20, None, None)),
@@ -47,7 +47,7 @@ fn a_guard_set_to_block_stops_a_reclaim_that_people_could_let_through_before() {
     assert!(why.contains("guard.reclaim_wider_than_guard") && why.contains("line "), "{why}");
 }
 
-/// What the guard allows is agreed to by policy: nobody is asked before an owner has its own nominal quota back.
+/// Policy approves a reclaim within the guard: an owner gets its nominal quota back without an approval.
 #[test]
 fn an_owner_gets_its_own_quota_back_within_the_guard_without_people_also_where_the_guard_blocks() {
     let block = ("reclaim_wider_than_guard: approve", "reclaim_wider_than_guard: block");

@@ -1,4 +1,4 @@
-//! Random histories of a tenant's account, with crashes: after every event every promise holds.
+//! Random histories of a tenant's account, with crashes: every invariant holds after every event.
 
 mod account_history;
 mod events;
@@ -12,7 +12,7 @@ use workflows::{scheduling::admission, tenancy::*};
 
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// S-19: what was used is charged once, and what was borrowed is credited once.
+/// S-19: each GPU second is charged once to the user and credited once to the lender.
 fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseError> {
     let world = &history.world;
     let closed = world.books.all::<MonthlyUsage>();
@@ -23,9 +23,9 @@ fn every_gpu_second_is_charged_once(history: &History) -> Result<(), TestCaseErr
     let (borrowed, lent) = (sum(&|spent| spent.borrowed), sum(&|spent| spent.lent));
     prop_assert!(
         borrowed == lent || history.buys && borrowed > lent,
-        "what the pool lends is credited to nobody"
+        "loans from the pool have no lender to credit"
     );
-    // The account is counted up when it changes; since then all has been as it says.
+    // Usage is added up when the account changes; between changes it is constant.
     let stock = world.cohort().stock[&history.kind];
     let since = world.books.now.0 - world.cohort().counted.0;
     let spent = |before: u64, pieces: u64| before + pieces * since;
@@ -39,7 +39,7 @@ fn every_promise_holds(before: &World, history: &History) -> Result<(), TestCase
     prop_assert_eq!(world.violations(), Vec::<String>::new());
     promises::what_is_past_stays(before, world)?;
     promises::nobody_was_let_past_a_limit(before, world, &history.kind)?;
-    // Slices of a GPU that another workspace uses are idle for nobody else, unless the tenant allows it.
+    // Free slices of a GPU that another workspace uses are not idle for others, unless the tenant allows GPU sharing.
     let tenant = world.books.find::<Tenant>("acme").unwrap();
     if history.kind == h100() || tenant.allow_gpu_sharing {
         promises::nobody_waits_for_what_is_idle(world, &history.kind)?;
@@ -78,7 +78,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 4_000, ..tests::cases(200) })]
 
-    /// The same of slices, and S-44, S-45: lent, called back and granted as GPUs are.
+    /// The same for slices, with S-44 and S-45: lent, reclaimed and granted like GPUs.
     #[test]
     fn no_history_of_slices_breaks_a_promise_of_the_account(
         events in vec((event(), prop::bool::weighted(0.2)), 1..30),

@@ -1,5 +1,5 @@
-//! What is idle is used: an owner is never kept waiting beside free GPUs of its tenant, what no workspace was promised is lent, and
-//! nobody is evicted for a demand that fits.
+//! Idle GPUs are used. An owner never waits while its tenant has free GPUs, unpromised GPUs are lent, and no workload is evicted
+//! for a demand that fits.
 
 use engine::Notification;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn what_no_workspace_was_promised_is_lent_to_any() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// What was not bought is nobody's to borrow, and yet it keeps no owner waiting.
+/// GPUs that the tenant did not buy are not lent, and yet they keep no owner waiting.
 #[test]
 fn gpus_that_were_not_bought_are_lent_to_nobody() {
     let mut world = World::new(1);
@@ -75,7 +75,7 @@ fn gpus_that_were_not_bought_are_lent_to_nobody() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// Others keep two for themselves and have lent the rest to a workspace whose quota was lowered since.
+/// The other workspaces use two GPUs themselves and have lent the rest to a workspace whose quota was lowered since.
 #[test]
 fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
     let mut world = World::new(1).with(&[
@@ -96,10 +96,10 @@ fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
     assert_eq!(world.violations(), Vec::<String>::new());
     let late = world.submit(&job("c", "c1", 2)).unwrap();
     assert_eq!(codes(&late.admission), ["reservation.lent", "gpus.busy"]);
-    assert_eq!(late.news.demands.len(), 1, "now something has to be called back");
+    assert_eq!(late.news.demands.len(), 1, "now a reclaim is needed");
 }
 
-/// Of six that it asks for four are free: two victims are enough, and nobody else is evicted.
+/// Four of the six requested GPUs are free: two victims are enough, and no other workload is evicted.
 #[test]
 fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
     let mut world = World::new(1).with(&[("a", gpus(4, None, None)), ("b", gpus(4, None, None))]);
@@ -130,7 +130,7 @@ fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// It waits as the platform was not seen for a while, and not for GPUs of others.
+/// It waits because the observation is stale, and not for GPUs of others.
 #[test]
 fn a_demand_that_fits_is_planned_and_fenced_for_by_nobody() {
     let mut world = half_promised();
@@ -150,7 +150,7 @@ fn a_demand_that_fits_is_planned_and_fenced_for_by_nobody() {
     assert_eq!(world.workload("b1").state, WorkloadState::Admitted);
 }
 
-/// Quotas can be raised again: only a new request is told that it never fits.
+/// Quotas can be raised again: only a new request is rejected because it can never fit.
 #[test]
 fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
     let mut world = World::new(2).with(&[("owner", gpus(8, None, None)), ("batch", gpus(8, None, None))]);
@@ -171,7 +171,7 @@ fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
     world.allow("batch", WorkspaceClass::Batch, gpus(8, Some(8), None));
     world.pass(Duration::from_secs(11 * 60));
     world.see();
-    assert_eq!(world.workload("ran").state, WorkloadState::Admitted, "it comes back when its quota does");
+    assert_eq!(world.workload("ran").state, WorkloadState::Admitted, "it runs again when its quota is raised");
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
@@ -204,7 +204,7 @@ fn only_the_kind_that_is_missing_is_named() {
     assert_eq!(named, [Some(a100)], "{:?}", admission.weighed);
 }
 
-/// Kubernetes takes no such name for any object; Slurm and bare metal do.
+/// Kubernetes allows no such object name; Slurm and bare metal do.
 #[test]
 fn names_that_the_cluster_cannot_have_are_refused_at_the_door() {
     let on = |kind: ClusterKind| {

@@ -1,4 +1,4 @@
-//! The waiting line: who comes next, and what it may not do.
+//! The queue of workloads: its order, and the limits on passing.
 
 use std::time::Duration;
 use store::{ExecutionId, Timestamp};
@@ -18,7 +18,7 @@ fn pass(world: &mut World, span: Duration) {
     }
 }
 
-/// S-34: two that borrow alike get alike.
+/// S-34: two borrowers with equal weights get equal shares.
 #[test]
 fn equal_borrowers_get_equal_shares_within_one_job() {
     let mut world = World::new(2).with(&[
@@ -26,7 +26,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
         ("a", gpus(0, None, None)),
         ("b", gpus(0, None, None)),
     ]);
-    // One that asks for much before the other asks for anything.
+    // One workspace submits much before the other submits anything.
     for name in ["a", "b"] {
         for n in 0..45 {
             world.submit(&job(name, &format!("{name}-{n:02}"), 2)).unwrap();
@@ -45,7 +45,7 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
 
     assert!(
         !world.waiting("a").is_empty() && !world.waiting("b").is_empty(),
-        "both ask for more all the time: {} and {}, {:?} and {:?}",
+        "both submit more all the time: {} and {}, {:?} and {:?}",
         world.waiting("a").len(),
         world.waiting("b").len(),
         world.balance("a"),
@@ -53,12 +53,12 @@ fn equal_borrowers_get_equal_shares_within_one_job() {
     );
     let used = |name: &str| world.balance(name).spent.borrowed / 300_000;
     let (a, b) = (used("a"), used("b"));
-    assert_eq!(a + b, 16 * 24, "{a} and {b} times 5 GPU-minutes: nothing idles");
-    // A job is 2 GPUs for 4 times 5 minutes; the first 8 were all of one.
+    assert_eq!(a + b, 16 * 24, "{a} and {b} times 5 GPU-minutes: no GPU is idle");
+    // A job is 2 GPUs for 4 times 5 minutes; the first 8 belonged to one workspace.
     assert!(a.abs_diff(b) <= 2 * 4 * 8, "{a} and {b} times 5 GPU-minutes");
 }
 
-/// S-38: who stays within its own is never behind those who borrow.
+/// S-38: a workload within its own quota never queues behind borrowers.
 #[test]
 fn own_demand_comes_before_borrowers_however_long_they_wait() {
     let mut world = World::new(1).with(&[("a", gpus(4, None, None)), ("b", gpus(4, None, None))]);
@@ -74,14 +74,14 @@ fn own_demand_comes_before_borrowers_however_long_they_wait() {
     assert_eq!(world.workload("b-more").state, WorkloadState::Waiting);
 }
 
-/// S-33: smaller ones go ahead of one that does not fit, until that has waited as long as policy lets it.
+/// S-33: smaller workloads pass a workload that does not fit, until it has waited for as long as policy allows.
 #[test]
 fn one_that_waited_too_long_is_passed_by_nobody() {
     let mut world = World::new(1).with(&[("lender", gpus(8, None, None)), ("a", gpus(0, None, None))]);
     world.submit(&job("a", "first", 4)).unwrap();
     world.submit(&job("a", "large", 8)).unwrap();
     let small = world.submit(&job("a", "small", 4)).unwrap().admission;
-    assert_eq!(small.answer, AdmissionVerdict::Admit, "nothing idles for one that does not fit");
+    assert_eq!(small.answer, AdmissionVerdict::Admit, "no GPU idles for a workload that does not fit");
 
     for _ in 0..9 {
         pass(&mut world, HOUR);
@@ -95,7 +95,7 @@ fn one_that_waited_too_long_is_passed_by_nobody() {
     assert_eq!(world.workload("large").state, WorkloadState::Admitted);
 }
 
-/// S-33: a line that stands still, as its own workspace uses what its first waits for, has nobody else stand still.
+/// S-33: a queue blocked by its own workspace's use does not block the queues of other workspaces.
 #[test]
 fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     let mut world = World::new(2).with(&[
@@ -109,7 +109,7 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     assert_eq!(
         world.submit(&firm).unwrap().admission.answer,
         AdmissionVerdict::Queue,
-        "its own is in use, and it may not borrow"
+        "its quota is in use, and it may not borrow"
     );
     world.pass(HOUR / 60);
     world.submit(&job("a", "behind-firm", 1)).unwrap();
@@ -121,8 +121,8 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
     world.finish("lends-later").unwrap();
 
     assert_eq!(world.workload("firm").state, WorkloadState::Waiting);
-    assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own line keeps its order");
-    assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "eleven of its GPUs would idle");
+    assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own queue keeps its order");
+    assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "otherwise eleven of its GPUs would idle");
     assert_eq!(world.submit(&job("b", "asks", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
     world.finish("runs").unwrap();
     assert_eq!(world.workload("firm").state, WorkloadState::Admitted);
@@ -176,7 +176,7 @@ fn a_large_release_wakes_everyone_over_several_commits() {
     assert_eq!(world.balance("a").used, 80);
 }
 
-/// S-35: a loan ends when somebody waits, however long it was granted for.
+/// S-35: a loan ends when an owner needs it, whatever its term.
 #[test]
 fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     let mut world = World::new(1).with(&[
@@ -205,7 +205,7 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// P-9: one that is reclaimed from again and again borrows half as much for an hour.
+/// P-9: a workspace with repeated reclaims borrows half as much for an hour.
 #[test]
 fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, Some(8), None))]);
@@ -230,21 +230,21 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
 
     assert_eq!(half.answer, AdmissionVerdict::Admit);
     assert_eq!(more.answer, AdmissionVerdict::Queue);
-    // More than may be borrowed during that hour, but not more than ever.
+    // More than the reduced limit of that hour, and less than the normal limit.
     assert_eq!(later.answer, AdmissionVerdict::Queue, "{:?}", later.weighed);
     assert!(later.weighed.iter().any(|finding| finding.code == "quota.slowed"), "{:?}", later.weighed);
     pass(&mut world, HOUR);
     assert_eq!(world.workload("more").state, WorkloadState::Admitted);
 }
 
-/// S-124: told once a crossing, however often usage goes back and forth inside the band.
+/// S-124: one notice for each crossing, however often usage changes within the band.
 #[test]
 fn a_soft_threshold_is_told_once_until_usage_fell_below_its_band() {
     let mut world = World::new(2).with(&[("a", gpus(10, Some(0), None))]);
     let mut told = Vec::new();
     told.extend(world.submit(&job("a", "most", 7)).unwrap().news.crossings);
     for n in 0..45 {
-        // 8 of 10 is where it is told, 7 of 10 where it is armed again; between them nothing happens.
+        // The notice is sent at 8 of 10 and armed again at 7 of 10. Nothing happens between them.
         let name = format!("x-{n}");
         told.extend(world.submit(&job("a", &name, 1)).unwrap().news.crossings);
         told.extend(world.finish(&name).unwrap().news.crossings);
@@ -255,10 +255,10 @@ fn a_soft_threshold_is_told_once_until_usage_fell_below_its_band() {
     world.finish("most").unwrap();
     let again = world.submit(&job("a", "again", 9)).unwrap().news.crossings;
 
-    assert_eq!(again.len(), 1, "below the band it was armed again");
+    assert_eq!(again.len(), 1, "below the band it is armed again");
 }
 
-/// What a lender needs itself moves to another lender in the same commit.
+/// GPUs that a lender needs itself are moved to another lender in the same commit.
 #[test]
 fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
     let mut world = World::new(3).with(&[
@@ -267,7 +267,7 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
         ("b", gpus(0, None, None)),
     ]);
     world.submit(&job("b", "x", 6)).unwrap();
-    assert_eq!(world.balance("big").lent, 6, "of two, the one with more idle lends");
+    assert_eq!(world.balance("big").lent, 6, "the lender with more idle GPUs lends");
 
     let own = world.submit(&job("big", "own", 10)).unwrap().admission;
 
@@ -279,12 +279,12 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
     assert_eq!(
         (open.len(), open[0].workload.as_str(), open[0].due),
         (1, "x", loans[0].due),
-        "for no longer than before"
+        "with the old term"
     );
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// A lost node: what ran there waits again at its old place, and its loans are written off.
+/// After the loss of a node its workloads are queued again at their old places, and their loans are written off.
 #[test]
 fn a_lost_node_gives_its_workloads_their_places_back_and_writes_their_loans_off() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, None, None))]);
@@ -303,7 +303,7 @@ fn a_lost_node_gives_its_workloads_their_places_back_and_writes_their_loans_off(
     assert_eq!(world.cohort().stock[&h100()].pieces, 8);
 }
 
-/// What the platform sees in use, and nobody was given, is given to nobody.
+/// A GPU that the platform sees in use without an allocation is not allocated.
 #[test]
 fn a_gpu_seen_in_use_that_nobody_was_given_is_given_to_nobody() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
@@ -339,7 +339,7 @@ fn a_workspace_that_is_frozen_lets_nothing_in_until_it_is_thawed() {
     assert_eq!(world.workload("x").state, WorkloadState::Admitted);
 }
 
-/// S-19: months are closed, and what was used in them stays.
+/// S-19: months are closed, and their usage stays.
 #[test]
 fn usage_is_counted_by_month_to_the_millisecond() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(4, None, None))]);

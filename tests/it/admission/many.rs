@@ -1,4 +1,4 @@
-//! Many at once on a real store, and agreement with the planner's arithmetic.
+//! Concurrent requests on a real store, and agreement with the planner's arithmetic.
 
 use proptest::{collection::vec, option, prelude::*};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use workflows::{
     tenancy::*,
 };
 
-/// Commits a decision as the engine does: decided again until what it rests on still stands.
+/// Commits a decision as the engine does: decides again until nothing that it read has changed.
 async fn submit(store: Arc<Memory>, now: Timestamp, request: WorkloadRequest) -> AdmissionVerdict {
     loop {
         let decided = engine::decide(&*store, now, |view| admission::submit(view, &request)).await.unwrap();
@@ -57,7 +57,7 @@ fn limits() -> impl Strategy<Value = (u64, Option<u64>, Option<u64>, u64)> {
 proptest! {
     #![proptest_config(tests::cases(2_000))]
 
-    /// Admission and the reclaim planner count alike (4.1 of the specification), whatever was granted before.
+    /// Admission and the reclaim planner count the same (4.1 of the specification), whatever was granted before.
     #[test]
     fn admission_and_the_planner_agree_on_what_is_available(all in vec(limits(), 1..6)) {
         let kind = ResourceKind::gpu("H100");

@@ -1,4 +1,4 @@
-//! Admission: decisions, loans, the waiting line, and what a reclaim does to the account.
+//! Admission: decisions, loans, the queue, and the effects of a reclaim on the account.
 
 mod again;
 mod dimensions;

@@ -1,4 +1,4 @@
-//! Workloads seen elsewhere than they were planned.
+//! Workloads observed on other GPUs than planned.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ fn fact(workload: &str, node: &NodeId, of: std::ops::Range<u16>) -> SeenWorkload
     }
 }
 
-/// All nodes, with so many GPUs busy as the facts say that workloads have there.
+/// Observes all nodes. As many GPUs are busy as the facts list for the workloads there.
 fn observe(world: &mut World, running: &[SeenWorkload]) -> ObservationResult {
     world.pass(Duration::from_secs(1));
     let kind = h100().gpu().unwrap().clone();
@@ -68,7 +68,7 @@ fn what_was_only_planned_makes_way_for_what_was_seen() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// GPUs that are set aside for a demand are planned as well: they stay set aside, on another node.
+/// Earmarked GPUs are planned ones too: the earmark moves to another node.
 #[test]
 fn what_is_set_aside_for_a_demand_makes_way_and_stays_set_aside() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, None, None))]);
@@ -96,7 +96,7 @@ fn what_is_set_aside_for_a_demand_makes_way_and_stays_set_aside() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// After random facts no GPU counts as observed that was only planned, and bookings neither make nor lose a GPU.
+/// After random facts no planned GPU counts as observed, and moving bookings keeps the number of GPUs.
 #[test]
 fn random_facts_make_nothing_observed_that_was_only_planned() {
     let mut seed = 5_u64;
@@ -123,7 +123,7 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                     }
                 }
                 _ => {
-                    // Each node holds eight GPUs, in the facts as well.
+                    // Each node has eight GPUs, also in the facts.
                     let mut room = vec![8_u16; ids.len()];
                     let mut facts = Vec::new();
                     for workload in world.books.all::<Workload>() {
@@ -144,11 +144,11 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                         assert_eq!(
                             nodes(&world, &fact.workload),
                             std::slice::from_ref(&fact.node),
-                            "it is booked where it runs"
+                            "its booking follows its node"
                         );
                         let placed = world.workload(&fact.workload).placed.remove(0);
                         let seen = fact.gpus.iter().filter_map(|gpu| gpu.index).collect::<BTreeSet<_>>();
-                        assert!(placed.gpus.keys().eq(seen.iter()), "on the very GPUs: {placed:?} {seen:?}");
+                        assert!(placed.gpus.keys().eq(seen.iter()), "on exactly these GPUs: {placed:?} {seen:?}");
                     }
                 }
             }

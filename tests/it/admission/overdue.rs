@@ -1,4 +1,4 @@
-//! Whom those wait behind who are younger, and whom not: nobody waits where that serves nobody (S-33).
+//! Which younger workloads wait behind an overdue one. None waits if its waiting helps no other workload (S-33).
 
 use std::time::Duration;
 use tests::books::account::{World, gpus, h100, job, tenant};
@@ -8,7 +8,7 @@ use workflows::{
     tenancy::*,
 };
 
-/// Lets so much time pass that whoever waits is overdue.
+/// Advances the clock until every waiting workload is overdue.
 fn wait_long(world: &mut World) {
     for _ in 0..9 {
         world.pass(Duration::from_secs(3_600));
@@ -27,7 +27,7 @@ fn asks(world: &mut World, request: &WorkloadRequest) -> AdmissionVerdict {
     world.submit(request).unwrap().admission.answer
 }
 
-/// Its elder is admitted in the commit that wakes both: nothing stands before it any more.
+/// The elder workload is admitted in the commit that wakes both: nothing precedes it any more.
 #[test]
 fn one_tried_before_its_elder_is_admitted_with_it() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("a", gpus(4, None, None))]);
@@ -35,7 +35,7 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
     world.submit(&job("lender", "lends-later", 8)).unwrap();
     assert_eq!(asks(&mut world, &job("a", "elder", 8)), AdmissionVerdict::Queue);
     wait_long(&mut world);
-    assert_eq!(asks(&mut world, &job("a", "own", 2)), AdmissionVerdict::Queue, "though inside its own");
+    assert_eq!(asks(&mut world, &job("a", "own", 2)), AdmissionVerdict::Queue, "although it is within its own quota");
 
     world.finish("lends-later").unwrap();
 
@@ -43,7 +43,7 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
     assert_eq!(state(&world, "own"), WorkloadState::Admitted);
 }
 
-/// A service may be evicted and yet borrows nothing: while its own workspace uses its own, no other can help it.
+/// A service may be evicted and never borrows: while its own workspace uses the quota, no other workspace can help it.
 #[test]
 fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
     let mut world = World::new(1).with(&[
@@ -59,7 +59,7 @@ fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
     assert_eq!(asks(&mut world, &job("b", "borrows", 1)), AdmissionVerdict::Admit);
 }
 
-/// One that can never be admitted, as its workspace's own was made smaller, does not stand before its line for ever.
+/// A workload that can never be admitted, because its workspace's quota was lowered, does not block its queue.
 #[test]
 fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     let mut world = World::new(1).with(&[("lender", gpus(4, None, None)), ("a", gpus(4, None, None))]);
@@ -68,7 +68,7 @@ fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     assert_eq!(asks(&mut world, &service), AdmissionVerdict::Queue);
     wait_long(&mut world);
     world.finish("runs").unwrap();
-    assert_eq!(state(&world, "service"), WorkloadState::Admitted, "its own is enough");
+    assert_eq!(state(&world, "service"), WorkloadState::Admitted, "its own quota is sufficient");
     world.submit(&job("a", "again", 4)).unwrap();
     let second = WorkloadRequest { name: "second".to_owned(), ..service };
     assert_eq!(asks(&mut world, &second), AdmissionVerdict::Queue);
@@ -77,13 +77,13 @@ fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
     world.allow("a", WorkspaceClass::Batch, gpus(1, None, None));
 
     assert_eq!(state(&world, "second"), WorkloadState::Waiting);
-    assert_eq!(asks(&mut world, &job("a", "younger", 1)), AdmissionVerdict::Queue, "what is lent is used");
+    assert_eq!(asks(&mut world, &job("a", "younger", 1)), AdmissionVerdict::Queue, "lent GPUs are in use");
     world.finish("again").unwrap();
     assert_eq!(state(&world, "second"), WorkloadState::Waiting);
     assert_eq!(state(&world, "younger"), WorkloadState::Admitted);
 }
 
-/// Production lends research nothing, and what batch lends is too little for the one that has waited longest.
+/// Production lends nothing to research, and batch lends too little for the oldest workload.
 #[test]
 fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
     let mut world = World::new(2).with(&[("batch", gpus(2, None, None))]);
@@ -99,12 +99,12 @@ fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
     assert_eq!(asks(&mut world, &job("lab", "small", 2)), AdmissionVerdict::Admit);
 
     let never = world.submit(&job("lab", "as-large", 4)).unwrap().admission;
-    assert_eq!(never.answer, AdmissionVerdict::Reject, "who asks now is told at once");
+    assert_eq!(never.answer, AdmissionVerdict::Reject, "a new request is rejected at once");
     assert!(never.weighed.iter().any(|finding| finding.code == "borrow.never"), "{:#?}", never.weighed);
 }
 
-/// Two of a line wait for whole GPUs, the younger for slices as well: until the elder is served, slices held for the younger
-/// idle.
+/// Two workloads of a queue wait for whole GPUs, the younger one for slices as well. Slices held for the younger one would
+/// idle until the elder is served.
 #[test]
 fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
     let mut world = World::new(2);
@@ -132,5 +132,5 @@ fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
     let slices = WorkloadRequest { requests: [(slice, 1)].into(), ..job("b", "slices", 1) };
 
     assert_eq!(asks(&mut world, &slices), AdmissionVerdict::Admit);
-    assert_eq!(asks(&mut world, &job("b", "whole", 1)), AdmissionVerdict::Queue, "the elder is held a place");
+    assert_eq!(asks(&mut world, &job("b", "whole", 1)), AdmissionVerdict::Queue, "a place is kept for the elder");
 }

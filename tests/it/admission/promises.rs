@@ -1,4 +1,4 @@
-//! What holds of a tenant's account after every event of a history, counted from its rows.
+//! Invariants of a tenant's account after every event of a history, counted from its rows.
 
 use super::histories::NAMES;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn rules(world: &World) -> admission::Rules {
     world.books.weigh(admission::Rules::in_force).unwrap().0
 }
 
-/// I-7: nobody was admitted beyond its nominal and its borrowing limit; only a change of quota leads there.
+/// I-7: no workload was admitted beyond nominal quota and borrowing limit; only a quota change exceeds them.
 pub fn nobody_was_let_past_a_limit(
     before: &World,
     after: &World,
@@ -46,22 +46,22 @@ pub fn nobody_was_let_past_a_limit(
     Ok(())
 }
 
-/// A place in line.
+/// Returns the place in the queue.
 fn place(waits: &QueuedWorkload) -> (Timestamp, String) {
     (waits.since, waits.workload.clone())
 }
 
-/// Whether one that waits may borrow at the moment.
+/// Returns true if the queued workload may borrow now.
 fn borrower(world: &World, waits: &QueuedWorkload) -> bool {
     let cooling = waits.cooling_until.is_some_and(|until| world.books.now < until);
     waits.preemptible && world.workload(&waits.workload).class == WorkloadClass::Batch && !cooling
 }
 
-/// S-32, S-33: nobody waits for what is idle and may be had, counted here from the rows alone.
+/// S-32, S-33: no workload waits for GPUs that are idle and available, counted here only from the rows.
 pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
     let rooms = rooms(world, kind);
-    // Kueue's root: the tenant's pool and what all lend while idle, less what is used of it.
+    // Kueue's root: the tenant's pool plus all idle lendable quota, minus the use of both.
     let root: i64 = cohort.pool(kind).cast_signed();
     let root: i64 = root
         + cohort
@@ -74,7 +74,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
             .sum::<i64>();
     let rules = rules(world);
     let overdue = |waits: &QueuedWorkload| rules.aged_priority(world.books.now.since(waits.entered_at)).1;
-    // Nobody waits behind one that could not be admitted if it were alone.
+    // No workload waits behind one that could never be admitted, even with everything free.
     let ever = |account: &Account, waits: &QueuedWorkload| {
         let allowance = account.balance(kind).allowance;
         let batch = world.workload(&waits.workload).class == WorkloadClass::Batch;
@@ -86,7 +86,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         let waiting = world.waiting(name).into_iter();
         waiting.filter(|waits| overdue(waits) && ever(account, waits)).collect::<Vec<_>>()
     };
-    // An overdue one that others can help, and that waits behind nobody of its own line, may have others who borrow wait.
+    // An overdue workload at the head of its queue makes borrowers wait if their GPUs would help it.
     let helped = NAMES.iter().any(|name| {
         let account = &cohort.accounts[&workspace(name)];
         let balance = account.balance(kind);
@@ -106,7 +106,7 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
         let nominal = balance.allowance.nominal;
         let lends = balance.allowance.lending_limit.unwrap_or(u64::MAX).min(nominal);
         let kept = (nominal - lends).saturating_sub(balance.in_use());
-        // What a reclaim serves waits for its grant, and for nothing that is idle.
+        // A workload that a reclaim serves waits for its grant and for no idle GPU.
         let served = |workload: &str| {
             cohort.reclaims.values().any(|r| r.beneficiaries().any(|served| served.workload == workload))
         };
@@ -121,17 +121,17 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
             if (!own && helped) || old(name, account).into_iter().any(behind) {
                 continue;
             }
-            // Who asks for its own has whatever is free; who borrows has what Kueue leaves it.
+            // Within its own quota a workload has all free GPUs; a borrower has what Kueue leaves it.
             let there = own || kept.cast_signed() + root >= asks.cast_signed();
             let fits = fits(&rooms, &waits, kind);
             prop_assert!(
                 !((own || borrow) && there && fits),
-                "{} waits in {name} for {asks} of what is idle",
+                "{} waits in {name} for {asks} idle GPUs",
                 waits.workload
             );
         }
     }
-    // Nobody is called back for one that fits on what is free.
+    // No reclaim starts for a workload that fits on the free GPUs.
     for demand in world.books.weigh(|view| admission::demands(view, &tenant())).unwrap().0 {
         let waiting = world.waiting(demand.workspace.as_str());
         let waits = waiting.iter().find(|waits| waits.workload == demand.workload).unwrap();
@@ -141,20 +141,20 @@ pub fn nobody_waits_for_what_is_idle(world: &World, kind: &Resource) -> Result<(
     Ok(())
 }
 
-/// What is free on each node.
+/// Returns the free GPUs of each node.
 fn rooms(world: &World, kind: &Resource) -> Vec<u64> {
     let nodes = world.occupancy().nodes;
     let kinds = nodes.values().filter_map(|kinds| kinds.get(kind.gpu().unwrap()));
     kinds.map(|room| room.assignable()).collect()
 }
 
-/// Whether one that waits finds so many as it asks for, in groups where they must lie together.
+/// Returns true if the workload fits into these rooms, with each of its groups on one node.
 fn fits(rooms: &[u64], waits: &QueuedWorkload, kind: &Resource) -> bool {
     let (asks, groups) = (waits.requests[kind], waits.together.max(1));
     rooms.iter().map(|room| room / groups).sum::<u64>() >= asks / groups && asks.is_multiple_of(groups)
 }
 
-/// Whether one that waits would find room on the nodes in service if nothing else ran there.
+/// Returns true if the workload would fit on the empty nodes in service.
 fn fits_when_empty(world: &World, waits: &QueuedWorkload, kind: &Resource) -> bool {
     let nodes = world.occupancy().nodes;
     let kinds = nodes.values().filter_map(|kinds| kinds.get(kind.gpu().unwrap()));
@@ -166,9 +166,9 @@ fn fits_when_empty(world: &World, waits: &QueuedWorkload, kind: &Resource) -> bo
     groups >= whole && (rest == 0 || beside)
 }
 
-/// S-38: one that waits inside its own quota while others use more than theirs is a demand, or a reclaim executes. One that no node in
-/// service could take even if all of them were empty does not wait behind borrowers, and calling GPUs back from them would evict for
-/// nothing (P-5, P-6: a demand is placed whole or not at all): it is no demand.
+/// S-38: a workload that waits within its own quota while others borrow is a demand, or a reclaim is executing. A workload that fits
+/// on no node in service, even an empty one, does not wait behind borrowers. A reclaim for it would evict for nothing (P-5, P-6: a
+/// demand is placed whole or not at all), so it is no demand.
 pub fn every_demand_is_raised(world: &World, kind: &Resource) -> Result<(), TestCaseError> {
     let cohort = world.cohort();
     if cohort.reclaims.contains_key(kind) {

@@ -1,4 +1,4 @@
-//! Who need not give way after all, as nobody lacks what it holds any more: the moment before its eviction begins, and only then.
+//! Spared victims: just before its eviction begins, a victim is dropped if no demand lacks its GPUs any more.
 
 use store::ExecutionId;
 use tests::books::account::{self, World, gpus, h100, job, tenant, workspace};
@@ -14,8 +14,8 @@ fn victim(n: usize) -> String {
     format!("lent-{n}")
 }
 
-/// Two owners of four GPUs each, lent in single ones; both come back, and one reclaim frees for both: eight victims. Somebody else uses
-/// the eight GPUs of the first node.
+/// Two owners of four GPUs each, all lent one by one. Both need them again, and one reclaim with eight victims serves both. Another
+/// workspace uses the eight GPUs of the first node.
 fn both_back(demand: &WorkloadRequest) -> World {
     let mut world = lent();
     for request in [demand, &job("b", "b-0", 4)] {
@@ -46,7 +46,7 @@ fn fencing() -> Fence {
     Fence { others: vec![other], ..account::fencing(by(), "a", "a-0", (0..8).map(victim).collect()) }
 }
 
-/// The evictions of these begin; answers who of them is spared.
+/// Begins these evictions; returns the spared victims.
 fn drain(world: &mut World, victims: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut spared = Vec::new();
     for n in victims {
@@ -78,7 +78,7 @@ fn everybody_goes_while_those_who_came_back_wait() {
     assert_eq!(draining.count(), 8);
 }
 
-/// Domain 3.5: victims whose eviction has not begun are released; the others finish.
+/// Domain 3.5: victims whose eviction has not begun are released; the other evictions finish.
 #[test]
 fn nobody_is_evicted_any_more_once_those_who_came_back_are_gone() {
     let mut world = both_back(&job("a", "a-0", 4));
@@ -97,7 +97,7 @@ fn nobody_is_evicted_any_more_once_those_who_came_back_are_gone() {
     assert!(world.cohort().reclaims.is_empty());
 }
 
-/// What others would give up may not come, and whoever counted on it would wait for another grace.
+/// The GPUs of other victims may never be freed, and a demand that counted on them would wait for another grace period.
 #[test]
 fn everybody_goes_while_one_who_is_served_lacks_anything_and_nobody_after() {
     let mut world = both_back(&job("a", "a-0", 4));
@@ -141,7 +141,7 @@ fn all_go_for_one_for_whom_enough_is_free_and_not_as_much_together() {
     assert_eq!(drain(&mut world, 1..8), NOBODY);
 }
 
-/// The planner chose victims for both.
+/// The planner chose victims for both resources.
 #[test]
 fn all_go_for_one_that_lacks_another_kind_still() {
     let slice: Resource = "gpu/H100/1g.10gb".parse().unwrap();
@@ -172,12 +172,12 @@ fn all_go_for_one_that_lacks_another_kind_still() {
     let victims = (0..4).chain([9]).map(victim).collect();
     called_back(&mut world, &Fence { others: Vec::new(), victims, ..fencing() });
     world.finish("rest").unwrap();
-    assert_eq!(world.balance("a").in_transit, 4, "of the one kind it has all");
+    assert_eq!(world.balance("a").in_transit, 4, "of one resource it has everything");
 
     assert_eq!(drain(&mut world, [9, 0]), NOBODY);
 }
 
-/// A reclaim frees for others of the demand's line as well.
+/// A reclaim also serves other workloads of the demand's queue.
 #[test]
 fn all_go_for_another_of_the_line() {
     let mut world = lent();
@@ -194,7 +194,7 @@ fn all_go_for_another_of_the_line() {
     assert_eq!(drain(&mut world, [2, 3]), [2, 3]);
 }
 
-/// Whether it has is seen by its eviction; if it has, nobody else would put it back in line.
+/// The eviction finds out if it has ended; if it has, no other path would put it back into the queue.
 #[test]
 fn one_that_is_said_to_have_ended_is_not_spared() {
     let mut world = both_back(&job("a", "a-0", 4));
@@ -218,7 +218,7 @@ fn loans_that_are_called_back_for_nobody_in_particular_are_called_back() {
     assert_eq!(drain(&mut world, 0..8), NOBODY);
 }
 
-/// Its execution is asked again after a crash.
+/// The execution asks again after a crash.
 #[test]
 fn whoever_is_asked_twice_gets_the_same_answer() {
     let mut world = both_back(&job("a", "a-0", 4));

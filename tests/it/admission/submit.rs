@@ -1,4 +1,4 @@
-//! What is admitted, what waits, what is rejected, and why.
+//! Which requests are admitted, queued or rejected, and why.
 
 use tests::books::account::{World, gpus, job};
 use workflows::tenancy::*;

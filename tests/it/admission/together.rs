@@ -1,4 +1,4 @@
-//! Owners who come back together are served by one reclaim: planned, fenced, freed and admitted.
+//! Owners with simultaneous demands are served by one reclaim: planned, fenced, freed and admitted.
 
 use std::time::Duration;
 use store::ExecutionId;
@@ -15,8 +15,8 @@ fn by() -> ExecutionId {
     ExecutionId::from_bytes([7; 16])
 }
 
-/// Three owners of four GPUs each, all lent in single ones, and `rest` GPUs more that somebody else uses. Then all owners come
-/// back at once: one with a job of four, one with two of two, one with four again.
+/// Three owners of four GPUs each, all lent one by one, and `rest` more GPUs that another workspace uses. All owners then
+/// submit at once: one job of four, two jobs of two, and one job of four.
 fn back_together(rest: u64) -> World {
     let nodes = u32::try_from((rest + 12).div_ceil(8)).unwrap();
     let mut world =
@@ -75,7 +75,7 @@ fn runs(world: &World) -> Vec<&'static str> {
     asked.filter(|name| world.workload(name).state == WorkloadState::Admitted).collect()
 }
 
-/// S-32: nobody waits for the reclaim of another, with its grace, to end first.
+/// S-32: no owner waits for the reclaim of another, with its grace period, to end.
 #[test]
 fn one_reclaim_serves_owners_of_several_workspaces() {
     let mut world = back_together(52);
@@ -91,9 +91,9 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
     let taken = planned.explanation.candidates.iter();
     assert_eq!(taken.filter(|one| victims.contains(&one.workload)).count(), 12, "each is explained once");
     free(&mut world, &victims[..5]);
-    assert_eq!(aside(&world), [4, 1, 0], "the demand comes first");
+    assert_eq!(aside(&world), [4, 1, 0], "the demand is first");
     free(&mut world, &victims[5..9]);
-    assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1"], [4, 0, 1]), "each as soon as it has all");
+    assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1"], [4, 0, 1]), "each runs as soon as it has everything");
     free(&mut world, &victims[9..]);
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1", "c-0"], [4, 0, 0]));
 
@@ -105,7 +105,7 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// I-10: what was freed for one goes to no other, however important that is.
+/// I-10: GPUs freed for one workload go to no other, whatever its priority.
 #[test]
 fn whoever_comes_later_takes_nothing_from_one_that_is_served() {
     let mut world = back_together(52);
@@ -118,7 +118,7 @@ fn whoever_comes_later_takes_nothing_from_one_that_is_served() {
     assert_eq!(world.workload("c-later").state, WorkloadState::Waiting);
 }
 
-/// Of 40 GPUs ten may be called back without people: enough for two owners.
+/// The guard allows ten of 40 GPUs without an approval: enough for two owners.
 #[test]
 fn no_more_owners_are_served_than_nobody_has_to_approve() {
     let planned = planned(&back_together(28));
@@ -127,7 +127,7 @@ fn no_more_owners_are_served_than_nobody_has_to_approve() {
     assert_eq!((planned.victims.len(), planned.breaches), (8, vec![]));
 }
 
-/// The only victim for the demand is larger than may go unasked: people decide on that, and on nothing besides.
+/// The only victim for the demand exceeds the guard. The approvers decide on that victim only.
 #[test]
 fn what_people_approve_is_not_widened() {
     let mut world = World::new(9).with(&[
@@ -165,8 +165,8 @@ fn one_that_is_withdrawn_gives_back_what_was_set_aside_for_it() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// GPUs that are set aside would be borrowed, and by nobody who runs: a quota could not be lowered then. Others are served though the
-/// demand is not inside its own any more.
+/// Earmarked GPUs would otherwise be borrowed with no running borrower, and a quota could not be lowered. Other demands are served
+/// although this demand exceeds its quota now.
 #[test]
 fn others_are_served_where_the_quota_of_the_demand_is_lowered() {
     let mut world = back_together(52);
@@ -177,13 +177,13 @@ fn others_are_served_where_the_quota_of_the_demand_is_lowered() {
     world.allow("a", WorkspaceClass::Batch, gpus(0, None, None));
 
     assert_eq!(world.violations(), Vec::<String>::new());
-    // Those of `b` fit on what is free now, and run; what is left is set aside for `c`.
+    // The workloads of `b` fit on the free GPUs and run; the rest is earmarked for `c`.
     assert_eq!(aside(&world), [0, 0, 1]);
     free(&mut world, &names(&planned)[5..]);
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1", "c-0"], [0, 0, 0]));
 }
 
-/// Work of the same workspace that runs on loans takes nothing of it, nor does any change of a quota then.
+/// Borrowing workloads of the same workspace do not use the earmark, and neither does a later quota change.
 #[test]
 fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     let mut world = back_together(52);
@@ -192,7 +192,7 @@ fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     world.finish("rest").unwrap();
     world.submit(&job("a", "a-borrows", 4)).unwrap();
     assert_eq!(world.workload("a-borrows").state, WorkloadState::Admitted);
-    assert_eq!(aside(&world), [4, 0, 0], "what is free now is enough for all");
+    assert_eq!(aside(&world), [4, 0, 0], "the free GPUs are enough for all");
 
     world.allow("rest", WorkspaceClass::Batch, gpus(53, None, None));
 
@@ -201,7 +201,7 @@ fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
     assert_eq!(world.balance("a").borrowed, 4);
 }
 
-/// The last victim's GPU cannot be used: what was set aside for one that can have no more is not kept.
+/// The last victim's GPU cannot be used: the earmark of a workload that can get no more is dropped.
 #[test]
 fn one_for_whom_nothing_more_is_freed_waits_like_everybody() {
     let mut world = back_together(52);
@@ -220,7 +220,7 @@ fn one_for_whom_nothing_more_is_freed_waits_like_everybody() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
-/// A victim does not end and another is fenced (P-8): whom it served it serves still.
+/// One victim does not end and another is fenced (P-8): the reclaim serves the same demands as before.
 #[test]
 fn a_second_fence_changes_nothing_for_the_others() {
     let mut world = back_together(52);
@@ -247,10 +247,10 @@ fn a_reclaim_that_is_given_up_frees_what_was_set_aside_for_all() {
 
     assert_eq!((ended.spared.len(), aside(&world)), (2, [0, 0, 0]));
     assert_eq!(world.violations(), Vec::<String>::new());
-    assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "it goes to the owner for whom it is enough");
+    assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "the GPU is granted to the owner for whom it is enough");
 }
 
-/// The books have moved on: who is gone is not freed for.
+/// The account has changed: no GPUs are freed for a workload that has gone.
 #[test]
 fn a_plan_for_one_that_waits_no_more_is_stale() {
     let mut world = back_together(52);
@@ -263,8 +263,8 @@ fn a_plan_for_one_that_waits_no_more_is_stale() {
     assert!(world.cohort().reclaims.is_empty());
 }
 
-/// A plan takes one victim after the other from a workspace above its own; in the order of their names the second would come from
-/// one within it.
+/// A plan takes victims from a workspace as long as it exceeds its quota; in the order of their names the second would come from
+/// a workspace within its quota.
 #[test]
 fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
     let mut world = World::new(4).with(&[
@@ -292,7 +292,7 @@ fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
     assert_eq!(answer, FenceOutcome::Done { aside: 0, wanted: 1 });
 }
 
-/// One owner, another whose work ends later, and a borrower of all that the owner leaves idle.
+/// One owner, a second whose work ends later, and a borrower of the owner's idle GPUs.
 fn one_owner(nominal: u64, rest: &[u64], own: &[WorkloadRequest]) -> World {
     let mut world = World::new(2).with(&[
         ("a", gpus(nominal, None, None)),
@@ -312,7 +312,7 @@ fn one_owner(nominal: u64, rest: &[u64], own: &[WorkloadRequest]) -> World {
     world
 }
 
-/// I-11, S-59: the loan is of whoever may borrow.
+/// I-11, S-59: the loan goes to the workload that may borrow.
 #[test]
 fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_workspace_borrows() {
     let mut world = one_owner(4, &[12], &[]);
@@ -333,7 +333,7 @@ fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_wor
     assert_eq!(open, [("a-borrows".to_owned(), 4)]);
 }
 
-/// Nobody is evicted so that another can borrow in its place.
+/// No workload is evicted for another borrower.
 #[test]
 fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for() {
     let mut world = one_owner(8, &[4], &[job("a", "a-runs", 4)]);
@@ -353,7 +353,7 @@ fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for(
     assert!(matches!(answer, FenceOutcome::Stale { .. }), "{answer:?}");
 }
 
-/// S-59: a service does not come to borrow because something is set aside beside it.
+/// S-59: a service does not become a borrower because of an earmark.
 #[test]
 fn nothing_is_set_aside_for_which_work_that_may_not_borrow_would_have_to() {
     let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 4) };

@@ -1,4 +1,4 @@
-//! What a server has done on a node that is not its own machine.
+//! Orders that a server sends to a node on another machine.
 
 use super::rig::{CLUSTER, NODE, Rig, asked, set, tenure};
 use backends::agents::{Command, Output};
@@ -71,11 +71,11 @@ async fn a_layout_is_set_on_a_node_far_away_and_read_back() {
     rig.until_present(false).await;
     let (began, gone) = (Instant::now(), rig.call(asked("look", 1, Command::Layout)).await.unwrap_err());
     assert_eq!((gone.code.as_str(), gone.class), ("platform.unavailable", Class::Transient));
-    assert!(began.elapsed() < Duration::from_secs(2), "who has left is not waited for");
+    assert!(began.elapsed() < Duration::from_secs(2), "a disconnected caller is not awaited");
 }
 
-/// The agent dies in the middle of a change, and after a scrub. What it had begun is finished under the same key; what it had done is
-/// answered from the node's file, and not done again.
+/// The agent dies during a change, and after a scrub. An unfinished change is finished under the same key. A finished one is answered
+/// from the node's file and not repeated.
 #[tokio::test]
 async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
@@ -85,7 +85,7 @@ async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent()
     rig.until_instances(3).await;
     agent.kill();
     rig.trouble(json!({}));
-    assert!(rig.instances() < 7, "it was killed in the middle");
+    assert!(rig.instances() < 7, "it was killed during the change");
     let mut agent = rig.linked().await;
     let lost = first.await.unwrap().unwrap_err();
     assert_eq!((lost.code.as_str(), lost.class), ("platform.no_answer", Class::Unknown));
@@ -97,7 +97,7 @@ async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent()
     rig.call(asked("mend", 1, set("all-disabled"))).await.unwrap();
     rig.log();
     rig.call(asked("carve", 4, set("all-1g.10gb"))).await.unwrap();
-    assert_eq!((rig.log().len(), rig.instances()), (0, 0), "a key that has acted does nothing more");
+    assert_eq!((rig.log().len(), rig.instances()), (0, 0), "a completed key does nothing more");
 
     used(&rig);
     let before = rig.call(asked("scrub", 1, scrub())).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent()
     let full = used(&rig);
     let _agent = rig.linked().await;
     assert_eq!(rig.call(asked("scrub", 2, scrub())).await.unwrap(), before);
-    assert!(fs::read(rig.memory()).unwrap() == full, "memory of whoever came after is left alone");
+    assert!(fs::read(rig.memory()).unwrap() == full, "memory of a later owner is not overwritten");
 }
 
 #[tokio::test]
@@ -147,10 +147,10 @@ async fn no_agent_is_unavailable_and_silence_after_taking_is_unknown() {
     agent.signal(Signal::CONT);
     rig.trouble(json!({}));
     rig.call(asked("carve", 3, set("all-1g.10gb"))).await.unwrap();
-    assert_eq!(rig.instances(), 7, "the same call finds out, and finishes it");
+    assert_eq!(rig.instances(), 7, "the same call probes and finishes it");
 }
 
-/// A change for which nobody waits any more ends, and is finished by the same call later.
+/// A change whose caller has gone ends, and the same call finishes it later.
 #[tokio::test]
 async fn a_call_that_is_given_up_ends_on_the_node_too() {
     let rig = Rig::new(json!([{}])).await;
@@ -162,13 +162,13 @@ async fn a_call_that_is_given_up_ends_on_the_node_too() {
 
     tokio::time::sleep(Duration::from_secs(3)).await;
 
-    assert!(rig.instances() < 6, "it went on to {} instances", rig.instances());
+    assert!(rig.instances() < 6, "it continued to {} instances", rig.instances());
     rig.trouble(json!({}));
     rig.call(asked("carve", 2, set("all-1g.10gb"))).await.unwrap();
     assert_eq!(rig.instances(), 7);
 }
 
-/// A scrub takes longer than a call: it goes on, and the same key asks how it stands.
+/// A scrub takes longer than a call: it continues, and the same key returns its state.
 #[tokio::test]
 async fn a_scrub_goes_on_between_the_calls_that_ask_for_it() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
@@ -184,14 +184,14 @@ async fn a_scrub_goes_on_between_the_calls_that_ask_for_it() {
     let (again, until) = (["gpu.scrubbing", "platform.no_answer"], Instant::now() + Duration::from_secs(60));
     let done = loop {
         match rig.call(brief(2)).await {
-            // On a busy machine an answer may come too late, and is asked for again like any other.
+            // On a busy machine an answer may be late, and is requested again.
             Err(error) if again.contains(&error.code.as_str()) && Instant::now() < until => {}
             other => break other.unwrap(),
         }
     };
 
     let Output::Scrubbed(scrubbed) = done else { panic!("{done:?}") };
-    assert!(scrubbed.leftovers, "it was one scrub: another would have found nothing left");
+    assert!(scrubbed.leftovers, "it was one scrub: a second would find nothing");
 }
 
 #[tokio::test]
@@ -208,7 +208,8 @@ async fn an_agent_that_lost_its_server_finds_it_again() {
     assert_eq!(rig.instances(), 3);
 }
 
-/// Whichever server runs a step has the order; what one has had done, another does not have done again, nor does one that is late.
+/// The server that runs a step owns its order. An order that one server had performed is not performed for another server, or for
+/// a late one.
 #[tokio::test]
 async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
     let rig = Rig::new(json!([{}])).await;
@@ -217,7 +218,7 @@ async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
     rig.until_present(true).await;
     let until = Instant::now() + Duration::from_secs(20);
     while rig.call_at("other", asked("look", 1, Command::Layout)).await.is_err() {
-        assert!(Instant::now() < until, "it does not come to the other");
+        assert!(Instant::now() < until, "it does not poll the other server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
@@ -225,7 +226,7 @@ async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
     assert_eq!(rig.instances(), 3);
     rig.log();
     rig.call_at("other", asked("carve", 2, set("mixed"))).await.unwrap();
-    assert_eq!(rig.log().len(), 0, "the key has acted");
+    assert_eq!(rig.log().len(), 0, "the key is complete");
     let next = Asked { key: "carve#next".into(), ..asked("carve", 2, set("all-disabled")) };
     rig.call_at("other", next).await.unwrap();
     let late = Asked { key: "carve#late".into(), ..asked("carve", 1, set("mixed")) };
@@ -247,7 +248,7 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
         while child.try_wait().unwrap().is_none() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }
-        // One that runs is not to be waited for.
+        // A running agent would not end by itself.
         let _ = child.kill();
         let ran = child.wait_with_output().unwrap();
         (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())

@@ -1,4 +1,4 @@
-//! Whom the addresses of agents let in.
+//! The access rules of the agents' routes.
 
 use super::rig::{CLUSTER, NODE, OTHER, Rig, asked, set};
 use api::{Access, RouteInfo, rules};
@@ -31,7 +31,7 @@ async fn a_key_of_another_cluster_is_turned_away() {
         let as_token = async |token: &str| send(&rig.server, token, &rule.method, &path).await;
         assert_eq!(as_token(&rig.other_key).await, (403, "auth.cross_cluster_attempt".into()), "{path}");
         assert_eq!(as_token(&stranger).await, (401, "auth.bad_token".into()), "{path}");
-        assert_eq!(as_token(&admin).await, (403, "auth.forbidden".into()), "{path}: people are no agents");
+        assert_eq!(as_token(&admin).await, (403, "auth.forbidden".into()), "{path}: users are no agents");
         assert_eq!(as_token(&rig.key).await.0, 200, "{path}");
         let path = path.replace(NODE, "m-0");
         assert_ne!(send(&rig.server, &rig.other_key, &rule.method, &path).await.0, 200, "{path}");
@@ -51,7 +51,7 @@ async fn a_key_of_another_cluster_is_turned_away() {
     }
 }
 
-/// A key is taken back by removing its hash, while the server runs.
+/// Removing its hash revokes a key while the server runs.
 #[tokio::test]
 async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     let mut rig = Rig::new(json!([{}])).await;
@@ -67,7 +67,7 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     assert_eq!(send(&rig.server, &rig.key, "POST", &path).await.0, 401);
     assert_eq!(send(&rig.server, &fresh, "POST", &path).await.0, 200);
 
-    // The agent reads its key anew, and so does the server its list.
+    // The agent reads its key again, and the server reads its list of keys again.
     let _agent = rig.agent();
     std::fs::write(rig.folder.path().join("key"), &fresh).unwrap();
     rig.until_present(true).await;
@@ -76,7 +76,7 @@ async fn a_key_that_is_taken_back_opens_nothing_any_more() {
     assert_eq!(send(&rig.server, &fresh, "POST", &path).await.0, 401);
     let began = Instant::now();
     rig.until_present(false).await;
-    assert!(began.elapsed() < Duration::from_secs(18), "a request that is open is closed to it, too");
+    assert!(began.elapsed() < Duration::from_secs(18), "an open request ends too");
     assert_eq!(
         rig.call(asked("mend", 1, set("all-disabled"))).await.unwrap_err().code,
         "platform.unavailable"

@@ -1,4 +1,4 @@
-//! The mailbox of a node, on a clock that is set.
+//! The mailbox of a node, on a manual clock.
 
 use backends::{
     agents::{Agents, Answer, Command, GpusByAgents, Output, PullRequest, PullResponse},
@@ -66,20 +66,20 @@ async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
     let id = came.orders[0].id.clone();
     assert!(agents.answer("c", "n", Answer { id: id.clone(), outcome: Ok(Output::Done) }));
     assert_eq!(asking.await.unwrap(), Ok(Output::Done));
-    assert!(!agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) }), "nobody waits any more");
+    assert!(!agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) }), "no caller waits any more");
 
-    // Taken, and no answer.
+    // Fetched, and not answered.
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
     assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
     assert_eq!(began.elapsed(), Duration::from_secs(30));
-    // A look that was taken changes nothing, answered or not.
+    // A fetched read changes nothing, answered or not.
     come(&agents, "a", &[]).await;
     let asking = ask(&agents, Command::Layout);
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
     assert_eq!(outcome(asking.await.unwrap()), ("platform.unavailable".into(), Class::Transient));
 
-    // Not taken: the agent has gone, and is not waited for until the deadline.
+    // Not fetched: the agent has gone, and the call fails before its deadline.
     come(&agents, "a", &[]).await;
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(outcome(asking.await.unwrap()), ("platform.unavailable".into(), Class::Transient));
@@ -94,7 +94,7 @@ async fn an_order_that_was_lost_on_its_way_is_handed_over_again_and_one_that_is_
     let id = come(&agents, "a", &[]).await.orders[0].id.clone();
 
     let again = come(&agents, "a", &[]).await;
-    assert_eq!(again.orders.iter().map(|order| &order.id).collect::<Vec<_>>(), [&id], "it never came");
+    assert_eq!(again.orders.iter().map(|order| &order.id).collect::<Vec<_>>(), [&id], "it was never fetched");
     assert!(again.orders[0].deadline_ms <= 30_000);
     assert_eq!(come(&agents, "a", &[&id]).await, PullResponse::default(), "it came");
 
@@ -109,7 +109,7 @@ async fn what_a_process_had_taken_is_unknown_as_soon_as_another_comes() {
     let (asking, began) = (ask(&agents, set()), Instant::now());
     assert_eq!(come(&agents, "a", &[]).await.orders.len(), 1);
 
-    assert_eq!(come(&agents, "b", &[]).await, PullResponse::default(), "it is not handed to another");
+    assert_eq!(come(&agents, "b", &[]).await, PullResponse::default(), "it is not given to another agent");
 
     assert_eq!(outcome(asking.await.unwrap()), ("platform.no_answer".into(), Class::Unknown));
     assert!(began.elapsed() < Duration::from_secs(2));
@@ -128,7 +128,7 @@ async fn what_nobody_waits_for_any_more_is_not_begun_and_told_to_whom_has_it() {
     assert_eq!(
         come(&agents, "a", &[]).await,
         PullResponse::default(),
-        "it was withdrawn before it was taken"
+        "it was withdrawn before it was fetched"
     );
 
     let taken = ask(&agents, set());
@@ -149,7 +149,7 @@ async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
     agents.leave("c", "n", &pull("a", &[], 0));
     let next = come(&agents, "b", &[]).await;
 
-    assert_eq!(next.orders[0].id, id, "the next one has it");
+    assert_eq!(next.orders[0].id, id, "the next agent fetches it");
     agents.answer("c", "n", Answer { id, outcome: Ok(Output::Done) });
     assert_eq!(asking.await.unwrap(), Ok(Output::Done));
     agents.leave("c", "n", &pull("b", &[], 0));
@@ -158,7 +158,7 @@ async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-/// Agents look after the GPUs of their cluster, and after nothing else; without one of them nothing reads as free or clean.
+/// Agents observe only the GPUs of their cluster; while one of them is missing, no GPU counts as free or clean.
 #[tokio::test(start_paused = true)]
 async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest() {
     let hash = "0".repeat(64);
@@ -188,7 +188,7 @@ async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest
     assert_eq!(platform.backend_of("eu-1"), Some("agents"));
 }
 
-/// A job that has GPUs and has not opened them yet is seen by the scheduler alone.
+/// Only the scheduler sees a job that has GPUs and has not opened them yet.
 #[tokio::test(start_paused = true)]
 async fn what_the_scheduler_says_of_gpus_is_added_to_what_the_driver_says() {
     let agents = here();

@@ -1,4 +1,4 @@
-//! Agents: GPUs of machines that are not the server's, over real processes and a stand-in for the driver's libraries.
+//! Agents: GPUs of other machines, with real processes and a fake of the driver's libraries.
 
 mod far;
 mod keys;

@@ -1,4 +1,4 @@
-//! A node with GPUs in a folder, the agent that runs on it, and the server that it comes to.
+//! A node with GPUs in a folder, its agent, and its server.
 
 use backends::agents::{Command, Output};
 use reqwest::Client;
@@ -25,7 +25,7 @@ pub fn tenure() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_tenure-under-test"))
 }
 
-/// Key and hash, as the product draws them.
+/// Generates a key and its hash, as the product does.
 pub fn key() -> (String, String) {
     let drawn = Program::new(tenure()).args(["agent", "key", "-o", "json"]).output().unwrap();
     let drawn: Value = serde_json::from_slice(&drawn.stdout).unwrap();
@@ -54,7 +54,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A server whose clusters have agents, none of which runs yet, and a node with these GPUs.
+    /// A server whose clusters have agents, of which none runs yet, and a node with these GPUs.
     pub async fn new(gpus: Value) -> Self {
         let alone = tests::alone().await;
         let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ impl Rig {
         rig
     }
 
-    /// Another server that is told of the same agents, in a folder of this name.
+    /// Another server with the same agents, in a folder of this name.
     pub async fn beside(&self, name: &str) -> Server {
         let server = serve(self.folder.path(), name);
         self.has_nodes(&server).await;
@@ -108,14 +108,14 @@ impl Rig {
         self.agent_of(&self.server.url())
     }
 
-    /// The same, for these servers.
+    /// Starts the agent with these servers.
     pub fn agent_of(&self, servers: &str) -> Process {
         let mut command = Program::new(tenure());
         command.arg("agent");
         self.started(command, servers)
     }
 
-    /// Starts the agent of the node as the program `tenure-agent`, which has no server in it.
+    /// Starts the agent of the node as the program `tenure-agent`, which contains no server.
     pub fn small_agent(&self) -> Process {
         let mut command = Program::new(tenure());
         command.env("UNDER_TEST", "agent");
@@ -135,7 +135,7 @@ impl Rig {
         Process::start(&mut command, "is ready").0
     }
 
-    /// The same, once the server has heard it.
+    /// Starts the agent and waits until the server has its first report.
     pub async fn linked(&self) -> Process {
         let agent = self.agent();
         self.until_present(true).await;
@@ -146,7 +146,7 @@ impl Rig {
         self.server.caller(&self.server.admin())
     }
 
-    /// Waits until the server says that the agent is there, or is not.
+    /// Waits until the server reports the agent as present, or as absent.
     pub async fn until_present(&self, wanted: bool) {
         let (admin, until) = (self.admin(), Instant::now() + Duration::from_secs(30));
         loop {
@@ -160,7 +160,7 @@ impl Rig {
         }
     }
 
-    /// Waits until the list of agents has something at this place.
+    /// Waits until the list of agents has a value at this pointer.
     pub async fn until_seen(&self, pointer: &str) {
         let (admin, until) = (self.admin(), Instant::now() + Duration::from_secs(40));
         loop {
@@ -173,17 +173,17 @@ impl Rig {
         }
     }
 
-    /// Has the server make a call.
+    /// Makes a call through the server.
     pub async fn call(&self, asked: Asked) -> Came {
         self.call_at("data", asked).await
     }
 
-    /// Has the server in the folder of this name make a call.
+    /// Makes a call through the server in the folder of this name.
     pub async fn call_at(&self, name: &str, asked: Asked) -> Came {
         self.client.post(self.door(name)).json(&asked).send().await.unwrap().json().await.unwrap()
     }
 
-    /// A call in the background.
+    /// Makes a call in the background.
     pub fn calling(&self, asked: Asked) -> tokio::task::JoinHandle<Came> {
         let (client, url) = (self.client.clone(), self.door("data"));
         tokio::spawn(async move { client.post(url).json(&asked).send().await.unwrap().json().await.unwrap() })
@@ -201,7 +201,7 @@ impl Rig {
         }
     }
 
-    /// Changes the GPUs behind everybody's back.
+    /// Changes the GPUs without notifying the server or the agent.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
         let changed = |text: &str| {
             let mut state: Value = serde_json::from_str(text).unwrap();
@@ -211,7 +211,7 @@ impl Rig {
         nvml_stand_in::edit(&self.folder.path().join("gpus.json"), changed).unwrap();
     }
 
-    /// How many instances the GPUs really have.
+    /// Returns the actual number of instances.
     pub fn instances(&self) -> usize {
         let mut count = 0;
         self.edit(|state| {
@@ -221,19 +221,19 @@ impl Rig {
         count
     }
 
-    /// What was changed at the GPUs since it was last asked.
+    /// Returns the changes of the GPUs since the last call.
     pub fn log(&self) -> Vec<Value> {
         let mut lines = Vec::new();
         self.edit(|state| lines = state["log"].take().as_array().cloned().unwrap_or_default());
         lines
     }
 
-    /// Has functions of the driver fail, or be slow.
+    /// Makes functions of the driver fail, or slow.
     pub fn trouble(&self, how: Value) {
         self.edit(|state| state["fail"] = how);
     }
 
-    /// Waits until the GPUs have so many instances.
+    /// Waits until the GPUs have `count` instances.
     pub async fn until_instances(&self, count: usize) {
         let until = Instant::now() + Duration::from_secs(20);
         while self.instances() < count {

@@ -1,4 +1,4 @@
-//! What is asked of a node before a tenant has it.
+//! The tests of a node before a tenant gets it.
 
 use super::rig::{CLUSTER, Rig, asked};
 use backends::agents::{Command, Output};
@@ -11,7 +11,7 @@ use std::{
 };
 use workflows::platform::{Diagnosis, DiagnosisLevel};
 
-/// A node of eight GPUs and a program that finds them fit unless there is a file `bad`.
+/// A node of eight GPUs and a diagnosis program that passes them unless there is a file `bad`.
 async fn rig() -> Rig {
     let rig = Rig::new(json!([{}, {}, {}, {}, {}, {}, {}, {}])).await;
     let (program, bad) = (rig.folder.path().join("diagnosis"), rig.folder.path().join("bad"));
@@ -49,7 +49,7 @@ fn tenant(name: &str) -> Value {
     })
 }
 
-/// Asks for a tenant, agrees as somebody else, and answers with how that ended.
+/// Requests a tenant, approves it as another user, and returns the result.
 async fn onboarded(rig: &Rig, name: &str) -> Value {
     let (admin, until) = (rig.admin(), Instant::now() + Duration::from_secs(120));
     let ops = admin.user(&format!("ops-of-{name}"), "platform_ops").await;
@@ -72,7 +72,7 @@ async fn onboarded(rig: &Rig, name: &str) -> Value {
     }
 }
 
-/// Whose the node is, and what it is there for.
+/// Returns the owner and the state of the node.
 async fn stands(rig: &Rig) -> (Value, Value) {
     let nodes = rig.admin().all("/v1/nodes").await;
     let node = nodes.iter().find(|node| node["cluster"] == CLUSTER).unwrap();

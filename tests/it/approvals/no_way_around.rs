@@ -1,4 +1,4 @@
-//! Every route lets in only the roles that its documentation names, and only votes decide an approval.
+//! Every route accepts only the roles that its documentation names, and only votes decide an approval.
 
 use super::asked;
 use crate::{
@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Who is let in at an address, as the page says it.
+/// The roles that may use a route, as the page lists them.
 struct Row {
     method: Method,
     path: String,
@@ -41,13 +41,13 @@ fn rows() -> Vec<Row> {
     .collect()
 }
 
-/// As a proxy asks for somebody elsewhere: on the server's own machine some routes need no token.
+/// Sends the request as a proxy would: the server's own machine needs no token on some routes.
 fn asked_for(served: &Served, row: &Row, path: &str, token: &str) -> reqwest::RequestBuilder {
     served.ask(row.method.clone(), path).bearer_auth(token).header("x-forwarded-for", "192.0.2.7")
 }
 
-/// Every address, every role, bound to a tenant and not: let in is whom the page names, and nobody else; and each who is not is
-/// on record.
+/// Calls every route with every role, bound to a tenant and not. Exactly the documented roles are accepted, and each refusal is
+/// audited.
 #[tokio::test]
 async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
     let served = Served::start();
@@ -85,7 +85,7 @@ async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
     denied::are_on_record(&served, met).await;
 }
 
-/// Whatever is asked of an execution that waits for people, by whomever: nothing but their votes lets it go on.
+/// No command of any user lets an execution pass its approval; only votes do.
 #[tokio::test]
 async fn nothing_but_the_ballot_lets_an_execution_go_on() {
     let (served, id, digest) = asked().await;
@@ -104,7 +104,7 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
         .filter(|rule| !ends.iter().any(|end| rule.path.ends_with(end)))
         .collect();
     assert!(steers.len() >= 8, "{steers:?}");
-    // Those who hold a seat, or may break the glass, are left out: they may decide.
+    // Roles that hold a seat or may use break-glass are left out: they may decide.
     let others = ["capacity_manager", "security", "compliance", "dpo", "tenant_owner", "auditor"];
     for role in others {
         let token = served.user(role, &[role], None).await;
@@ -116,7 +116,7 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
             assert!(item["authorisation"].is_null() && item["pivot"].is_null(), "{role} at {path}: {item}");
         }
     }
-    // The requester, who holds every role: steering it does not decide on it either.
+    // The requester has every role: rights on the execution are no rights on its approval.
     for rule in &steers {
         let path = rule.path.replace("{id}", &id);
         served.json_as(&served.admin, &path, bodies(rule.path)).await;
@@ -128,13 +128,13 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
     assert_eq!(votes, json!([]));
 }
 
-/// Every question of a workflow whose seats come from policy is held by policy's procedure too.
+/// Every approval with seats from policy also has policy's procedure.
 #[test]
 fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
     let mut seen = 0;
     let workflows = crate::layers::sources("workflows/src");
     for (path, text) in workflows.into_iter().filter(|(_, text)| text.contains("impl Workflow for")) {
-        // Those that name their seats themselves are no questions of policy.
+        // Approvals that name their seats in code are independent of policy.
         for asked in text.split("=> approval(").skip(1) {
             let step = asked.split(".granted(").next().unwrap();
             assert!(step.contains(".with_procedure("), "{path}: approval({step}");

@@ -1,8 +1,8 @@
-//! What counts as clean, and what never does.
+//! Which results count as clean, and which never do.
 
 use super::*;
 
-/// what is absent, skipped, unknown or decided by one alone never counts.
+/// a result that is absent, skipped, unknown or decided by only one person never counts.
 #[test]
 fn only_what_was_done_verified_and_accepted_by_another_counts() {
     let good = |kind| record(&asset(kind, "x/y"));
@@ -88,7 +88,7 @@ fn a_destroyed_medium_needs_two_different_witnesses_and_an_exemption_a_rule() {
     }
 }
 
-/// I-6 and S-129: every asset of the node, and newer than the last service.
+/// I-6 and S-129: every asset of the node has a record, newer than the last service.
 #[test]
 fn a_node_is_clean_only_when_every_asset_of_it_is_and_since_its_last_service() {
     let parts: Vec<_> = things().into_iter().take(4).collect();
@@ -103,5 +103,5 @@ fn a_node_is_clean_only_when_every_asset_of_it_is_and_since_its_last_service() {
             BTreeMap::from([(part.id.clone(), NotClean::NoRecord)])
         );
     }
-    assert!(node_is_clean([], &records, at(100)).is_err(), "nothing looked at is not clean");
+    assert!(node_is_clean([], &records, at(100)).is_err(), "an empty result is not clean");
 }

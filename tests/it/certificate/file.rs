@@ -1,4 +1,4 @@
-//! The file: one changed byte, other keys, noise, the page to print.
+//! The file: one changed byte, other keys, noise, and the printed page.
 
 use super::*;
 use crate::served::{Ran, tenure};
@@ -18,7 +18,7 @@ fn a_certificate_of_another_key_does_not_hold() {
     );
 }
 
-/// Bytes all over the file, both ends of it in full. Whether each place of a sheet is found is tried beside the code.
+/// Bytes throughout the file, and both ends in full. Unit tests cover each position of a sheet.
 #[test]
 fn one_changed_byte_anywhere_fails_and_is_named() {
     let file = whole().into_bytes();
@@ -33,7 +33,7 @@ fn one_changed_byte_anywhere_fails_and_is_named() {
     }
 }
 
-/// The parts of the envelope around the cover and the pages are named as what they are.
+/// Errors name the changed part of the envelope around cover and pages.
 #[test]
 fn a_change_of_the_envelope_is_named_as_such() {
     let named = |from: &str, to: &str| {
@@ -52,7 +52,7 @@ fn a_change_of_the_envelope_is_named_as_such() {
 }
 
 fn decoded(text: &str) -> Vec<u8> {
-    // Base64 by hand: the tests' own reading of the file.
+    // A base64 decoder of the tests, independent of the product's.
     let digit = |c: char| match c {
         'A'..='Z' => c as u32 - 65,
         'a'..='z' => c as u32 - 71,
@@ -93,8 +93,8 @@ fn tampered(file: &str, from: &str, to: &str) -> String {
     };
     swap(&mut envelope["payload"]);
     envelope["pages"].as_array_mut().unwrap().iter_mut().for_each(&mut swap);
-    assert!(hits > 0, "{from} stands somewhere");
-    // Written as the file is, so that only the change itself is found.
+    assert!(hits > 0, "{from} is in the file");
+    // Same format as the file, so that only the change is found.
     let [payload, kind, signatures, pages] =
         ["payload", "payloadType", "signatures", "pages"].map(|part| envelope[part].to_string());
     let signatures = signatures.clone();
@@ -141,7 +141,7 @@ fn a_key_is_made_once_for_its_owner_alone_and_read_again() {
     assert_eq!(keys.len(), 1, "eight that make it at once end with one key");
     let key = keys.into_iter().next().unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left aside");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file remains");
     assert_eq!(PublicKey::all_from_pem(key.to_pem().as_bytes()), Ok(vec![key.clone()]));
 
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -184,7 +184,7 @@ proptest! {
         prop_assert!(!verify(&bytes, &[key().public_key()]).is_valid());
     }
 
-    /// Damage to a true certificate reaches deeper than noise does.
+    /// Damage to a valid certificate gets further into the verifier than noise.
     #[test]
     fn no_damage_makes_the_verifier_panic_or_pass(cuts in vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..8)) {
         let file = whole().into_bytes();
@@ -257,7 +257,7 @@ fn the_command_shows_and_prints_a_certificate() {
     assert!(ran.out.starts_with("<!doctype html>") && !ran.out.contains("NOT verified"));
 }
 
-/// What the docs tell people to type, where openssl is at hand.
+/// Runs the commands of the docs, if openssl is installed.
 #[test]
 fn openssl_agrees_that_the_cover_was_signed_by_the_key() {
     if std::process::Command::new("openssl").arg("version").output().is_err() {

@@ -1,4 +1,4 @@
-//! What keeps data from being destroyed, and what of it is past saving.
+//! Holds that keep data from being destroyed, and the data that a hold comes too late for.
 
 use super::*;
 
@@ -45,12 +45,12 @@ async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_dest
     assert_eq!(books.act(&releasing("lea"), &call).unwrap_err().code, codes::HOLD_REFUSED);
 
     let released = books.act(&releasing("jo"), &call).unwrap();
-    assert_eq!(released, books.act(&releasing("jo"), &call).unwrap(), "what is released stays so");
+    assert_eq!(released, books.act(&releasing("jo"), &call).unwrap(), "a released hold stays released");
     books.act(&passing(), &call).unwrap();
     assert_eq!(books.find::<ReleasedHold>("acme/h"), Some(released));
 }
 
-/// A name that is free again may be given to another hold; what was released before stays on record.
+/// A released name may be used by another hold; the records of the earlier holds stay.
 #[tokio::test]
 async fn each_released_hold_keeps_a_record_of_its_own() {
     let (mut books, executions) = inventoried().await;
@@ -59,7 +59,7 @@ async fn each_released_hold_keeps_a_record_of_its_own() {
         books.act(&placing("h"), &call).unwrap();
         books.act(&placing("other"), &call).unwrap();
         books.act(&ReleaseHold { reason: reason.into(), ..releasing("jo") }, &call).unwrap();
-        assert_eq!(books.act(&passing(), &call).unwrap_err().code, codes::HELD, "the other hold stands");
+        assert_eq!(books.act(&passing(), &call).unwrap_err().code, codes::HELD, "the other hold is active");
     }
 
     let all: Vec<ReleasedHold> = books.decide(|view| ReleasedHold::all_of(view, &tenant(), "h")).unwrap();
@@ -91,7 +91,7 @@ async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
     let passed = books.act(&passing(), &call).unwrap();
-    assert_eq!(books.act(&passing(), &call).unwrap(), passed, "it is passed once");
+    assert_eq!(books.act(&passing(), &call).unwrap(), passed, "the pivot is passed once");
     let key = things().remove(5);
     books.act(&KeepRecords { records: vec![record(&key)] }, &call).unwrap();
 
@@ -104,7 +104,7 @@ async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still
     assert_eq!(books.act(&placing("late"), &call).unwrap_err().code, codes::PAST_PIVOT);
 }
 
-/// The two are decided on the same documents: whichever is committed first makes the other decide again.
+/// Both read the same documents: the first commit makes the other one decide again.
 #[tokio::test]
 async fn a_hold_and_the_pivot_race_for_one_document() {
     let (books, executions) = inventoried().await;
@@ -154,7 +154,7 @@ async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled
     assert_eq!(
         books.act(&late, &call).unwrap_err().code,
         codes::INVENTORY_CHANGED,
-        "past the pivot it stands"
+        "the inventory is fixed past the pivot"
     );
     books.act(&ForgetInventory { tenant: tenant() }, &call).unwrap();
     assert_eq!(books.all::<InventoryHead>().len(), 1);
@@ -169,14 +169,14 @@ fn two_scans_that_saw_different_serials_saw_different_things() {
         Asset { serial: None, discovered_by: [Scan::Records].into(), data_class: None, ..one.clone() };
     let live = Asset { discovered_by: [Scan::Live].into(), ..one.clone() };
     let joined = Inventory::from_scans([records, live]).unwrap();
-    assert_eq!(joined.open_questions(), BTreeMap::new(), "what both saw is joined");
+    assert_eq!(joined.open_questions(), BTreeMap::new(), "both observations are merged");
     assert_eq!(joined.get(&one.id).unwrap().serial, one.serial);
 }
 
 proptest! {
     #![proptest_config(tests::cases(48))]
 
-    /// I-13: whatever the order, no hold comes to stand over what has begun to be destroyed, nor the other way round.
+    /// I-13: in any order, no hold covers data whose destruction has begun, and no destruction begins under a hold.
     #[test]
     fn a_hold_and_a_destruction_never_both_win(moves in vec((0..3u8, 0..6usize), 1..40)) {
         let scopes = [

@@ -1,8 +1,8 @@
-//! The way of a workflow: by the ledger actions and the signer of its platform.
+//! The path of a workflow: its ledger actions and the signer of its platform.
 
 use super::*;
 
-/// The way of a workflow: from the inventory to the file, by its ledger actions and the signer of its platform.
+/// Produces a certificate as a workflow does: from the inventory to the file, with its ledger actions and signer.
 async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     let mut call = executions.call(RUN);
@@ -29,7 +29,7 @@ async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let sign = SignCertificate { cover: assembled.cover };
     let first = sign.run(&platform, &calls.next("Signing", false)).await.unwrap();
     let signed = sign.run(&platform, &calls.next("Signing", false)).await.unwrap();
-    assert_eq!(first, signed, "signing again gives the same");
+    assert_eq!(first, signed, "a second signature is the same");
     let keep = KeepCertificate { signature: signed.signature, public_key: signed.public_key.clone() };
     books.act(&keep, &call).unwrap();
     books.act(&keep, &call).unwrap();
@@ -45,7 +45,7 @@ async fn a_workflow_s_ledger_actions_end_in_a_certificate_that_holds() {
     assert_eq!(
         found.certificate.unwrap().approvals[0].votes.len(),
         2,
-        "the votes come from the engine's own file"
+        "the votes come from the engine's own record"
     );
 }
 
@@ -81,6 +81,6 @@ async fn a_signature_of_something_else_is_not_kept() {
     assert_eq!(
         books.decide(|view| certificate_file(view, run())).unwrap(),
         None,
-        "unsigned is no certificate"
+        "an unsigned file is no certificate"
     );
 }

@@ -1,4 +1,4 @@
-//! People are told through the channels of their choice, each in its own form, once, and nothing secret leaks on the way.
+//! Notifications arrive through the configured channels, each in its own format and once, and contain no secret.
 
 mod receivers;
 mod seen_to;
@@ -17,7 +17,7 @@ const PAGER_KEY: &str = "R0uteKeyOfTheHouse0123456789abcdef";
 const PASSWORD: &str = "a-pass-word-nobody-should-see";
 const SIGNS: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwLaLa";
 
-/// A folder with settings, and files with secrets beside them.
+/// A folder with settings and files with secrets.
 struct Settings(TempDir);
 
 impl Settings {
@@ -25,7 +25,7 @@ impl Settings {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Writes a file; its path.
+    /// Writes a file and returns its path.
     fn file(&self, name: &str, text: &str) -> String {
         let file = self.0.path().join(name);
         fs::write(&file, text).unwrap();
@@ -37,7 +37,7 @@ impl Settings {
         Served::start_logged(&[("TENURE_CONFIG", &file)])
     }
 
-    /// What `tenure serve` says to these settings, if it does not serve.
+    /// Returns the output of `tenure serve` with invalid settings.
     fn refused(&self, text: &str) -> Ran {
         let file = self.file("tenure.toml", text);
         let data = self.0.path().join("data");
@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// Channels of every kind, to receivers of the tests.
+/// Channels of every kind, with receivers in the test.
 struct House {
     _settings: Settings,
     receiver: Receiver,
@@ -77,7 +77,7 @@ impl House {
         Self { _settings: settings, receiver, mailbox, served }
     }
 
-    /// Lets somebody agree to what `id` asks.
+    /// Approves the execution `id` as another user.
     async fn grant(&self, id: &str) -> String {
         let asked = self.served.asked(id).await;
         let approval = asked["waiting_for"]["approval"]["id"].as_str().map(str::to_owned);
@@ -97,7 +97,7 @@ impl House {
     }
 }
 
-/// It goes to all that the channel names, from whom it says, and was let in by the password.
+/// The mail goes to all recipients of the channel, has the right sender, and was authenticated by password.
 fn is_a_letter(letter: &Letter) {
     assert!(letter.from.contains("<tenure@example.com>"), "{letter:?}");
     let to: Vec<_> = letter.to.iter().map(|to| to.trim_start_matches("RCPT TO:")).collect();
@@ -113,7 +113,7 @@ fn is_a_letter(letter: &Letter) {
     }
 }
 
-/// Nobody has to look whether something waits: whoever is asked hears of it, and the incident is over when it is granted.
+/// Approvers are notified, and the incident at the pager is closed once the approval is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form_and_closed_where_it_must_be()
 {
@@ -161,11 +161,11 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
     let resolved = house.receiver.at("/pager", 2).await.remove(1).body;
     let wanted = json!({ "event_action": "resolve", "dedup_key": incident, "routing_key": PAGER_KEY });
     assert_eq!(resolved, wanted);
-    assert_eq!(house.receiver.heard().len(), 4, "the others were to hear of the question alone");
+    assert_eq!(house.receiver.heard().len(), 4, "the other channels receive only the opening");
     assert_eq!(house.mailbox.letters().len(), 1);
 }
 
-/// The key of one, the address of another, the password of a third: none is in an answer, the store or the log.
+/// The key, the address and the password of three channels are in no answer, no log and not in the store.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
     let house = House::new().await;
@@ -188,7 +188,7 @@ async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
     assert!(told.iter().any(|text| text.contains("channel.test")), "{told:?}");
     let dir = house.served.dir.path().to_owned();
     let log = fs::read_to_string(dir.join("log.txt")).unwrap();
-    assert!(log.contains("was not taken"), "the log tells of channels");
+    assert!(log.contains("was not taken"), "the log has channel failures");
     for secret in [
         PAGER_KEY,
         "chatSecretOfTheHouse",
@@ -241,7 +241,7 @@ async fn a_dead_letter_is_listed_and_sent_again_by_command() {
     assert_eq!(heard[0].body, heard[1].body);
     assert_eq!(dead().await, Vec::<Value>::new());
     let again = served.run(&["notify", "resend", "chat", id]);
-    assert_eq!(again.exit, 3, "it is dead no more: {again:?}");
+    assert_eq!(again.exit, 3, "it is no longer dead: {again:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,7 +251,7 @@ async fn a_channel_is_tried_by_command_and_by_those_who_may() {
     assert_eq!((tried.exit, &tried.json()["state"]), (0, &json!("delivered")), "{tried:?}");
     let heard = house.receiver.at("/pager", 2).await;
     let actions: Vec<_> = heard.iter().map(|told| told.body["event_action"].clone()).collect();
-    assert_eq!(actions, ["trigger", "resolve"], "nobody is kept awake");
+    assert_eq!(actions, ["trigger", "resolve"], "the pager's incident is resolved");
     assert_eq!(heard[0].body["dedup_key"], heard[1].body["dedup_key"]);
 
     house.receiver.answer([StatusCode::FORBIDDEN]);
@@ -269,7 +269,7 @@ async fn a_channel_is_tried_by_command_and_by_those_who_may() {
     assert_eq!(settled["items"][0]["event"], "channel.test", "{settled}");
 }
 
-/// A mail server that cannot be spoken to in private is told nothing, not even who speaks.
+/// A mail server without TLS receives nothing, not even the client's name.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
     let (settings, mailbox) = (Settings::new(), Mailbox::default());
@@ -284,7 +284,7 @@ async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
     assert!(mailbox.letters().is_empty());
 }
 
-/// What was not told yet is told after a start, and what was is not told again.
+/// Pending notifications are delivered after a start, and delivered ones are not repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -298,7 +298,7 @@ async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     served.onboard(&large("acme")).await;
     receiver.at("/hook", 1).await;
-    // It is taken once the answer is on record.
+    // The delivery is complete once the answer is recorded.
     for _ in 0..100 {
         let settled = served.get("/v1/channels/hook/deliveries").await.body;
         if settled["items"].as_array().is_some_and(|items| items.len() == 1) {
@@ -319,7 +319,7 @@ async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     heard = if heard.len() == 3 { receiver.heard() } else { heard };
     assert_eq!(running.stop(Signal::TERM), Some(0));
-    assert_eq!(ids(&heard), ["acme", "zeta", "zeta"], "the second was refused once, and is told again");
+    assert_eq!(ids(&heard), ["acme", "zeta", "zeta"], "the second delivery was refused once, and is sent again");
     assert_eq!(heard[1].body, heard[2].body, "under the same id");
 }
 

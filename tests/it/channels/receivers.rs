@@ -1,4 +1,4 @@
-//! Those who are told: an HTTP server and a mail server of the tests, which write down what comes.
+//! Receivers of notifications: an HTTP server and a mail server for tests, which record their input.
 
 use axum::{
     Router,
@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) path: String,
@@ -25,7 +25,7 @@ pub(super) struct Told {
     pub(super) body: Value,
 }
 
-/// Takes whatever comes, unless it was told to answer otherwise.
+/// Accepts all requests, unless it was configured to answer otherwise.
 #[derive(Clone, Default)]
 pub(super) struct Receiver {
     heard: Arc<Mutex<Vec<Told>>>,
@@ -33,7 +33,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Opens it; its address.
+    /// Opens the receiver and returns its address.
     pub(super) async fn open(&self) -> String {
         let hear = async |State(me): State<Self>, uri: Uri, headers: HeaderMap, body: Bytes| {
             let body = serde_json::from_slice(&body).unwrap();
@@ -47,7 +47,7 @@ impl Receiver {
         url
     }
 
-    /// Answers so to what comes next.
+    /// Sets the answers to the next requests.
     pub(super) fn answer(&self, with: impl IntoIterator<Item = StatusCode>) {
         self.answers.lock().unwrap().extend(with);
     }
@@ -56,7 +56,7 @@ impl Receiver {
         self.heard.lock().unwrap().clone()
     }
 
-    /// What came to `path`, once that is `count`.
+    /// Returns the requests to `path`, once there are `count`.
     pub(super) async fn at(&self, path: &str, count: usize) -> Vec<Told> {
         for _ in 0..600 {
             let found: Vec<Told> = self.heard().into_iter().filter(|told| told.path == path).collect();
@@ -69,26 +69,26 @@ impl Receiver {
     }
 }
 
-/// A letter that came.
+/// A received mail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Letter {
-    /// Who signed in: the answer to `AUTH PLAIN`.
+    /// The user who signed in: the answer to `AUTH PLAIN`.
     pub(super) auth: String,
     pub(super) from: String,
     pub(super) to: Vec<String>,
     pub(super) text: String,
 }
 
-/// A mail server that speaks as much SMTP as it takes to be told something. It offers no TLS.
+/// A mail server with as much SMTP as a delivery needs. It offers no TLS.
 #[derive(Clone, Default)]
 pub(super) struct Mailbox {
     letters: Arc<Mutex<Vec<Letter>>>,
-    /// Refused before one is taken.
+    /// Refusals before the first accepted mail.
     pub(super) refusals: Arc<Mutex<u32>>,
 }
 
 impl Mailbox {
-    /// Opens it; its address.
+    /// Opens the mailbox and returns its address.
     pub(super) async fn open(&self) -> String {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = socket.local_addr().unwrap().to_string();
@@ -149,7 +149,7 @@ impl Mailbox {
         self.letters.lock().unwrap().clone()
     }
 
-    /// The letters, once there are `count`.
+    /// Returns the mails, once there are `count`.
     pub(super) async fn wait(&self, count: usize) -> Vec<Letter> {
         for _ in 0..600 {
             let letters = self.letters();

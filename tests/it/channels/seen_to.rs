@@ -1,4 +1,4 @@
-//! Deliveries are looked after as executions are: seen, listed as stuck, tried again, given up, and on record.
+//! Deliveries are managed like executions: shown, listed as stuck, retried, dropped, and audited.
 
 use super::*;
 use std::{
@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::net::TcpListener;
 
-/// Until `holds`, a few seconds at most.
+/// Waits until `holds` is true, for a few seconds at most.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..200 {
         if holds().await {
@@ -19,7 +19,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     panic!("{what}");
 }
 
-/// A server whose only channel puts aside what is not taken at once, with a letter that is dead.
+/// A server whose only channel drops a delivery after one attempt, with one dead letter.
 async fn with_a_dead_letter(settings: &Settings, receiver: &Receiver) -> (Served, String) {
     let url = receiver.open().await;
     let served = settings.serve(&format!(
@@ -39,7 +39,8 @@ async fn with_a_dead_letter(settings: &Settings, receiver: &Receiver) -> (Served
     (served, id)
 }
 
-/// At 3 a.m. one list says all that is stuck; that nobody was told is part of it until somebody has seen to it.
+/// One list has everything that is stuck. It includes undelivered notifications until an operator has acknowledged
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_them_and_says_why() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -54,7 +55,7 @@ async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_t
     assert_eq!(row["message"], "502 Bad Gateway", "{stuck}");
     let rows = async |query: &str| served.get(&format!("/v1/stuck{query}")).await.body["channels"].clone();
     assert_eq!(rows("?reason=delivery_dead").await[0]["subject"], "channel/hook");
-    assert_eq!(rows("?filter=open").await, json!([]), "a filter is of executions");
+    assert_eq!(rows("?filter=open").await, json!([]), "filters apply to executions");
     assert_eq!(rows("?tenant=acme").await, json!([]));
     let owner = served.user("own", &["tenant_owner"], Some("acme")).await;
     assert_eq!(served.get_as(&owner, "/v1/stuck").await.body["channels"], json!([]));
@@ -95,7 +96,7 @@ async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_t
     .await;
 }
 
-/// The receiver answered that it had it, and then lost its disk.
+/// The receiver had acknowledged the events and then lost its disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_own() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -114,8 +115,8 @@ async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_o
 
     let heard = receiver.at("/hook", 5).await;
     let tenants: Vec<_> = heard[3..].iter().map(|told| told.body["data"]["tenant"].clone()).collect();
-    assert_eq!(tenants, ["acme", "zeta"], "in the order in which it happened");
-    assert_eq!((&heard[0].body, &heard[1].body), (&heard[3].body, &heard[4].body), "as it was told first");
+    assert_eq!(tenants, ["acme", "zeta"], "in the order of the events");
+    assert_eq!((&heard[0].body, &heard[1].body), (&heard[3].body, &heard[4].body), "same body as in the first delivery");
     until("both were to be delivered", async || {
         let items = settled().await;
         items.as_array().unwrap().iter().filter(|one| one["replay_of"].is_string()).count() == 2
@@ -127,7 +128,7 @@ async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_o
     assert_ne!(replay["id"], json!(id));
 }
 
-/// A receiver that takes connections and never answers holds up its own channel, and nobody else.
+/// A receiver that accepts connections and never answers delays only its own channel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_hangs_keeps_no_other_channel_waiting() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
@@ -150,18 +151,18 @@ async fn a_receiver_that_hangs_keeps_no_other_channel_waiting() {
 
     assert!(
         begun.elapsed() < Duration::from_secs(6),
-        "the other is given ten seconds: {:?}",
+        "the timeout of the other is ten seconds: {:?}",
         begun.elapsed()
     );
     let waits = served.get("/v1/channels/a/deliveries?state=waiting").await.body;
-    assert_eq!(waits["items"][0]["attempts"][0]["answer"], Value::Null, "it is under way still: {waits}");
+    assert_eq!(waits["items"][0]["attempts"][0]["answer"], Value::Null, "it is still in progress: {waits}");
     let id = waits["items"][0]["id"].as_str().unwrap();
     let path = format!("/v1/channels/a/deliveries/{id}:discard");
     let refused = served.json_as(&served.admin, &path, json!({ "reason": "r" })).await;
     assert_eq!((refused.status, refused.code()), (StatusCode::CONFLICT, "request.conflict"));
 }
 
-/// `tenure notify sink`, and what it has said.
+/// A running `tenure notify sink` and its output.
 struct Sink {
     child: Child,
     url: String,
@@ -179,7 +180,7 @@ impl Sink {
         Self { url: url.trim_end_matches(';').to_owned(), child }
     }
 
-    /// Ends it; its lines.
+    /// Stops it and returns its lines.
     fn said(mut self) -> String {
         self.child.kill().unwrap();
         let mut text = String::new();
@@ -189,7 +190,7 @@ impl Sink {
     }
 }
 
-/// Old and new receivers believe what is sent while secrets change; afterwards the old secret opens nothing.
+/// Receivers with the old and the new secret accept deliveries during the change; afterwards the old secret is invalid.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_replaced_without_a_moment_at_which_a_receiver_believes_nothing() {
     let settings = Settings::new();

@@ -1,4 +1,4 @@
-//! What the docs say of commands, exit codes, error codes and settings.
+//! The docs list all commands, exit codes, error codes and settings.
 
 use crate::served::{Ran, Served, generated, page, tenure};
 use std::fs;
@@ -61,7 +61,7 @@ fn every_reason_for_parking_stands_in_operations() {
     }
 }
 
-/// The source is read for every error that is made with a code, wherever it is made.
+/// Finds every error code in the sources, wherever it is made.
 #[test]
 fn every_code_that_an_error_can_carry_stands_in_operations() {
     let page = page("operations.md");
@@ -99,7 +99,7 @@ fn every_code_that_an_error_can_carry_stands_in_operations() {
             }
         }
     }
-    assert!(seen > 20, "the source was read: {seen}");
+    assert!(seen > 20, "sources were read: {seen}");
 }
 
 fn sources(dir: &std::path::Path) -> Vec<std::path::PathBuf> {

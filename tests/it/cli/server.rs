@@ -1,10 +1,10 @@
-//! Commands that run a server or work on its folder: start, stop, the admin token, store export and import, the demo.
+//! Commands that run a server or use its folder: start, stop, the admin token, store export and import, the demo.
 
 use crate::served::{NODES, Ran, Running, Served, TENURE, large, small, tenure};
 use rustix::process::Signal;
 use std::{fs, process::Stdio};
 
-/// It is drawn once, by a start that comes to something.
+/// Only a successful start generates the token.
 #[test]
 fn a_start_on_a_port_that_another_has_draws_no_token() {
     let dir = tempfile::tempdir().unwrap();
@@ -18,7 +18,7 @@ fn a_start_on_a_port_that_another_has_draws_no_token() {
     assert!(!dir.path().join("tenure-data/admin.token").exists());
 }
 
-/// Neither a log that nobody reads any more nor one on a full disk keeps the server from answering and from ending in order.
+/// A log whose reader has gone, or that is on a full disk, stops neither the answers of the server nor its orderly end.
 #[test]
 fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
     let full = || fs::File::options().write(true).open("/dev/full").unwrap().into();
@@ -42,7 +42,7 @@ async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
     assert_eq!(second.exit, 74, "{second:?}");
     assert!(second.err.contains("in use") || second.err.contains("another process"), "{}", second.err);
     assert!(!second.err.contains("panicked"));
-    assert_eq!(served.get("/readyz").await.status, 200, "the first goes on");
+    assert_eq!(served.get("/readyz").await.status, 200, "the first server continues");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_store_travels_with_its_executions_in_flight() {
     fs::rename(dir.path().join("tenure-data"), dir.path().join("old")).unwrap();
     let imported = run(&url, &["store", "import", "all.jsonl"]);
     assert_eq!(imported.exit, 0, "{imported:?}");
-    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "it is not written over");
+    assert_eq!(run(&url, &["store", "import", "all.jsonl"]).exit, 74, "an existing store is not overwritten");
 
     let server = Running::start(dir.path(), &[]);
     let url = server.url.clone();
@@ -110,7 +110,7 @@ async fn the_admin_token_is_kept_to_its_owner_never_printed_and_replaced_when_it
     let place = "admin token: in ./tenure-data/admin.token";
     assert!(first.contains(place) && !first.contains("tn_"), "{first}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!start().contains("admin token"), "the second start draws none");
+    assert!(!start().contains("admin token"), "the second start generates none");
     fs::remove_file(&file).unwrap();
     let third = start();
     let renewed = fs::read_to_string(&file).unwrap();
@@ -127,5 +127,5 @@ fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
         "{}",
         ran.out
     );
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left something behind");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{TENURE} left files");
 }

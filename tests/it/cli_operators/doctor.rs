@@ -1,4 +1,4 @@
-//! `tenure doctor`: without a server, and beside one.
+//! `tenure doctor`, with and without a server.
 
 use super::{run, with};
 use crate::served::{Ran, Served};
@@ -25,10 +25,10 @@ fn a_doctor_without_a_server_looks_at_this_machine_and_says_so() {
         has(&alone, "configuration", "ok", "are valid") && has(&alone, "data", "ok", "does not exist yet")
     );
     assert!(has(&alone, "clock", "ok", "Z") || has(&alone, "clock", "warning", "Z"), "{alone:?}");
-    assert!(!dir.path().join("tenure-data").exists(), "it makes nothing");
+    assert!(!dir.path().join("tenure-data").exists(), "it creates nothing");
 
     let named = run(dir.path(), &["doctor", "--server", "127.0.0.1:1", "-o", "json"]);
-    assert_eq!(named.exit, 1, "a server that was named has to answer: {named:?}");
+    assert_eq!(named.exit, 1, "a named server must answer: {named:?}");
     assert!(has(&named, "server", "failed", "cannot be reached"));
 
     fs::write(dir.path().join("tenure.toml"), "[engine]\nleese = \"3s\"\n").unwrap();

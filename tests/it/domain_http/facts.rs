@@ -1,4 +1,4 @@
-//! HTTP: what a cluster says of who runs where, and what the books make of it.
+//! HTTP: a cluster's facts about running workloads, and their effect on the account.
 
 use super::{ACME, items, submit};
 use crate::served::{Answer, Served, shared};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const NODES_OF_FOUR: &str =
     "sn,cpu_milli,memory_mib,gpu,model\nn-1,96000,786432,4,H100\nn-2,96000,786432,4,H100\n";
 
-/// A tenant with two nodes of four GPUs, and two workspaces that own as many as one node has.
+/// A tenant with two nodes of four GPUs, and two workspaces with a quota of one node each.
 async fn two_nodes() -> Served {
     let served = Served::start_with(&[("TENURE_SIMULATED_OBSERVE", "false")]);
     let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES_OF_FOUR).await;
@@ -18,7 +18,7 @@ async fn two_nodes() -> Served {
     served
 }
 
-/// Facts in which so many GPUs of the two nodes are busy.
+/// Returns facts in which `busy` GPUs of the two nodes are in use.
 async fn facts(served: &Served, busy: [u64; 2], running: Value) -> Answer {
     let of = |busy: u64| json!({ "H100": { "usable": 4, "busy": busy } });
     let mut body = json!({ "nodes": { "n-1": of(busy[0]), "n-2": of(busy[1]) } });
@@ -34,7 +34,7 @@ async fn push(served: &Served, busy: [u64; 2], running: Value) -> Value {
     taken.body
 }
 
-/// The node on which the books have a workload, and the other one.
+/// Returns the node on which the account has a workload, and the other one.
 async fn booked(served: &Served, name: &str) -> (String, String) {
     let workload = served.get(&format!("/v1/workloads/acme/{name}")).await.body;
     assert_eq!(workload["placed"].as_array().unwrap().len(), 1, "{workload}");
@@ -47,7 +47,7 @@ fn busy_on(node: &str) -> [u64; 2] {
     if node == "n-1" { [4, 0] } else { [0, 4] }
 }
 
-/// The scheduler put the first workload on another node than the books planned, and the sender of the facts names nobody.
+/// The scheduler placed the first workload on another node than planned, and the sender of the facts names no workload.
 #[tokio::test]
 async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_planned() {
     let served = two_nodes().await;
@@ -59,10 +59,10 @@ async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_plan
 
     assert_eq!(taken["drift"], json!([]), "it is one of the tenant's workloads: {taken}");
     assert_eq!(own.status, 200, "{}", own.body);
-    assert_eq!(submit(&served, "serving", "s2", 1).await.status, 202, "and no more than there is");
+    assert_eq!(submit(&served, "serving", "s2", 1).await.status, 202, "and no more than the free GPUs");
 }
 
-/// The same, with facts that say who runs where: the booking follows, and the planned node is free.
+/// With facts about the actual node the booking moves, and the planned node is free.
 #[tokio::test]
 async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
     let served = two_nodes().await;
@@ -88,7 +88,7 @@ async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
     assert_eq!(after["observed"]["nodes"][&other]["gpus"].as_array().unwrap().len(), 4, "{after}");
     assert_eq!(after["observed"]["nodes"][&other]["since"], "2026-01-01T00:00:00.000Z", "{after}");
     assert_eq!(submit(&served, "serving", "s1", 4).await.status, 200);
-    assert_eq!(booked(&served, "s1").await.0, planned, "the planned node is free for another");
+    assert_eq!(booked(&served, "s1").await.0, planned, "the planned node is free for other workloads");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn facts_that_cannot_be_understood_name_the_entry_and_change_nothing() {
     }
 }
 
-/// Whoever waited is started by a component once it is admitted, in the cluster and not in the books alone.
+/// A component starts an admitted workload in the cluster and not only in the account.
 #[tokio::test]
 async fn a_workload_that_waited_is_started_in_the_commit_that_admits_it() {
     let served = two_nodes().await;

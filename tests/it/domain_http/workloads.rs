@@ -11,11 +11,11 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
     let unseen = submit(&served, "research", "blind", 1).await;
     assert_eq!(unseen.status, 202, "{}", unseen.body);
     let codes = unseen.body["decision"]["weighed"].to_string();
-    assert!(codes.contains("facts.stale"), "nobody is admitted to what was not seen: {codes}");
+    assert!(codes.contains("facts.stale"), "no workload is admitted on unobserved GPUs: {codes}");
 
     seen(&served, ACME).await;
     let blind = served.get("/v1/workloads/acme/blind").await;
-    assert_eq!(blind.body["state"], "admitted", "what was seen serves who waits: {}", blind.body);
+    assert_eq!(blind.body["state"], "admitted", "observed GPUs serve the queue: {}", blind.body);
     let fits = submit(&served, "research", "fits", 3).await;
     assert_eq!((fits.status.as_u16(), &fits.body["answer"]), (200, &json!("admit")), "{}", fits.body);
     assert_eq!(fits.headers["location"], "/v1/workloads/acme/fits");
@@ -27,14 +27,15 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
     assert_eq!((kept.status.as_u16(), &kept.body["answer"]), (200, &json!("reject")), "{}", kept.body);
 
     let again = submit(&served, "research", "fits", 3).await;
-    assert_eq!(again.body["decision"]["id"], fits.body["decision"]["id"], "the same again is the same");
+    assert_eq!(again.body["decision"]["id"], fits.body["decision"]["id"], "a repeat has the same decision");
     let other = submit(&served, "research", "fits", 2).await;
     assert_eq!((other.status.as_u16(), other.code()), (409, "workload.differs"));
     let nowhere = submit(&served, "nowhere", "x", 1).await;
     assert_eq!((nowhere.status.as_u16(), nowhere.code()), (404, "workspace.unknown"), "{}", nowhere.body);
 }
 
-/// Four of eight GPUs were promised; the others are lent to whoever comes, and an owner does not wait beside them.
+/// Four of eight GPUs are promised. The others are lent to any workspace, and an owner does not wait while they are
+/// free.
 #[tokio::test]
 async fn what_was_bought_and_promised_to_nobody_is_lent_at_once() {
     let served = Served::unobserved().await;
@@ -115,12 +116,12 @@ async fn usage_is_exported_to_whom_it_belongs_as_csv_and_in_the_columns_of_focus
     }
     let one = rows(&served.get(&format!("{export}?workspace=serving")).await);
     assert!(of(&one, "serving", "lent") && !of(&one, "research", "own"), "{one:#?}");
-    assert_eq!(rows(&served.get(&format!("{export}?to=1999-12")).await).len(), 1, "the header alone");
+    assert_eq!(rows(&served.get(&format!("{export}?to=1999-12")).await).len(), 1, "only the header");
 
     let focus = rows(&served.get(&format!("{export}?format=focus")).await);
     let columns: Vec<_> = focus[0].split(',').collect();
     assert!(columns.contains(&"BilledCost") && columns.contains(&"InvoiceIssuerName"), "{columns:?}");
-    assert!(!focus.iter().any(|row| row.contains("serving")), "what is lent is no charge: {focus:#?}");
+    assert!(!focus.iter().any(|row| row.contains("serving")), "loans are no charges: {focus:#?}");
 
     for wrong in ["from=2026-13", "to=2026", "format=xml", "colour=red"] {
         assert_eq!(served.get(&format!("{export}?{wrong}")).await.code(), "query.invalid", "{wrong}");
@@ -145,7 +146,7 @@ async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_a
 
     let wants = submit(&served, "serving", "peak", 4).await;
     assert_eq!(wants.status, 202, "{}", wants.body);
-    // The commit that puts the demand in line asks for the reclaim; a worker opens it a moment later.
+    // The commit that queues the demand requests the reclaim; a worker opens it a moment later.
     let mut found = served.get("/v1/executions?workflow=reclaim").await;
     while items(&found).is_empty() {
         tokio::task::yield_now().await;
@@ -155,7 +156,7 @@ async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_a
     let asks = served.until(&id, |item| item["state"] == "AwaitingApproval").await;
     assert_eq!(
         asks["subject"], "workload/acme/peak",
-        "all of a tenant's GPUs are more than the guard lets go: {asks}"
+        "the guard does not allow all of a tenant's GPUs: {asks}"
     );
 
     let second = json!({ "tenant": ACME, "workload": "peak" });

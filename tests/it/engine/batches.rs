@@ -1,4 +1,4 @@
-//! Finding executions by what they do and what stands in their way, and giving many of them one command.
+//! Finding executions by their state and their obstacles, and sending one command to many of them.
 
 use super::job::{Bench, Spec, does, permanent, requester, transient};
 use engine::{
@@ -17,7 +17,7 @@ fn ask(verb: BatchVerb, filter: &str) -> BatchRequest {
     BatchRequest { verb, filter: filter.into(), tenant: None, cap: 100 }
 }
 
-/// Jobs that wait for a signal, half an hour between one and the next.
+/// Starts jobs that wait for a signal, half an hour apart.
 async fn listening(bench: &Bench, count: usize) -> Vec<Started> {
     let mut jobs = Vec::new();
     for _ in 0..count {
@@ -37,7 +37,7 @@ async fn an_execution_is_found_by_what_it_does_and_by_what_stands_in_its_way() {
 
     assert_eq!(found(&bench, "action = Do and error = stage.busy").await, [job.id]);
     bench.settle(MINUTE).await;
-    assert_eq!(found(&bench, "error = stage.busy or has action").await, [], "that is over");
+    assert_eq!(found(&bench, "error = stage.busy or has action").await, [], "the error is over");
     assert_eq!(found(&bench, "approver = boss and not has voted and stuck or asked = boss").await, [job.id]);
 
     let case = bench.engine.approval(job.id).await.unwrap().unwrap();
@@ -48,7 +48,7 @@ async fn an_execution_is_found_by_what_it_does_and_by_what_stands_in_its_way() {
     bench.engine.vote(job.id, &bob, Verdict::Refuse, &case.digest, "no").await.unwrap();
     bench.settle(MINUTE).await;
     assert_eq!(found(&bench, "finished and voted = bob and reason = refused").await, [job.id]);
-    assert_eq!(found(&bench, "asked = boss").await, [], "nobody is asked any more");
+    assert_eq!(found(&bench, "asked = boss").await, [], "no approval waits any more");
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_batch_is_bound_to_what_was_seen() {
     assert!(matches!(bench.engine.preview_batch(&foreign).await, Err(BatchError::NoExecutions)));
 }
 
-/// Whatever looks after batches may die between any two commands, or run twice at once: each execution hears its command once.
+/// The batch worker may die between any two commands, or run twice at once: each execution receives its command once.
 #[tokio::test]
 async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_asked_for() {
     let bench = Bench::new();
@@ -98,14 +98,14 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     bench.engine.deliver(jobs[1].id, pause("somebody")).await.unwrap();
     let ask = ask(BatchVerb::Pause, "workflow = job");
     let seen = bench.engine.preview_batch(&ask).await.unwrap();
-    assert_eq!(seen.rejecting, 1, "one is paused already");
+    assert_eq!(seen.rejecting, 1, "one is already paused");
 
     let batch = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
     let again = bench.engine.begin_batch(&ask, &seen.digest, "ops", "freeze", 2).await.unwrap();
-    assert_eq!(again.id, batch.id, "asked for twice, it runs once");
+    assert_eq!(again.id, batch.id, "a repeated request runs one batch");
     let mut other = Batches::default();
     for turn in 1.. {
-        // Each time somebody who knows nothing of those before.
+        // A worker without any memory of earlier rounds.
         let mut fresh = Batches::default();
         let (one, two) = tokio::join!(fresh.work(&bench.engine), other.work(&bench.engine));
         let next = bench.engine.batch(&batch.id).await.unwrap().unwrap().next;
@@ -129,10 +129,10 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
     let detail = String::from_utf8_lossy(&told.detail);
     assert_eq!(told.actor, "ops");
     assert!(detail.contains(&format!("batch {}: freeze", batch.id)), "{detail}");
-    assert_eq!(Batches::default().work(&bench.engine).await.unwrap(), None, "nothing is left to do");
+    assert_eq!(Batches::default().work(&bench.engine).await.unwrap(), None, "no command remains");
 }
 
-/// Two that look after the same batch at the same time count each execution once between them.
+/// Two workers on the same batch count each execution once in total.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_who_look_after_one_batch_give_each_command_once() {
     let bench = Bench::new();
@@ -188,14 +188,14 @@ async fn an_execution_that_is_no_longer_meant_when_its_turn_comes_is_left_alone(
     assert_eq!((stopped.state(), stopped.done, stopped.skipped, stopped.next), ("stopped", 1, 1, 2));
     assert_eq!(bench.stands(jobs[0]).await.2.as_deref(), Some("cancelled"));
     assert_eq!(bench.stands(jobs[1]).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stands(jobs[2]).await.1, "forward", "its turn never came");
+    assert_eq!(bench.stands(jobs[2]).await.1, "forward", "it was never its turn");
 }
 
 fn pause(by: &str) -> engine::Event {
     engine::Event::PauseRequested(engine::Attribution { by: by.into(), reason: String::new() })
 }
 
-/// Who asks for an execution may write on it, and finds it by that for as long as it is.
+/// A requester may label an execution, and finds it by that label for as long as it exists.
 #[tokio::test]
 async fn a_label_stays_with_its_execution() {
     let bench = Bench::new();

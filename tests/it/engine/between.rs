@@ -1,5 +1,5 @@
-//! What happens between two breaths of a worker: whenever it looks at its clock, another engine does all there is to do, a
-//! child hears its signal, or the parent is cancelled. Only minutes pass, and a wake that is lost would cost an hour.
+//! Interference at each clock read of a worker: another engine does all available work, a child gets its signal, or the
+//! parent is cancelled. Only minutes pass, and a lost wake-up would cost an hour.
 
 use super::{
     household::{House, Way, bench, house, job},
@@ -13,7 +13,7 @@ use std::sync::{
 use store::{ExecutionId, Timestamp};
 use tokio::runtime::Handle;
 
-/// Runs something when it is looked at for the n-th time.
+/// A clock that runs a function at its n-th read.
 struct Meddling {
     inner: Arc<ManualClock>,
     left: AtomicUsize,
@@ -62,7 +62,7 @@ async fn meddle(engine: &Engine<Stage>, parent: ExecutionId, how: Meddle) {
     engine.run_until_idle().await.unwrap();
 }
 
-/// Whether the clock was looked at as often as that.
+/// Returns true if the clock was read `nth` times.
 async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
     let bench: Bench = bench();
     let clock = Arc::new(Meddling {
@@ -84,19 +84,19 @@ async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
 
     slow.run_until_idle().await.unwrap();
     let reached = clock.meddle.lock().unwrap().is_none();
-    // A worker that finds everything changed under its hands is back after a second; a parent looks by itself after an hour.
+    // A worker that finds a conflict returns after a second; a parent polls after an hour.
     bench.settle(MINUTE).await;
     tell_children(&bench.engine, parent.id).await;
     bench.settle(MINUTE).await;
 
     let outcome = bench.stands(parent).await;
     let cancelled = how == Meddle::Cancel && outcome.2.as_deref() == Some("cancelled");
-    assert!(cancelled || outcome.2.as_deref() == Some("completed"), "{how:?} at look {nth}: {outcome:?}");
+    assert!(cancelled || outcome.2.as_deref() == Some("completed"), "{how:?} at read {nth}: {outcome:?}");
     for child in bench.engine.children(parent.id).await.unwrap() {
         let ended = child.outcome == Some(Outcome::Completed);
         assert!(
             ended || cancelled && child.outcome == Some(Outcome::Cancelled),
-            "{how:?} at look {nth}: {child:?}"
+            "{how:?} at read {nth}: {child:?}"
         );
         assert_eq!(child.parent.attempt, 1);
     }
@@ -117,7 +117,7 @@ async fn no_wake_is_lost_whatever_happens_between_looking_and_going_to_sleep() {
                 nth += 1;
                 assert!(nth < 1_000);
             }
-            assert!(nth > 5, "the clock is looked at often: {nth}");
+            assert!(nth > 5, "the clock is read often: {nth}");
         }
     }
 }

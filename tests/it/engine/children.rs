@@ -1,4 +1,4 @@
-//! Executions that start others, wait for them, and take them back.
+//! Executions that start others, wait for them, and undo them.
 
 mod authority;
 
@@ -26,7 +26,7 @@ impl Bench {
         self.engine.children(of.id).await.unwrap()
     }
 
-    /// The parent's data: how its children ended, as it recorded them.
+    /// Returns the ends of the children, as the parent's data has them.
     async fn ends(&self, of: Started) -> Value {
         self.engine.execution(of.id).await.unwrap().1.body["data"]["ends"].clone()
     }
@@ -76,7 +76,7 @@ async fn a_child_that_waits_is_named_by_its_parent_and_nothing_is_polled() {
     assert_eq!(bench.stands(parent).await.2.as_deref(), Some("completed"));
 }
 
-/// Whoever asks for work at the wrong moment: after the child was started and before its parent waits.
+/// A cancellation between the start of the child and the wait of its parent.
 #[tokio::test]
 async fn a_slot_starts_one_child_however_often_its_worker_dies() {
     let bench = bench();
@@ -124,7 +124,7 @@ async fn a_child_that_fails_turns_its_parent_back_and_its_siblings_with_it() {
     assert_eq!(
         cause["code"],
         json!("child.expired"),
-        "the sibling heard no signal, and a step ends as its first failure"
+        "the sibling got no signal, and a step ends as its first failure"
     );
     assert_eq!(bench.stage.log(), ["do clean", "do a", "undo b 0", "undo a 0", "undo clean 0"]);
     assert!(bench.engine.open_children(parent.id).await.unwrap().is_empty());
@@ -231,7 +231,7 @@ async fn a_parked_child_keeps_its_parent_waiting_until_an_operator_has_mended_it
     bench.engine.cancel(parent.id, order()).await.unwrap();
     bench.settle(2 * DAY).await;
     assert_eq!(bench.stands(child).await.1, "parked");
-    assert_eq!(bench.stands(parent).await.1, "compensating", "it waits, however long it takes");
+    assert_eq!(bench.stands(parent).await.1, "compensating", "it waits without a limit");
     assert_eq!(bench.last_of(parent, 0).await, "child.parked");
     bench.engine.deliver(child.id, Event::RetryRequested(order())).await.unwrap();
     bench.engine.run_until_idle().await.unwrap();
@@ -257,7 +257,7 @@ async fn a_terminated_parent_lists_its_open_children_and_asks_them_to_turn_back(
 
         let children = bench.children(parent).await;
         assert_eq!(children[0].outcome, Some(Outcome::Cancelled));
-        assert_eq!(children[1].outcome, None, "it is past its pivot, and goes on");
+        assert_eq!(children[1].outcome, None, "it is past its pivot, and continues");
     }
 }
 
@@ -340,7 +340,7 @@ fn the_picture_of_a_parent_shows_what_it_starts() {
     assert!(drawn.contains("note right of Onward : no way back from here"), "{drawn}");
 }
 
-/// Bodies of before there were children have no such field, and are still written so.
+/// Records of versions without children have no such field, and are still written without it.
 #[tokio::test]
 async fn an_execution_without_a_parent_is_written_as_it_always_was() {
     let bench = bench();

@@ -1,4 +1,4 @@
-//! Corners that were once turned wrongly, each with a workflow that goes round it.
+//! Regressions, each with a workflow that reproduces it.
 
 use super::job::{Bench, Do, Reply, Stage, permanent, requester};
 use engine::{
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use strum::{IntoStaticStr, VariantArray};
 
-/// An action that must not be repeated before it was asked about.
+/// An action that may only be repeated after a probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Once {
     name: String,
@@ -232,5 +232,5 @@ async fn a_panic_in_a_workflow_is_that_executions_alone() {
 
     assert!(matches!(voted, Err(Error::Unreadable { ref why, .. }) if why.contains("told to")), "{voted:?}");
     assert_eq!(bench.stands(healthy).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stands(job).await.0, "Asking", "what it was stays as it was");
+    assert_eq!(bench.stands(job).await.0, "Asking", "it stays in its state");
 }

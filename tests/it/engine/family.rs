@@ -1,5 +1,5 @@
-//! Parents and children swept together: every action of either made to go wrong, a crash at every commit of either, a cancel
-//! of either between any two, and their work done in both orders.
+//! Parents and children under combined faults: every action of both fails, with a crash at every commit, a cancel between
+//! any two, and both orders of their work.
 
 use super::{
     household::{Closing, House, Way, house, job},
@@ -31,7 +31,7 @@ impl<W: Workflow<Platform = Stage>> Scenario<W> for Home<W> {
         World { platform: Stage::default(), documents: vec![], collections: vec![] }
     }
 
-    /// What has been done and not undone.
+    /// Returns the actions that were done and not undone.
     fn snapshot(&self, stage: &Stage, _: &BTreeMap<Key, Value>) -> BTreeMap<String, Value> {
         let mut stands = BTreeMap::new();
         for line in stage.log() {

@@ -1,4 +1,4 @@
-//! A workflow that starts jobs and waits for them, and one whose children go by its authority.
+//! A workflow that starts jobs and waits for them, and one whose children use its authority.
 
 use super::job::{Bench, Do, Job, Spec, Stage, Undo};
 use engine::{
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use strum::{IntoStaticStr, VariantArray};
 
-/// How a household takes the ends of its jobs.
+/// How a household handles the ends of its jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// Each must be completed.
     #[default]
     Strict,
-    /// Each end is as good as any.
+    /// Any end is accepted.
     Lenient,
     /// It is past its pivot, and never cancels a job.
     Forward,
 }
 
-/// Cleans up, lets all jobs be done, and locks up.
+/// Runs an action, then all jobs, then another action.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct House {
     pub jobs: Vec<Job>,
@@ -108,7 +108,7 @@ impl Workflow for House {
     }
 }
 
-/// Erases one shelf, on the authority of whoever closes the shop.
+/// Erases one shelf, on the authority of the execution that closes the shop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Erasure {
     pub shelf: String,
@@ -148,7 +148,7 @@ impl Workflow for Erasure {
     }
 }
 
-/// Closes a shop whose shelves are erased once two people agree.
+/// Closes a shop whose shelves are erased after two approvals.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Closing {
     pub shelves: Vec<String>,
@@ -202,7 +202,7 @@ impl Workflow for Closing {
     }
 }
 
-/// A bench that knows all of these.
+/// Returns an engine with all of these workflows.
 pub fn bench() -> Bench {
     let bench = Bench::new();
     let engine = bench.engine.clone().with_workflow::<House>().unwrap().with_workflow::<Closing>().unwrap();

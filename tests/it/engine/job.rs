@@ -1,4 +1,4 @@
-//! A workflow whose steps are data, on a platform that does as it is told: for tests of the engine itself.
+//! A workflow whose steps are data, on a scripted platform: for tests of the engine itself.
 
 use engine::{
     Action, ActionError, Call, DAY, Engine, HOUR, MINUTE, ManualClock, Outcome, Person, Plan, Probe, Request,
@@ -14,24 +14,24 @@ use store::{Memory, Store, Timestamp};
 use strum::{IntoStaticStr, VariantArray};
 use tokio::sync::Semaphore;
 
-/// What one of the numbered states does.
+/// The step of one of the numbered states.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Spec {
-    /// These side by side, each with its undo.
+    /// Parallel actions, each with its undo.
     Do(Vec<String>),
-    /// This, past which there is no way back.
+    /// A pivot action.
     Commit(String),
-    /// This, which must not be repeated unless it is known not to have happened.
+    /// An action that must not be repeated unless it is known not to have happened.
     Once(String),
-    /// Two people who hold `boss`.
+    /// An approval by two users with role `boss`.
     Ask,
     /// A signal called `go`, within a day.
     Listen,
-    /// An hour.
+    /// A timer of an hour.
     Sleep,
 }
 
-/// Steps to be taken one after the other.
+/// A workflow of consecutive steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub name: String,
@@ -91,7 +91,7 @@ impl Workflow for Job {
 
     fn step(&self, state: State) -> Step<Self> {
         match state {
-            // Policy lets every job pass, so that the pivots of the specs are authorised.
+            // Policy approves every job, so that the pivots of the specs are authorised.
             State::Asking => engine::when(true, "always", State::First)
                 .waived_by(engine::Rule { name: "tests".into(), version: "1".into() })
                 .or_when(false, "never", State::Declined)
@@ -119,18 +119,18 @@ impl Workflow for Job {
     }
 }
 
-/// What an action does when it is called.
+/// The reply of an action to a call.
 #[derive(Clone, Debug)]
 pub enum Reply {
     Fail(ActionError),
-    /// Does its work, and never answers.
+    /// Takes effect, and never answers.
     Hang,
     Panic,
-    /// Waits until the stage's gate lets one through.
+    /// Waits for a permit of the stage's gate.
     Gate,
 }
 
-/// A platform that does as it is told and remembers everything.
+/// A scripted platform that records every call.
 #[derive(Debug)]
 pub struct Stage {
     pub log: Mutex<Vec<String>>,
@@ -138,7 +138,7 @@ pub struct Stage {
     pub replies: Mutex<HashMap<String, VecDeque<Reply>>>,
     pub probes: Mutex<HashMap<String, VecDeque<Probe<String>>>>,
     pub gate: Semaphore,
-    /// How often a probe cannot answer for the moment.
+    /// How many probes fail temporarily.
     pub unsure: Mutex<HashMap<String, u32>>,
 }
 
@@ -154,7 +154,7 @@ impl Stage {
         self.replies.lock().unwrap().entry(what.into()).or_default().extend(replies);
     }
 
-    /// The next probes of `what` cannot answer for the moment.
+    /// Makes the next probes of `what` fail temporarily.
     pub fn unsure(&self, what: &str, times: u32) {
         self.unsure.lock().unwrap().insert(what.into(), times);
     }
@@ -215,7 +215,7 @@ impl Action for Undo {
     }
 }
 
-/// As [`Do`], but not to be repeated on the off chance.
+/// As [`Do`], but not repeatable without a probe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Once {
     pub name: String,
@@ -240,7 +240,7 @@ impl Action for Once {
     }
 }
 
-/// An engine on the in-memory store and a clock that stands still.
+/// An engine on the in-memory store and a manual clock.
 pub struct Bench {
     pub engine: Engine<Stage>,
     pub store: Arc<Memory>,
@@ -264,7 +264,7 @@ impl Bench {
         self.engine.start(Job::of(steps), Request::by(&requester())).await.unwrap()
     }
 
-    /// Works and lets time pass until nothing more will happen by itself before `limit` is over.
+    /// Works and advances the clock until nothing more happens by itself within `limit`.
     pub async fn settle(&self, limit: std::time::Duration) {
         use engine::Clock as _;
         let end = self.clock.now().after(limit);
@@ -277,7 +277,7 @@ impl Bench {
         }
     }
 
-    /// A worker leases what is due and dies.
+    /// Leases the due tasks and never completes them.
     pub async fn lose_a_worker(&self) {
         use engine::Clock as _;
         let leases = self.store.lease("dying", self.clock.now(), engine::SECOND, 10).await.unwrap();

@@ -1,4 +1,4 @@
-//! Decisions on our own documents, while others write them.
+//! Decisions on our own documents under concurrent writes.
 
 use super::job::Bench;
 use engine::{ActionError, Entity, Undecided, View};
@@ -47,8 +47,8 @@ fn choose(view: &mut View) -> Result<Option<String>, Undecided> {
     Ok(Some(name))
 }
 
-/// Two hundred tenants asked at once, and fifteen were turned away for good: the shelf had been read before, and the machine
-/// after, somebody else's claim. A refusal must rest on what stands, as a consent does.
+/// With two hundred tenants at once, fifteen were wrongly rejected for good. The shelf was read before another execution's
+/// claim, and the machine after it. A refusal must be checked against current documents, as an agreement is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_decided_on_a_mixture_of_before_and_after_is_decided_again() {
     for keep in [true, false] {
@@ -59,7 +59,7 @@ async fn a_refusal_decided_on_a_mixture_of_before_and_after_is_decided_again() {
         let chosen = bench.engine.transact(keep, |view| {
             calls += 1;
             if calls == 2 {
-                // The shelf has been fetched, and the machine has not: now somebody else takes it.
+                // The shelf has been read, and the machine has not: now another execution takes it.
                 let taken = write(&*bench.store, &[], true);
                 tokio::task::block_in_place(|| Handle::current().block_on(taken));
             }

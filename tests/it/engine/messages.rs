@@ -1,4 +1,4 @@
-//! What one commit asks of other executions: signals and starts, once, with the commit and not without it.
+//! The messages of a commit to other executions: signals and starts are sent once, and only with the commit.
 
 use super::{
     household::{Way, bench, house, job},
@@ -21,7 +21,7 @@ impl Entity for Free {
     }
 }
 
-/// Frees a GPU, and tells whoever waits for it.
+/// Frees a GPU, and signals the execution that waits for it.
 fn free(view: &mut View, waiter: ExecutionId) -> Result<u32, Undecided> {
     let gpus = view.get::<Free>("one")?.map_or(0, |free| free.gpus) + 1;
     view.put(&Free { gpus })?;
@@ -118,7 +118,7 @@ async fn an_execution_that_a_decision_asks_for_waits_for_its_guard() {
     assert_eq!(bench.stage.log(), ["do a"]);
 }
 
-/// The clock stands still, so that a parent whose child's end was lost would wait for ever.
+/// The clock does not move, so a parent that misses its child's end would wait without limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_end_of_a_child_is_slept_through_by_two_engines_at_once() {
     let bench = bench();
@@ -151,5 +151,5 @@ async fn no_end_of_a_child_is_slept_through_by_two_engines_at_once() {
     for engine in running {
         engine.await.unwrap().unwrap();
     }
-    assert!(done.is_ok(), "a parent waits for a child that has ended");
+    assert!(done.is_ok(), "the parent waits for a child that has ended");
 }

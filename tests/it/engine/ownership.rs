@@ -1,11 +1,11 @@
-//! Who may work on what: leases, fencing, recovery, poison, and keys that start nothing twice.
+//! Ownership of work: leases, fencing, recovery, poison, and keys that start nothing twice.
 
 use super::job::{Bench, Job, Reply, Spec, does, requester};
 use engine::{Engine, Error, MINUTE, Options, Request};
 use std::sync::Arc;
 use store::{Commit, Store, Write};
 
-/// S07, S54: the same holds for two engines that share a store.
+/// S07, S54: also for two engines that share a store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_engines_on_one_store_never_run_a_step_at_once() {
     let bench = Bench::new();
@@ -49,7 +49,8 @@ async fn two_engines_on_one_store_never_run_a_step_at_once() {
     assert_eq!((all, keys.len()), (200, 200), "every key was used once");
 }
 
-/// S13: the subject is closed by force while a step runs, and taken up anew: the old step's result reaches nobody.
+/// S13: the execution is closed by force while a step runs, and its subject is started again. The old step's result is
+/// ignored.
 #[tokio::test]
 async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_follows() {
     let bench = Bench::new();
@@ -70,8 +71,8 @@ async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_foll
     bench.stage.gate.add_permits(1);
     slow.await.unwrap().unwrap();
 
-    assert_eq!(bench.engine.record(old.id).await.unwrap(), ended, "what is over stays as it ended");
-    assert_eq!(bench.engine.record(new.id).await.unwrap(), begun, "and the new one has not begun");
+    assert_eq!(bench.engine.record(old.id).await.unwrap(), ended, "an ended execution does not change");
+    assert_eq!(bench.engine.record(new.id).await.unwrap(), begun, "and the new one has not started");
     bench.engine.run_until_idle().await.unwrap();
     assert_eq!(bench.stands(new).await.0, "Done");
 }
@@ -89,7 +90,7 @@ async fn a_late_result_is_refused_and_the_refusal_is_in_the_journal() {
 
     bench.clock.advance(MINUTE);
     bench.settle(MINUTE).await;
-    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"), "another worker took over");
+    assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"), "another worker leased it");
     bench.stage.gate.add_permits(1);
     slow.await.unwrap().unwrap();
 
@@ -151,7 +152,7 @@ async fn an_execution_of_an_unknown_workflow_or_schema_is_left_alone() {
     assert_eq!(bench.store.tasks(job.id).await.unwrap().len(), 2);
 }
 
-/// A version that lacks the schema looked at the task again and again for half an hour, and then gave way to one that has it.
+/// A version without the schema reads the task repeatedly for half an hour, until a version with the schema takes it.
 #[tokio::test]
 async fn what_was_never_tried_is_not_poison() {
     let bench = Bench::new();
@@ -172,7 +173,7 @@ async fn what_was_never_tried_is_not_poison() {
     assert_eq!(attempts, [1]);
 }
 
-/// S50, in small.
+/// S50, at small scale.
 #[tokio::test]
 async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
     let bench = Bench::new();
@@ -180,14 +181,14 @@ async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
     assert_eq!(
         bench.engine.claim_occurrence(&minutely).await.unwrap(),
         None,
-        "nothing was due before it was known"
+        "no earlier occurrence was due"
     );
     bench.clock.advance(180 * MINUTE);
 
     let fired = bench.engine.claim_occurrence(&minutely).await.unwrap().unwrap();
 
     use engine::Clock as _;
-    assert!(bench.clock.now().since(fired.nominal) < MINUTE, "the latest, not the hundredth");
+    assert!(bench.clock.now().since(fired.nominal) < MINUTE, "only the latest occurrence");
     assert_eq!(bench.engine.claim_occurrence(&minutely).await.unwrap(), None);
 }
 
@@ -234,7 +235,7 @@ async fn a_finished_execution_is_never_worked_on_again() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"])]).await;
     bench.settle(MINUTE).await;
-    assert_eq!(bench.store.tasks(job.id).await.unwrap(), vec![], "nothing of it is left to do");
+    assert_eq!(bench.store.tasks(job.id).await.unwrap(), vec![], "no task of it remains");
 
     let before = bench.stage.log();
     bench.settle(100 * MINUTE).await;

@@ -1,4 +1,4 @@
-//! Approvals: who may, on what, and until when.
+//! Approvals: voters, plans, and deadlines.
 
 use super::job::{Bench, Spec, does, requester};
 use engine::{ApprovalRecord, DAY, Error, Event, MINUTE, Person, PlanDigest, Refusal, Started, Verdict};
@@ -52,7 +52,7 @@ async fn two_different_people_must_agree_and_the_requester_is_neither() {
     assert_eq!(
         (kept.ruling.as_deref(), kept.votes.len()),
         (Some("granted"), 2),
-        "votes outlive the question"
+        "votes are stored after the approval"
     );
     assert!(bench.engine.approvals(None, 10).await.unwrap().items.is_empty());
 }
@@ -93,7 +93,7 @@ async fn an_approval_that_expires_never_counts_as_granted() {
     assert!(vote(&bench, job, &boss("bob"), Verdict::Approve, &case.digest).await.is_err());
 }
 
-/// The timer that ends an approval may be dealt with late, after a night without a server.
+/// The timer that ends an approval may fire late, after a night without a server.
 #[tokio::test]
 async fn a_vote_after_the_deadline_does_not_count_even_if_its_timer_is_late() {
     let bench = Bench::new();
@@ -108,7 +108,8 @@ async fn a_vote_after_the_deadline_does_not_count_even_if_its_timer_is_late() {
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("expired"));
 }
 
-/// S38: at the millisecond of the deadline it is the deadline, whichever is delivered first; a millisecond before, the vote.
+/// S38: at the millisecond of the deadline the deadline wins, whichever is delivered first; a millisecond earlier the vote
+/// wins.
 #[tokio::test]
 async fn of_a_last_vote_and_a_deadline_in_the_same_millisecond_exactly_one_wins() {
     for (early, deadline_first) in [(false, true), (false, false), (true, true), (true, false)] {

@@ -1,4 +1,4 @@
-//! An execution that was promised to be over by some time, and is not.
+//! An execution that missed its promised end.
 
 use super::job::Stage;
 use engine::{
@@ -14,7 +14,7 @@ use store::{ExecutionId, Filter, Memory, Timestamp};
 
 const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
-/// Waits to be told, and promises that it will be by then.
+/// Waits for a signal, and promises a time for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Errand {
     by: Option<Timestamp>,
@@ -99,10 +99,10 @@ async fn one_that_is_not_over_when_it_was_promised_is_on_the_list_at_that_moment
     assert_eq!(
         (record.phase.as_str(), record.state.as_str()),
         ("forward", "Waiting"),
-        "it goes on as before"
+        "it continues as before"
     );
     let journal = bench.engine.journal(id).await.unwrap();
-    assert!(journal.iter().any(|entry| entry.event == "overdue"), "and its history says when");
+    assert!(journal.iter().any(|entry| entry.event == "overdue"), "and its history has the time");
 
     bench.engine.signal(id, "done").await.unwrap();
     bench.pass(HOUR).await;
@@ -119,7 +119,7 @@ async fn a_promise_that_was_kept_or_never_made_rings_for_nobody() {
         bench.pass(2 * HOUR).await;
         assert_eq!(bench.late().await, []);
         let next = bench.engine.store().next_due().await.unwrap();
-        assert_eq!(next, None, "the alarm is not left behind");
+        assert_eq!(next, None, "the alarm is removed");
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_promise_in_the_past_is_broken_at_once_and_one_that_is_paused_rings_to
     assert_eq!(bench.late().await, [id]);
 }
 
-/// Shows a time, and lets it be set back.
+/// Shows scripted times, and can be set back.
 struct Wall(Mutex<Vec<Timestamp>>, ManualClock);
 
 impl Clock for Wall {
@@ -162,7 +162,7 @@ async fn an_alarm_that_rings_before_a_clock_that_was_set_back_rings_again() {
     let id = engine.start(errand, Request::by(&Person::new("rita", ["clerk"]))).await.unwrap().id;
     engine.run_until_idle().await.unwrap();
 
-    // Due by the first look at the clock, and by no later one.
+    // Due at the first read of the clock, and not at later ones.
     *clock.0.lock().unwrap() = vec![BEGIN.after(HOUR / 2), BEGIN.after(HOUR)];
     engine.work_next().await.unwrap();
     assert_eq!(engine.record(id).await.unwrap().reason, None);

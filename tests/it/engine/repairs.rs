@@ -1,4 +1,4 @@
-//! What operators may do to an execution that cannot go on by itself, and what they may not.
+//! Repairs: the commands of operators for an execution that cannot continue by itself, and their limits.
 
 use super::job::{Bench, Job, Reply, Spec, does, permanent};
 use engine::{ActionError, Attribution, CommandResult, Error, Event, Options, Refusal, Repair, Started};
@@ -18,7 +18,7 @@ fn data(record: &Record) -> Value {
 }
 
 impl Bench {
-    /// A job past its pivot whose next step fails for good.
+    /// Returns a job past its pivot whose next step fails permanently.
     async fn parked(&self) -> Started {
         self.stage.on("do b", [permanent()]);
         let started = self.start([Spec::Commit("a".into()), does(&["b", "c"])]).await;
@@ -27,7 +27,7 @@ impl Bench {
         started
     }
 
-    /// A job that turns back, and whose undo of `a` fails for good.
+    /// Returns a job that is undoing, and whose undo of `a` fails permanently.
     async fn blocked(&self) -> Started {
         self.stage.on("undo a 0", (0..100).map(|_| permanent()));
         self.stage.on("do c", [permanent()]);
@@ -102,7 +102,8 @@ async fn a_result_that_the_workflow_cannot_read_is_refused_and_nothing_changes()
     assert_eq!(bench.engine.record(started.id).await.unwrap(), before);
 }
 
-/// S45: old and new input, who and why are in the history, attempts begin anew, and the rest of the run uses the result.
+/// S45: the history has old and new input, the user and the reason. Attempts start again, and the rest of the run uses
+/// the result.
 #[tokio::test]
 async fn a_step_is_tried_again_with_other_data_under_a_key_of_its_own() {
     let bench = Bench::new();
@@ -120,7 +121,7 @@ async fn a_step_is_tried_again_with_other_data_under_a_key_of_its_own() {
     assert_eq!(bench.stands(started).await.0, "Done");
     assert_eq!(bench.stage.log(), ["do a", "do b2"]);
     let after = keys().last().unwrap().clone();
-    assert_eq!(after, (format!("{before}.1"), 1), "another key, and the first attempt under it");
+    assert_eq!(after, (format!("{before}.1"), 1), "another key, and its first attempt");
     let journal = bench.engine.journal(started.id).await.unwrap();
     let entry = journal.iter().find(|entry| entry.event == "repaired").unwrap();
     let detail: Value = serde_json::from_slice(&entry.detail).unwrap();
@@ -302,8 +303,7 @@ async fn a_preview_changes_nothing() {
     assert_eq!(bench.store.load(started.id).await.unwrap(), before);
 }
 
-/// The probe could not answer for the moment, which says nothing about the attempt before: found by the simulation, where
-/// something was paid twice.
+/// A temporary failure of a probe does not resolve an unknown outcome. The simulation found a double payment here.
 #[tokio::test]
 async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
     let bench = Bench::new();
@@ -319,7 +319,7 @@ async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
     assert_eq!((phase.as_str(), reason.as_deref(), tried), ("parked", Some("outcome_unknown"), 1));
 }
 
-/// The commit that parks an execution says so to whoever operates.
+/// The commit that parks an execution also notifies the operators.
 #[tokio::test]
 async fn a_park_is_told_once_by_the_commit_that_parks() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Retries, time-outs, unknown outcomes, fan-out and the way back.
+//! Retries, timeouts, unknown outcomes, fan-out and compensation.
 
 use super::job::{Bench, Reply, Spec, does, permanent, transient};
 use engine::{ActionError, Attribution, DAY, HOUR, MINUTE, Probe, SECOND};
@@ -20,7 +20,7 @@ async fn a_failure_undoes_what_was_done_in_reverse_order_the_failed_step_include
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("rolled_back"));
 }
 
-/// S29: what was done three times is undone three times, each with what was known at its time.
+/// S29: an action that ran three times is undone three times, each with the values of its time.
 #[tokio::test]
 async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments() {
     let bench = Bench::new();
@@ -34,10 +34,10 @@ async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments(
     let keys = bench.stage.keys.lock().unwrap().clone();
     let undos: std::collections::BTreeSet<_> =
         keys.iter().filter(|(key, _)| key.ends_with("/undo")).collect();
-    assert_eq!(undos.len(), 4, "each under a key of its own: {undos:?}");
+    assert_eq!(undos.len(), 4, "each has its own key: {undos:?}");
 }
 
-/// What was learnt after an action started must not change how it is undone.
+/// Facts learned after the start of an action must not change its undo.
 #[tokio::test]
 async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
     let bench = Bench::new();
@@ -50,7 +50,7 @@ async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
     assert_eq!(undone, ["undo d 3", "undo c 2", "undo b 1", "undo a 0"]);
 }
 
-/// S18, S20: the counter survives in the record, and the last failure is not followed by a wait.
+/// S18, S20: the counter is stored in the record, and the last failure has no wait.
 #[tokio::test]
 async fn a_transient_failure_is_retried_with_the_same_key_until_its_attempts_are_used_up() {
     let bench = Bench::new();
@@ -174,7 +174,7 @@ async fn an_undo_that_fails_for_ever_parks_with_every_error_and_goes_on_after_a_
     assert_eq!(
         shown.body["phase"]["parked"]["errors"].as_array().unwrap().len(),
         2,
-        "no error hides another"
+        "no error hides another one"
     );
     assert!(bench.stage.log().contains(&"undo x 0".to_owned()), "independent siblings are undone");
 
@@ -218,7 +218,7 @@ async fn a_termination_lists_what_was_done_and_not_undone() {
     );
 }
 
-/// S41: what is in flight ends and is kept, and nothing new starts; S42, S43 by the way.
+/// S41: running work ends and is kept, and no new work starts. Also covers S42 and S43.
 #[tokio::test]
 async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
     let bench = Bench::new();
@@ -240,7 +240,7 @@ async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
 }
 
-/// A worker died in the middle of an action that must not be repeated blindly, and then an operator paused the execution.
+/// A worker died during an action that must not be repeated without a probe, and then an operator paused the execution.
 #[tokio::test]
 async fn a_doubt_about_an_attempt_survives_a_pause() {
     let bench = Bench::new();
@@ -254,7 +254,7 @@ async fn a_doubt_about_an_attempt_survives_a_pause() {
     bench.settle(HOUR).await;
 
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stage.log(), Vec::<String>::new(), "the probe found it done, and it was not sent again");
+    assert_eq!(bench.stage.log(), Vec::<String>::new(), "the probe found the effect, and it was not sent again");
 }
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn a_signal_that_comes_early_is_not_lost_and_counts_once() {
 
     bench.settle(2 * HOUR).await;
 
-    assert_eq!(bench.stands(job).await.0, "Third", "one wait is over, the next still waits");
+    assert_eq!(bench.stands(job).await.0, "Third", "one wait is over, the next one continues");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Workflows that do not register, each with the state that is wrong.
+//! Invalid workflows, each with the faulty state.
 
 use super::job::{Do, Stage, Undo};
 use engine::{
@@ -16,7 +16,7 @@ pub enum State {
     Done,
 }
 
-/// A workflow by its wiring: `KIND` picks one of the tables below.
+/// A workflow by its steps: `KIND` chooses one of the tables below.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wired<const KIND: u8>;
 
@@ -56,7 +56,7 @@ fn of<const KIND: u8>(state: State) -> Step<Wired<KIND>> {
         (6, Start) => waived().otherwise("large", Done),
         (6, Middle) => go("a").nothing_to_undo().then(Last),
         (6, Last) => go("b").forward_only().destroys().then(Done),
-        // 7: an approval that nobody has to give.
+        // 7: an approval without seats.
         (7, Start) => approval([]).within(HOUR).granted(Middle).refused(Done).expired(Done),
         (7, Middle) => go("a").nothing_to_undo().then(Last),
         (1 | 3 | 7, Last) => go("c").nothing_to_undo().then(Done),

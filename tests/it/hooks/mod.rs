@@ -1,4 +1,4 @@
-//! Hooks: programs and services behind a name keep what every actuator promises, and do no harm when they do not.
+//! Hooks: programs and services keep the contract of actuators, and a faulty one does no harm.
 
 mod program;
 mod service;
@@ -35,13 +35,13 @@ use tests::kit::{
 use tokio::net::TcpListener;
 use workflows::platform::{CallMetadata, FoundObject, Hook, Hooks, codes};
 
-/// Hooks with one of this name.
+/// Returns a registry with one hook of this name.
 pub(crate) fn table(name: &str, hook: impl HookBackend + 'static) -> HookRegistry {
     let hook: Arc<dyn HookBackend> = Arc::new(hook);
     HookRegistry::new(BTreeMap::from([(name.to_owned(), hook)]), None)
 }
 
-/// A call of a hook outside of any execution.
+/// Returns the metadata of a hook call outside of any execution.
 pub(crate) fn stamp(step: &str, undo: bool) -> CallMetadata {
     CallMetadata {
         action: "RunHook",
@@ -58,15 +58,15 @@ pub(crate) fn hook(name: &str, arguments: Value) -> Hook {
     Hook { name: name.to_owned(), tenant: "acme".to_owned(), arguments }
 }
 
-/// How a house is reached.
+/// How a hook is reached.
 enum Way {
-    /// As a program; here it lies, so that it can be taken away.
+    /// As a program, at this path, so that it can be removed.
     Program(PathBuf),
-    /// As a service, behind the kit's proxy.
+    /// A service, behind the kit's proxy.
     Service(Box<Proxy>),
 }
 
-/// A tool of the house behind a hook.
+/// An operator's tool behind a hook.
 struct Plugged {
     name: &'static str,
     way: Way,
@@ -75,13 +75,13 @@ struct Plugged {
     _folder: tempfile::TempDir,
 }
 
-/// What can change something is said by the verb: all requests are of one method.
+/// The verb shows if a request can change anything: all requests use one method.
 fn changes(asked: &Asked) -> bool {
     let request: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     request["verb"] == "run" || request["verb"] == "undo"
 }
 
-/// The house as a service: what the program says by its exit code is said by a status.
+/// Serves the tool as a service: the status replaces the program's exit code.
 async fn served(house: House) -> String {
     let answer = |State(house): State<House>, Json(request): Json<Value>| async move {
         let verdict = tokio::task::spawn_blocking(move || house.answer(&request)).await.unwrap().unwrap();
@@ -97,7 +97,7 @@ async fn served(house: House) -> String {
     serve(router).await
 }
 
-/// Serves a router on a port of this machine, and says where.
+/// Serves a router on a port of this machine, and returns its address.
 pub(crate) async fn serve(router: Router) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -121,7 +121,7 @@ impl Plugged {
     async fn service() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let house = House::at(folder.path()).unwrap();
-        // Another test may have installed one before; any will do.
+        // Another test may have installed one before; any works.
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let proxy = Proxy::with(&served(house.clone()).await, client, changes).await.unwrap();
@@ -242,7 +242,7 @@ async fn a_service_behind_a_hook_keeps_every_promise_of_an_actuator() {
     assert_eq!(table.on_record(), Ok(()));
 }
 
-/// A hook that is nowhere named is not called anywhere.
+/// A hook without a registration is never called.
 #[tokio::test]
 async fn a_hook_that_nobody_has_named_fails_for_good() {
     let hooks = HookRegistry::new(BTreeMap::new(), None);
@@ -253,12 +253,12 @@ async fn a_hook_that_nobody_has_named_fails_for_good() {
     assert_eq!(hooks.backend(), "none");
 }
 
-/// What a response is made of where only its status and body matter.
+/// Returns a response of which only status and body matter.
 pub(crate) fn said(status: u16, body: Value) -> Response {
     (StatusCode::from_u16(status).unwrap(), Json(body)).into_response()
 }
 
-/// A script in a folder, to be a hook.
+/// Writes a script to use as a hook.
 pub(crate) fn script(folder: &Path, text: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.join("hook.sh");

@@ -14,12 +14,12 @@ fn target(folder: &Path, text: &str) -> ExecTarget {
     ExecTarget::new(script(folder, text))
 }
 
-/// What comes of running a script as a hook.
+/// Runs a script as a hook and returns its result.
 async fn run(target: ExecTarget, stamp: &CallMetadata) -> Result<serde_json::Value, engine::ActionError> {
     table("it", Program::connect(&target).unwrap()).run(&hook("it", json!({ "a": 1 })), stamp).await
 }
 
-/// Whether a process is there and not merely waiting to be buried.
+/// Returns true if the process exists and is not a zombie.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim_start().starts_with('Z'))
@@ -39,7 +39,7 @@ async fn written(file: &Path) -> String {
 async fn ends(pid: &str) {
     let began = Instant::now();
     while lives(pid) {
-        assert!(began.elapsed() < Duration::from_secs(5), "process {pid} goes on");
+        assert!(began.elapsed() < Duration::from_secs(5), "process {pid} continues");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -66,7 +66,7 @@ async fn every_exit_code_has_the_class_that_says_what_to_do() {
 
         let asked = probing.probe(&hook("it", json!({})), &stamp("s", false)).await.unwrap_err();
         let wanted = if class == Class::Unknown { Class::Transient } else { class };
-        assert_eq!(asked.class, wanted, "a probe changes nothing, so that nothing is unknown: {code}");
+        assert_eq!(asked.class, wanted, "a probe changes nothing, so no outcome is unknown: {code}");
     }
     let told = r#"echo '{"code":"object.changed","message":"not so","retry_after_seconds":9}'; exit 75"#;
     let error = run(target(folder.path(), told), &stamp("s", false)).await.unwrap_err();
@@ -77,7 +77,7 @@ async fn every_exit_code_has_the_class_that_says_what_to_do() {
     assert!(error.message.ends_with(": not so"), "{error}");
     let invented =
         run(target(folder.path(), r#"echo '{"code":"made.up"}'; exit 65"#), &stamp("s", false)).await;
-    assert_eq!(invented.unwrap_err().code, codes::REFUSED, "a code that nobody can look up is not passed on");
+    assert_eq!(invented.unwrap_err().code, codes::REFUSED, "an unknown code is not passed on");
 }
 
 /// S50.
@@ -171,7 +171,7 @@ async fn a_program_sees_the_request_and_of_the_environment_what_it_may() {
         names.iter().all(|name| ["PATH", "CARGO_MANIFEST_DIR"].contains(name) || of_the_shell.contains(name)),
         "{seen}"
     );
-    assert!(!folder.path().join("harm").exists(), "no shell is between");
+    assert!(!folder.path().join("harm").exists(), "there is no shell in between");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A service behind a hook: what it is sent, how it is polled, and what it may not have Tenure do.
+//! A service behind a hook: the requests it gets, polling, and its limits.
 
 use super::{hook, said, serve, stamp, table};
 use axum::{
@@ -22,7 +22,7 @@ fn hooks(target: &HttpTarget) -> backends::hooks::HookRegistry {
     table("it", Service::connect(target).unwrap())
 }
 
-/// A service that gives these answers, the last for ever, and keeps what it was sent.
+/// Starts a service that gives these answers, repeats the last one, and records its requests.
 async fn answering(
     answers: Vec<fn() -> Response>,
 ) -> (String, Arc<Mutex<Vec<(Method, Uri, HeaderMap, Bytes)>>>) {
@@ -78,7 +78,7 @@ async fn a_request_is_signed_and_says_key_step_and_epoch() {
     let right = signature(b"a secret of 16 bytes or more", "GET", "/jobs/7?of=it", at_this, b"");
     assert_eq!(text(poll_headers, "tenure-signature"), right);
 
-    // The secret is read at each use: one that is gone sends nothing unsigned.
+    // The secret is read at each use: without it no unsigned request is sent.
     std::fs::remove_file(secret).unwrap();
     let error = hooks.run(&hook("it", json!({})), &stamp("s", false)).await.unwrap_err();
     assert_eq!((error.class, error.code.as_str()), (Class::Transient, codes::UNAVAILABLE));
@@ -101,7 +101,7 @@ async fn what_takes_longer_than_a_call_is_asked_for_again_with_the_same_key() {
 
     assert_eq!(error.class, Class::Pending { after: Duration::from_secs(40) });
     assert_eq!(error.code, codes::HOOK_PENDING);
-    assert!(began.elapsed() < Duration::from_secs(5), "nobody waits for what does not come in this call");
+    assert!(began.elapsed() < Duration::from_secs(5), "the call does not wait for the late answer");
     assert_eq!(hooks.run(&hook("it", json!({})), &stamp("s", false)).await.unwrap(), json!({ "id": 7 }));
     let keys: Vec<_> =
         sent.lock().unwrap().iter().map(|(_, _, headers, _)| headers["idempotency-key"].clone()).collect();

@@ -1,4 +1,4 @@
-//! A system of the house: what its hook shows is believed only when it is whole, and about what was asked.
+//! An external system: the output of its hook is accepted only if it is complete and names the requested object.
 
 use super::{script, stamp};
 use backends::{
@@ -12,7 +12,7 @@ use workflows::platform::{
     AccessMode, CallMetadata, Identity, Observer, TenantResource, TenantResources, codes,
 };
 
-/// The system behind a script, which finds the request in `$request` and its folder in `$0`.
+/// Returns a system behind a script, which finds the request in `$request` and its folder in `$0`.
 fn behind(folder: &Path, text: &str) -> System {
     let text = format!("request=$(cat)\ncd \"$(dirname \"$0\")\"\necho \"$request\" >> asked\n{text}");
     let hook = Arc::new(Program::connect(&ExecTarget::new(script(folder, &text))).unwrap());
@@ -23,7 +23,7 @@ fn app() -> TenantResource {
     TenantResource::new("registry", "", "Repository", "acme/app")
 }
 
-/// What was asked, one request after the other.
+/// Returns the requests in their order.
 fn asked(folder: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join("asked")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -66,7 +66,7 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
     }
     let empty = behind(folder.path(), r#"echo '{"status":"not_done"}'"#);
     let error = empty.read_resource(&app(), Observer::Platform, &stamp("e/S/1/0", false)).await.unwrap_err();
-    assert_eq!(error.code, codes::UNREADABLE, "an answer to another question: {error}");
+    assert_eq!(error.code, codes::UNREADABLE, "an answer to another request: {error}");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_thing_is_seen_with_all_that_is_said_of_it_and_a_look_changes_nothing(
     );
 }
 
-/// A hook that knows no dry run is not asked for one; what is asked in earnest names the thing and the identity that was found.
+/// A hook without dry runs gets no dry-run call; a real call names the object and the identity that was found.
 #[tokio::test]
 async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
     );
 }
 
-/// Asked before people agree to the destruction of a key: not to be able to ask is not to be able to do it.
+/// Checked before the destruction of a key is approved: without a dry run the move counts as impossible.
 #[tokio::test]
 async fn a_hook_without_dry_runs_is_not_said_to_move_data_to_another_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +131,8 @@ async fn a_hook_without_dry_runs_is_not_said_to_move_data_to_another_key() {
     system.rewrap(&app(), "acme", "provider-archive", &earnest).await.unwrap();
 }
 
-/// What a hook says that it made is looked at: made and not shown is unknown, and another's is refused before anything is asked.
+/// The object that a hook reports as made is read again. An invisible object is an unknown outcome. An object of another tenant
+/// is refused before any call.
 #[tokio::test]
 async fn what_was_made_is_looked_at_and_anothers_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A workflow that names a hook: asked about after a lost answer, taken back when a later step fails.
+//! A workflow with a hook: probed after a lost answer, undone when a later step fails.
 
 use super::table;
 use backends::{
@@ -81,13 +81,13 @@ impl Workflow for Plug {
     }
 }
 
-/// Runs it with the house in this trouble, and says how the thing and the calls stand afterwards.
+/// Runs the workflow with this fault, and returns the object and the calls at its end.
 async fn plugged(fails: bool, trouble: Trouble) -> (Option<Value>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let house = House::at(folder.path()).unwrap();
     house.trouble(trouble).unwrap();
     let log = folder.path().join("log");
-    // The house is asked by a script that keeps what was asked, and takes an undo for a removal.
+    // The hook is a script that logs its requests, and treats an undo as a removal.
     let text = format!(
         "request=$(cat); jq -r .verb <<<\"$request\" >> {log}\n\
          if [[ $(jq -r .verb <<<\"$request\") == undo ]]; then rm -f {things}/plug.json; echo '{{\"status\":\"done\"}}'; exit 0; fi\n\
@@ -119,11 +119,11 @@ async fn a_workflow_runs_a_hook_and_asks_what_became_of_it_when_no_answer_came()
 
     let (thing, asked) = plugged(false, Trouble::LoseAnswer).await;
     assert_eq!(thing.unwrap()["amount"], 5);
-    assert_eq!(asked, ["run", "probe"], "it was done: it is not sent again");
+    assert_eq!(asked, ["run", "probe"], "it took effect: it is not sent again");
 
     let (thing, asked) = plugged(false, Trouble::LoseRequest).await;
     assert_eq!(thing.unwrap()["amount"], 5);
-    assert_eq!(asked, ["run", "probe", "run"], "it was not done: it is sent again");
+    assert_eq!(asked, ["run", "probe", "run"], "it did not take effect: it is sent again");
 }
 
 #[tokio::test]

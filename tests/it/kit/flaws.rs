@@ -1,4 +1,4 @@
-//! Backends that break one promise each, so that it is known of every case that it notices.
+//! Backends that each break one promise, as a proof that every case detects it.
 
 use super::simulated::{Capability, Through};
 use async_trait::async_trait;
@@ -15,62 +15,62 @@ use store::Epoch;
 use tests::kit::{self, Subject, Trouble};
 use workflows::platform::{CallMetadata, FoundObject, codes};
 
-/// How a backend goes wrong.
+/// The flaw of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// Says that it made something, and did not.
+    /// Reports a creation that did not happen.
     MakesNothing,
-    /// Says that it changed something, and did not.
+    /// Reports a change that did not happen.
     ChangesNothing,
-    /// Says that it removed something, and did not.
+    /// Reports a removal that did not happen.
     RemovesNothing,
-    /// Says that a change was undone, and did nothing.
+    /// Reports an undo that did not happen.
     UndoesNothing,
-    /// Every answer tells of another identity.
+    /// Every answer contains a new identity.
     NewIdentities,
-    /// Changes whatever the amount is.
+    /// Changes without comparing the amount.
     ChangesBlindly,
-    /// Sets the amount of what is there, instead of refusing.
+    /// Sets the amount of an existing object, instead of refusing.
     Overwrites,
-    /// Makes what it should change.
+    /// Creates an object instead of failing to change it.
     MakesOnChange,
-    /// Removes whatever has the name.
+    /// Removes any object with the name.
     RemovesByName,
-    /// Fails where there is nothing to remove.
+    /// Fails if there is nothing to remove.
     FailsOnAbsent,
-    /// Removes another thing too.
+    /// Removes another object too.
     RemovesMore,
-    /// Takes a failure to look for an absence.
+    /// Reports a failed read as an absence.
     TakesFailuresForAbsence,
-    /// Remembers what it saw instead of looking.
+    /// Returns cached observations.
     SeesWhatWas,
-    /// Fails instead of saying that nothing is there.
+    /// Fails for an absent object.
     AbsenceFails,
-    /// Says of everything unknown that it failed.
+    /// Reports every unknown outcome as a failure.
     SaysFailed,
-    /// Takes every call for one of its own, and compares no epoch.
+    /// Accepts every call, without comparing epochs.
     ForgetsCallers,
     /// Refuses the same holder a second time.
     FencesEquals,
     /// Compares the epochs of different steps.
     FencesAcross,
-    /// Goes on after its caller has gone.
+    /// Continues after its caller has gone.
     GoesOn,
-    /// Does not pass on how long to wait.
+    /// Does not pass on the retry delay.
     ForgetsTheWait,
-    /// Does in earnest what was to be tried.
+    /// Performs dry runs.
     DoesDryRuns,
-    /// Says of every dry run that it went well.
+    /// Reports success for every dry run.
     PraisesDryRuns,
-    /// Takes a dry run for the call itself.
+    /// Treats a dry run as the call itself.
     RemembersDryRuns,
-    /// Ends a call that was slow as if it had failed.
+    /// Fails a slow call early.
     GivesUpEarly,
-    /// Says of one of two calls at once that it can never be done.
+    /// Permanently refuses one of two concurrent calls.
     RefusesTwins,
 }
 
-/// What each flaw must be found out by. Together these are all cases.
+/// The cases that must detect each flaw. Together these are all cases.
 const FOUND_OUT: &[(Flaw, &[&str])] = &[
     (
         Flaw::MakesNothing,
@@ -206,7 +206,7 @@ impl Flawed {
         FoundObject { uid: "invented".into(), tenant, step, spec: Value::Null, terminating: false }
     }
 
-    /// The call as this backend understands it.
+    /// Returns the metadata as this backend sees it.
     fn taken(&self, stamp: &CallMetadata) -> Result<CallMetadata, ActionError> {
         let mut stamp = stamp.clone();
         if self.is(Flaw::ForgetsCallers) {
@@ -368,12 +368,12 @@ impl Subject for Flawed {
     }
 }
 
-/// Each case is broken by a backend that breaks its promise: none of them is there for show.
+/// Every case fails for a backend that breaks its promise.
 ///
-/// The clock is paused and nothing uses a socket, so every wait ends at once.
+/// The clock is paused and there is no socket, so every wait ends at once.
 #[tokio::test(start_paused = true)]
 async fn every_case_finds_out_a_backend_that_breaks_its_promise() {
-    // Most of them wait for something: all at once.
+    // Most of them wait: run all in parallel.
     let mut at_once = tokio::task::JoinSet::new();
     for (flaw, cases) in FOUND_OUT {
         at_once.spawn(async move {
@@ -389,10 +389,10 @@ async fn every_case_finds_out_a_backend_that_breaks_its_promise() {
 
     let found_out: BTreeSet<&str> = FOUND_OUT.iter().flat_map(|(_, cases)| cases.iter().copied()).collect();
     let all: BTreeSet<&str> = kit::cases().iter().map(|case| case.name).collect();
-    assert_eq!(all.difference(&found_out).collect::<Vec<_>>(), Vec::<&&str>::new(), "nobody broke these");
+    assert_eq!(all.difference(&found_out).collect::<Vec<_>>(), Vec::<&&str>::new(), "no flaw breaks these");
     assert_eq!(
         found_out.difference(&all).collect::<Vec<_>>(),
         Vec::<&&str>::new(),
-        "there are no such cases"
+        "these cases do not exist"
     );
 }

@@ -1,5 +1,5 @@
-//! The simulated world in this process, with every trouble of the kit's proxy before it and no socket: with a paused clock, a case that
-//! waits out a time limit takes no time.
+//! The simulated platform in this process, with every fault of the kit's proxy and no socket: with a paused clock, timeouts take no
+//! time.
 
 use async_trait::async_trait;
 use backends::{
@@ -19,7 +19,7 @@ use std::{
 use tests::kit::Trouble;
 use workflows::platform::codes;
 
-/// A world whose calls meet trouble on the way, classed as a client over HTTP classes it.
+/// A simulated platform with faults in between, classified as an HTTP client would.
 #[derive(Debug)]
 pub(super) struct TroubledWorld {
     inner: Arc<LocalWorld>,
@@ -31,12 +31,12 @@ impl TroubledWorld {
         Self { inner, trouble: Mutex::new(Trouble::Calm) }
     }
 
-    /// Has this trouble from here on.
+    /// Injects this fault from now on.
     pub(super) fn trouble(&self, next: Trouble) {
         *self.trouble.lock().unwrap() = next;
     }
 
-    /// Returns the trouble of one call. Trouble of one call ends with it.
+    /// Returns the fault for this call. A fault for one call ends with it.
     fn meets(&self, changes: bool) -> Trouble {
         let mut trouble = self.trouble.lock().unwrap();
         match *trouble {

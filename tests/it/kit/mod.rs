@@ -1,4 +1,4 @@
-//! The conformance kit: the simulated platform holds what actuators promise, and the kit finds out who does not.
+//! The conformance kit: the simulated platform keeps the contract of actuators, and the kit detects violations.
 
 mod flaws;
 mod in_process;
@@ -9,7 +9,7 @@ use simulated::{Capability, Through};
 use std::collections::BTreeMap;
 use tests::kit::{self, Cell, Table};
 
-/// What stands above the table of the documentation.
+/// The text above the table of the documentation.
 const HEAD: &str = "\
 # Conformance of the backends
 
@@ -18,7 +18,7 @@ The tests of the kit generate this page with `BLESS=1`, and fail if a result dif
 
 ";
 
-/// Why a capability of the simulator has no such case, for each that it has not.
+/// The reason for each case that a capability of the simulator lacks.
 fn excuses(of: Capability) -> BTreeMap<&'static str, &'static str> {
     let unchanging = |why| {
         let changes = kit::cases().into_iter().map(|case| case.name).filter(|name| changes_something(name));
@@ -36,7 +36,7 @@ fn excuses(of: Capability) -> BTreeMap<&'static str, &'static str> {
     }
 }
 
-/// Whether a case changes an amount.
+/// Returns true if a case changes an amount.
 fn changes_something(name: &str) -> bool {
     name.split('.').any(|part| part.starts_with("change"))
         || [
@@ -62,7 +62,7 @@ async fn holds(of: Capability) {
     assert_eq!(table.broken(), [""; 0], "{table}");
     let wanted = excuses(of).into_iter().map(|(case, why)| (case, why.to_owned())).collect();
     let excused: BTreeMap<_, _> = table.excused(of.name());
-    assert_eq!(excused, wanted, "nothing is excused that need not be");
+    assert_eq!(excused, wanted, "there are no unnecessary exceptions");
     assert_eq!(table.on_record(), Ok(()));
 }
 
@@ -92,7 +92,7 @@ async fn simulated_key_stores_keep_every_promise_of_an_actuator() {
     holds(Capability::Keys).await;
 }
 
-/// A table has a cell for every pair that was played, and says of itself where one is blank.
+/// A table has a cell for every run pair, and shows missing ones.
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_promise() {
     let cases = kit::cases();
@@ -106,7 +106,7 @@ fn every_case_has_a_name_of_its_own_and_a_promise() {
     }
 }
 
-/// The page for those who write backends lists every case; `BLESS=1` writes the list.
+/// The page for authors of backends lists every case; `BLESS=1` writes the list.
 #[test]
 fn the_documentation_lists_every_case_with_its_promise() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/backends/contract.md");
@@ -122,7 +122,7 @@ fn the_documentation_lists_every_case_with_its_promise() {
     assert!(text == wanted || std::env::var_os("BLESS").is_some(), "run the tests with BLESS=1");
 }
 
-/// One table of all backends: each cell is what that backend's own test came to last. `BLESS=1` writes it.
+/// One table of all backends: each cell is the last result of that backend's own test. `BLESS=1` writes it.
 #[test]
 fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
     let rows = kit::records().unwrap();
@@ -165,7 +165,7 @@ fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), page, "run the tests with BLESS=1");
 }
 
-/// Whoever reads a table sees at once what is not known.
+/// A reader of the table sees at once which results are unknown.
 #[tokio::test]
 async fn a_table_has_no_blank_cell_and_says_what_is_broken() {
     let deaf = flaws::Flawed::with(flaws::Flaw::MakesNothing);

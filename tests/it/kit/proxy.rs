@@ -1,4 +1,4 @@
-//! The kit's proxy has every trouble that it is told to have, and otherwise is not noticed.
+//! The kit's proxy injects every configured fault, and is otherwise transparent.
 
 use axum::{
     Router,
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 
 type Done = Arc<AtomicU32>;
 
-/// A server that counts what is done to it, and the proxy before it.
+/// A server that counts its requests, and a proxy in front of it.
 async fn stage() -> (Done, Proxy, Client) {
     let done = Done::default();
     let echo = |headers: HeaderMap| async move { format!("{:?}", headers.get("authorization")) };
@@ -60,7 +60,7 @@ async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something
     let (done, proxy, client) = stage().await;
 
     proxy.trouble(Trouble::LoseRequest).await.unwrap();
-    assert!(client.get(proxy.url()).send().await.is_ok(), "a look gets through");
+    assert!(client.get(proxy.url()).send().await.is_ok(), "a read is forwarded");
     assert!(act(&proxy, &client).await.is_err());
     assert_eq!(done.load(Ordering::SeqCst), 0);
     assert!(act(&proxy, &client).await.is_ok());
@@ -83,7 +83,7 @@ async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something
     assert_eq!(done.load(Ordering::SeqCst), 7);
 }
 
-/// What happens in the mean time has happened before the request arrives, and other requests pass it by.
+/// The held request arrives after the events in between, and other requests pass it.
 #[tokio::test]
 async fn a_request_is_held_back_until_it_is_let_go() {
     let (done, proxy, client) = stage().await;
@@ -97,7 +97,7 @@ async fn a_request_is_held_back_until_it_is_let_go() {
 
     assert_eq!(meanwhile.unwrap(), (StatusCode::OK, 0));
     assert_eq!(acted.unwrap(), (StatusCode::OK, "done: it".to_owned()));
-    assert!(act(&proxy, &client).await.is_ok(), "only one is held back");
+    assert!(act(&proxy, &client).await.is_ok(), "only one is held");
     assert_eq!(done.load(Ordering::SeqCst), 2);
 }
 
@@ -140,5 +140,5 @@ async fn while_it_is_down_connections_are_refused_and_afterwards_not() {
     let given_up = tokio::time::timeout(Duration::from_millis(50), act(&proxy, &client)).await;
     assert!(given_up.is_err());
     tokio::time::sleep(Duration::from_millis(400)).await;
-    assert_eq!(done.load(Ordering::SeqCst), 2, "whoever hangs up takes back what has not arrived");
+    assert_eq!(done.load(Ordering::SeqCst), 2, "a disconnected client cancels a request that has not arrived");
 }

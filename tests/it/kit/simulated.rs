@@ -1,4 +1,4 @@
-//! The simulated platform as subjects of the kit: in a world of its own behind HTTP, with the kit's proxy before it.
+//! The simulated platform as subjects of the kit: behind HTTP, with the kit's proxy in front of it.
 
 use super::in_process::TroubledWorld;
 use async_trait::async_trait;
@@ -24,11 +24,11 @@ pub(super) const NO_CHANGE: &str = "it has no amount to change";
 pub(super) const ALL_ALIKE: &str = "objects of one name are equal: there is no other owner to reject";
 const TENANT: &str = "acme";
 const CLUSTER: &str = "eu-1";
-/// How often a thing is removed by force before it counts as one that stays.
+/// The number of forced removals before an object counts as permanent.
 const FORCED: usize = 20;
 static FORCED_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Which capability is examined.
+/// The tested capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Capability {
     Kubernetes,
@@ -69,26 +69,26 @@ impl Capability {
     }
 }
 
-/// Where trouble is had on the way to the world.
+/// Where faults are injected on the way to the simulated platform.
 enum Way {
-    /// A proxy in front of the world's server.
+    /// In a proxy between client and world server.
     Proxy(Proxy),
-    /// A layer in this process. Needs no socket, so that the clock may be paused.
+    /// A layer in this process. Needs no socket, so that the clock can be paused.
     InProcess(Arc<TroubledWorld>),
 }
 
-/// A capability of a world that is called with trouble on the way.
+/// A capability of a platform that is called with faults.
 pub(super) struct Through {
     of: Capability,
     world: Arc<LocalWorld>,
     far: Simulated,
     near: Simulated,
     way: Way,
-    /// Keys have no amount: theirs are remembered here.
+    /// Keys have no amount: the test stores one.
     amounts: Mutex<BTreeMap<String, u64>>,
 }
 
-/// A world's calls are all of one method: what they ask says whether they change something.
+/// All calls to a world use one method: their body shows if they change anything.
 fn changes(asked: &Asked) -> bool {
     let call: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     !["read", "check", "list"].iter().any(|verb| call["verb"] == *verb)
@@ -146,7 +146,7 @@ impl Through {
         FieldSwap { field: field.into(), from: of(from), to: of(to) }
     }
 
-    /// Asks once, by way of one of the two.
+    /// Reads once, through one of the two.
     async fn find(
         &self,
         on: &Simulated,
@@ -293,7 +293,7 @@ impl Subject for Through {
     }
 
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
-        // Each call has a key of its own: the world answers a repeat as it did before, and removes nothing then.
+        // Each call has its own key: the platform repeats its answer to a repeated key, and removes nothing then.
         for _ in 0..FORCED {
             let number = FORCED_CALLS.fetch_add(1, Ordering::Relaxed);
             let key = format!("behind/{thing}/{number}");

@@ -1,8 +1,8 @@
-//! Circles of a graph: its strongly connected components of more than one node.
+//! Cycles of a graph: its strongly connected components of more than one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the circles, the largest first.
+/// Returns the cycles, the largest first.
 pub(super) fn circles<'a>(graph: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<BTreeSet<&'a str>> {
     let mut left: BTreeSet<&str> = graph.keys().copied().collect();
     let mut backwards: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

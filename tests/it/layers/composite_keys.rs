@@ -1,8 +1,8 @@
-//! How keys of several parts are made: read from the sources.
+//! How composite keys are built, read from the sources.
 
 use super::sources;
 
-/// What a statement that makes a key has in it.
+/// Fragments of a statement that builds a key.
 const KEYS: [&str; 10] = [
     "fn key(",
     "fn id(",
@@ -16,10 +16,10 @@ const KEYS: [&str; 10] = [
     "view.delete::<",
 ];
 
-/// Crates whose documents have keys. Backends name things of other systems by their rules.
+/// Crates whose documents have keys. Backends follow the naming rules of other systems.
 const CRATES: [&str; 4] = ["store/src", "engine/src", "workflows/src", "api/src"];
 
-/// The texts of `code` that join values by a `/`, each with the statement up to it.
+/// Returns the strings of `code` that join values by a `/`, each with the statement before it.
 fn joined(code: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("format!(") {
@@ -34,20 +34,20 @@ fn joined(code: &str) -> Vec<(&str, &str)> {
 }
 
 fn is_key((statement, text): &(&str, &str)) -> bool {
-    // What an answer shows is not stored.
+    // A text for display is not stored.
     !statement.contains("json!(")
         && !text.contains("//")
         && !text.starts_with('/')
         && KEYS.iter().any(|word| statement.contains(word))
 }
 
-/// A document or a request has one key and a key has one owner, whatever characters names and foreign ids have.
+/// Each key has one owner, whatever characters names and external ids contain.
 #[test]
 fn every_key_of_several_parts_is_a_composite_key() {
     let mut glued = Vec::new();
     for dir in CRATES {
         for (path, code) in sources(dir) {
-            // Its own file, cases of the stores' tests, and files in a folder.
+            // The key module itself, the stores' conformance cases, and the folder of files.
             if ["composite_key.rs", "/conformance/", "key_folder.rs", "tests.rs"]
                 .iter()
                 .any(|not| path.contains(not))
@@ -58,7 +58,7 @@ fn every_key_of_several_parts_is_a_composite_key() {
             glued.extend(keys.map(|(_, text)| format!("{path}: {text:?}")));
         }
     }
-    assert!(glued.is_empty(), "make these by store::CompositeKey:\n{}", glued.join("\n"));
+    assert!(glued.is_empty(), "use store::CompositeKey for these:\n{}", glued.join("\n"));
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn a_glued_key_is_found_wherever_it_is_made() {
     for code in made {
         assert!(joined(code).iter().any(is_key), "{code}");
     }
-    assert!(!joined("let why = format!(\"{a}/{b}\");").iter().any(is_key), "a sentence is no key");
+    assert!(!joined("let why = format!(\"{a}/{b}\");").iter().any(is_key), "a sentence is not a key");
 }

@@ -1,4 +1,4 @@
-//! Who may know what: read from the sources.
+//! Which module may use which, read from the sources.
 
 mod circles;
 mod composite_keys;
@@ -13,14 +13,14 @@ use std::{
     path::Path,
 };
 
-/// Every Rust file below `dir`, with its code; comments and tests left out.
+/// Returns every Rust file below `dir` with its code, without comments and tests.
 pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(dir)];
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
-            // What is tested with is not what is shipped.
+            // Test code is not shipped.
             if path.ends_with("tests") {
                 continue;
             }
@@ -38,7 +38,7 @@ pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What an actuator is given is resolved already (S-71): it reads neither policy nor the books, and starts nothing.
+/// The input of an actuator is already resolved (S-71): it reads neither policy nor the account, and starts nothing.
 #[test]
 fn no_actuator_reads_policy_or_the_books() {
     for dir in ["workflows/src/platform", "workflows/backends/src"] {
@@ -49,20 +49,20 @@ fn no_actuator_reads_policy_or_the_books() {
                     code[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_')
                 };
                 let used = code.match_indices(forbidden).any(|(at, _)| word(at));
-                assert!(!used, "{path} knows of {forbidden}");
+                assert!(!used, "{path} names {forbidden}");
             }
         }
     }
 }
 
-/// A plan of GPUs never becomes an observation: only code that reads a cluster's answer, or its facts, makes one.
+/// Planned GPUs never become observed ones: only code that reads a cluster's answer or facts creates observations.
 #[test]
 fn only_code_that_looked_makes_observed_gpus() {
     const LOOKS: [&str; 5] = [
         "workflows/backends/src/kubernetes/workloads/observed.rs",
         "workflows/backends/src/simulated/capabilities/workloads.rs",
         "workflows/backends/src/slurm/jobs.rs",
-        // Facts that a cluster sent, and an example for diagrams.
+        // Facts from a cluster, and an example for diagrams.
         "workflows/src/reclaim/planning.rs",
         "workflows/src/reclaim/eviction/examples.rs",
     ];
@@ -74,15 +74,15 @@ fn only_code_that_looked_makes_observed_gpus() {
             let maker = LOOKS.iter().find(|allowed| path.ends_with(*allowed));
             makers.extend(maker.filter(|_| code.contains("ObservedGpus::reported(")));
             let outside = maker.is_none() && code.contains("ObservedGpus::reported(");
-            assert!(!outside, "{path} makes observed GPUs: let a backend's answer or a fact make them");
+            assert!(!outside, "{path} creates observed GPUs: only a backend's answer or a fact may");
             let both = code.contains("ObservedGpus::reported(") && code.contains(".as_set()");
-            assert!(!both, "{path} reads planned GPUs and makes observed ones");
+            assert!(!both, "{path} reads planned GPUs and creates observed ones");
         }
     }
     assert_eq!(makers.len(), LOOKS.len(), "{makers:?}");
 }
 
-/// What is sold and promised is decided above them (S-99): the engine and the store know tenants as labels alone.
+/// Sales and promises are decided in higher layers (S-99): the engine and the store see tenants only as labels.
 #[test]
 fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
     for dir in ["engine/src", "store/src"] {
@@ -95,13 +95,13 @@ fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
                     [before, after].iter().all(|c| c.is_none_or(|c| !c.is_alphanumeric()))
                 };
                 let used = code.match_indices(forbidden).any(|(at, _)| alone(at));
-                assert!(!used, "{path} knows of {forbidden}");
+                assert!(!used, "{path} names {forbidden}");
             }
         }
     }
 }
 
-/// The crates, from the lowest to the highest, with the largest circle of files that each may have.
+/// The crates, from the lowest to the highest, with the size limit of their file cycles.
 const CRATES: [(&str, usize); 9] = [
     ("store", 8),
     ("engine", 12),
@@ -114,8 +114,8 @@ const CRATES: [(&str, usize); 9] = [
     ("api/cli", 8),
 ];
 
-/// The folder that a file belongs to: that of its name if there is one, else the one it lies in; a file at the top of a
-/// crate is on its own.
+/// Returns the folder that a file belongs to: that of its own name if it exists, else its parent. A file at the top of
+/// a crate is its own folder.
 fn folder<'a>(file: &'a str, files: &BTreeSet<String>) -> &'a str {
     let stem = file.strip_suffix(".rs").unwrap();
     if files.iter().any(|other| other.strip_prefix(stem).is_some_and(|rest| rest.starts_with('/'))) {
@@ -124,7 +124,7 @@ fn folder<'a>(file: &'a str, files: &BTreeSet<String>) -> &'a str {
     file.rsplit_once('/').map_or(file, |(folder, _)| folder)
 }
 
-/// The two folders, side by side in one parent, that a dependency between files leads from and to.
+/// Returns the two sibling folders between which a dependency leads.
 fn side_by_side<'a>(from: &'a str, to: &'a str) -> Option<(&'a str, &'a str)> {
     let cut =
         |path: &'a str, at: usize| path.match_indices('/').nth(at).map_or(path, |(end, _)| &path[..end]);
@@ -133,7 +133,7 @@ fn side_by_side<'a>(from: &'a str, to: &'a str) -> Option<(&'a str, &'a str)> {
     (!inside).then(|| (cut(from, common), cut(to, common)))
 }
 
-/// Folders depend on each other in one direction only, and few files of a crate know each other in a circle.
+/// Folders depend on each other in one direction only, and few files of a crate are in a cycle.
 #[test]
 fn no_folders_and_few_files_know_each_other_in_a_circle() {
     let mut wrong = Vec::new();

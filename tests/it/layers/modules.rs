@@ -1,7 +1,7 @@
 //! The module tree of a crate, and which file each path in it leads to.
 //!
-//! Reads sources as tokens, so that paths inside macros count too. `use` trees, inline paths and re-exports are resolved;
-//! code under `cfg(test)` is left out.
+//! Reads sources as tokens, so that paths inside macros count too. Resolves `use` trees, inline paths and re-exports;
+//! omits code under `cfg(test)`.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::{
@@ -49,7 +49,7 @@ impl Modules {
         self.by_path.values().map(|module| self.shown(&module.file)).collect()
     }
 
-    /// Which file uses which others, with one path that shows it.
+    /// Returns the dependencies between files, each with one path as evidence.
     pub(super) fn dependencies(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for module in self.by_path.values() {
@@ -121,7 +121,7 @@ impl Modules {
         self.by_path.insert(path, module);
     }
 
-    /// What a path means in a module, from the root of the crate; nothing for other crates and for locals.
+    /// Resolves a path in a module from the root of the crate; returns nothing for other crates and for locals.
     fn absolute(&self, module: &Module, path: &[String], imports: bool) -> Option<Segments> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -145,7 +145,7 @@ impl Modules {
         }
     }
 
-    /// The module that defines what a path names, with re-exports followed, and whether it is known to define it.
+    /// Returns the module that defines a path, after following re-exports, and true if it is known to define it.
     fn resolve(&self, path: &[String], seen: &mut BTreeSet<Segments>) -> (&Module, bool) {
         let mut module = &self.by_path[&Vec::new()];
         seen.insert(path.to_vec());
@@ -254,7 +254,7 @@ fn item(tokens: &[TokenTree]) -> Vec<Item> {
     named.into_iter().chain([Item::Tokens(tokens.to_vec())]).collect()
 }
 
-/// The leaves of a `use` tree: the path, and the name that it has here; a glob's name is `*`.
+/// Collects the leaves of a `use` tree: the path and its local name; a glob's name is `*`.
 fn use_tree(tokens: &[TokenTree], before: &[String], leaves: &mut Vec<(Segments, String)>) {
     for branch in tokens.split(|token| is(Some(token), ',')).filter(|branch| !branch.is_empty()) {
         let mut path = before.to_vec();
@@ -290,7 +290,7 @@ fn paths(tokens: &[TokenTree], found: &mut Vec<Segments>) {
     let colons = |at: usize| is(tokens.get(at), ':') && is(tokens.get(at + 1), ':');
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
-        // `pub(in crate::x)` says who may see, and uses nothing.
+        // `pub(in crate::x)` sets visibility and is no use.
         let visibility = at >= 1 && word(tokens.get(at - 1)).as_deref() == Some("pub");
         if let TokenTree::Group(group) = token
             && !visibility

@@ -18,7 +18,8 @@ const REGISTRIES: [(&str, &str); 9] = [
     ("tests/e2e/it/kubernetes", "one file for each subject of the tests"),
 ];
 
-/// Every Rust file below `root` with its number of lines, by its path from there. Build output and hidden folders are left out.
+/// Returns every Rust file below `root` with its number of lines, by relative path. Build output and hidden folders are
+/// omitted.
 fn rust_files(root: &Path) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -44,7 +45,7 @@ fn too_long(files: &BTreeMap<String, usize>) -> Vec<String> {
     long.map(|(file, lines)| format!("{file} has {lines} lines; split it: at most {MAX_LINES}")).collect()
 }
 
-/// How many modules each folder has: the Rust files in it except those that stand for the folder itself.
+/// Returns the number of modules in each folder: its Rust files, except the file of the folder's own module.
 fn modules_by_folder(files: &BTreeMap<String, usize>) -> BTreeMap<&str, usize> {
     let mut folders = BTreeMap::new();
     for (folder, name) in files.keys().map(|file| file.rsplit_once('/').unwrap_or(("", file))) {

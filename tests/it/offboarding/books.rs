@@ -1,4 +1,4 @@
-//! What admission keeps of a tenant that leaves: frozen, ended, and closed.
+//! The account of a leaving tenant: frozen, ended, and closed.
 
 use super::stage::Stage;
 use engine::{Attribution, Error, Event};
@@ -51,19 +51,19 @@ async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_histo
 
     assert_eq!(stage.all::<Cohort>().await, []);
     assert_eq!(stage.all::<Occupancy>().await, []);
-    assert_eq!(stage.all::<NodeUse>().await, [], "whoever gets the nodes next finds nobody on them");
+    assert_eq!(stage.all::<NodeUse>().await, [], "the next owner of the nodes finds no workload on them");
     assert_eq!(stage.all::<OpenLoans>().await, []);
     assert_eq!(stage.all::<WorkspaceQueue>().await, []);
     assert_eq!(stage.all::<RunningList>().await, []);
     assert_eq!(
         stage.all::<Workload>().await.len(),
         3 * MAX_ENDED_PER_COMMIT + 1,
-        "what ran is known for ever"
+        "ended workloads stay in the record"
     );
     let usages: Vec<MonthlyUsage> = stage.all().await;
     assert!(
         usages.iter().any(|usage| usage.spent.values().any(|spent| spent.consumed() > 0)),
-        "and what it used"
+        "and its usage"
     );
 }
 
@@ -76,7 +76,7 @@ async fn a_tenant_that_leaves_takes_in_no_work_and_one_that_stays_after_all_does
     assert!(stage.all::<Cohort>().await.iter().all(frozen));
     let refused = ask(&stage, "late").await.unwrap_err().to_string();
     assert!(refused.contains("tenant acme is leaving and takes no new work"), "{refused}");
-    assert!(states(&stage).await.contains(&WorkloadState::Admitted), "what runs goes on");
+    assert!(states(&stage).await.contains(&WorkloadState::Admitted), "running workloads continue");
 
     let order = Attribution { by: "rita".into(), reason: "they stay".into() };
     stage.engine.deliver(stage.id, Event::CancelRequested(order)).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
     assert!(stage.all::<Tenant>().await.iter().all(|tenant| tenant.state == TenantState::Active));
 }
 
-/// An offboarding that people ended by force leaves the tenant leaving; the next one takes over what it froze.
+/// After a terminated offboarding the tenant is still leaving; the next offboarding adopts its freeze.
 #[tokio::test]
 async fn an_offboarding_after_one_that_was_terminated_ends_well() {
     let stage = Stage::kubernetes(|_| {}).await;

@@ -1,4 +1,5 @@
-//! After the end: what comes back of a closed tenant is found, and offboarded with a supplementary certificate.
+//! After the closing: resources of a closed tenant that reappear are found, and offboarded with a supplementary
+//! certificate.
 
 use super::stage::{Stage, requester};
 use engine::{Event, Notification, Request as Asked};
@@ -31,7 +32,7 @@ impl Stage {
         swept
     }
 
-    /// Which closed tenants a person has to look at, by reason.
+    /// Returns the closed tenants that need an operator, by reason.
     async fn matters(&self) -> Vec<ClosedConcern> {
         closed_tenant_matters(&self.engine).await.unwrap().into_iter().map(|matter| matter.concern).collect()
     }
@@ -40,7 +41,7 @@ impl Stage {
         self.all::<Notification>().await.iter().filter(|told| told.kind == kind).count()
     }
 
-    /// Asks for the offboarding of what remains, as the HTTP API does.
+    /// Requests the offboarding of the remaining resources, as the HTTP API does.
     async fn offboard_remaining(self) -> Self {
         look_at(&self.engine, &self.tenant, &mut SilentSources::default(), None).await.unwrap();
         let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
@@ -66,7 +67,7 @@ async fn closed() -> Stage {
 #[tokio::test]
 async fn what_comes_back_of_a_closed_tenant_is_found_and_told_once() {
     let stage = closed().await;
-    assert_eq!(stage.swept().await.found, Vec::<String>::new(), "what its certificate keeps is no finding");
+    assert_eq!(stage.swept().await.found, Vec::<String>::new(), "assets kept by the certificate are no findings");
 
     stage.world().furnish(&bucket(), "acme", json!({ "class": "workload" }));
     for _ in 0..2 {
@@ -79,7 +80,7 @@ async fn what_comes_back_of_a_closed_tenant_is_found_and_told_once() {
     let key = TenantResource::new("keys", "", "Key", "t-acme");
     stage.world().furnish(&key, "acme", json!({}));
     stage.swept().await;
-    assert_eq!(stage.told("closed_tenant.found").await, 2, "a key that was restored is another finding");
+    assert_eq!(stage.told("closed_tenant.found").await, 2, "a restored key is another finding");
 }
 
 #[tokio::test]
@@ -109,7 +110,7 @@ async fn what_remains_of_a_closed_tenant_is_destroyed_with_a_supplementary_certi
     );
     assert_eq!(found.assets.len(), 1);
 
-    assert_eq!(stage.left(), kept, "what the first certificate keeps stays");
+    assert_eq!(stage.left(), kept, "assets kept by the first certificate stay");
     assert_eq!(stage.swept().await.found, Vec::<String>::new());
     assert_eq!(stage.matters().await, []);
     let tenants: Vec<Tenant> = stage.all().await;
@@ -142,7 +143,7 @@ async fn a_thing_that_no_certificate_lists_waits_for_people_to_say_whose_it_is()
 #[tokio::test]
 async fn a_hold_on_what_came_back_keeps_it_from_being_destroyed() {
     let stage = closed().await;
-    assert!(stage.place_hold().await.is_err(), "nothing is left to be held");
+    assert!(stage.place_hold().await.is_err(), "no asset remains for a hold");
     stage.world().furnish(&bucket(), "acme", json!({ "class": "workload" }));
     stage.swept().await;
     stage.place_hold().await.unwrap();

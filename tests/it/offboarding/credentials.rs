@@ -1,4 +1,4 @@
-//! With whose credentials things were looked for, as records and the certificate say it.
+//! The credentials of observations, as records and certificate name them.
 
 use super::{keys::just_before, stage::Stage};
 use async_trait::async_trait;
@@ -14,11 +14,11 @@ use workflows::{
     },
 };
 
-/// A backend that was given no credentials of a verifier, as Slurm without `verifier` or a PKCS#11 token: it looks with its own.
+/// A backend without a verifier's credentials, such as Slurm without `verifier` or a PKCS#11 token: it observes with its own.
 #[derive(Debug)]
 struct WithoutVerifier(Arc<dyn TenantResources>);
 
-/// A backend whose verifier is not shown one thing in lists, as stores do that list what the caller may read.
+/// A backend whose lists hide one object from the verifier, like stores that list only readable objects.
 #[derive(Debug)]
 struct HiddenFromVerifier(Arc<dyn TenantResources>, TenantResource);
 
@@ -50,7 +50,7 @@ impl Backend for HiddenFromVerifier {
     }
 }
 
-/// A backend whose verifier lists one thing and is told that it is absent when it reads it.
+/// A backend whose verifier lists a resource and reports it as absent when it reads it.
 #[derive(Debug)]
 struct UnreadByVerifier(Arc<dyn TenantResources>, TenantResource);
 
@@ -72,7 +72,7 @@ impl Backend for UnreadByVerifier {
     }
 }
 
-/// The simulated backend, looked at with such credentials.
+/// The simulated backend, observed with such credentials.
 #[derive(Debug)]
 struct Through<B>(B);
 
@@ -203,7 +203,7 @@ async fn closed(without_verifier: bool) -> Stage {
     stage
 }
 
-/// What the certificate says on paper, and what it proves and does not prove.
+/// Returns the text of the certificate, its proofs, and its exceptions.
 async fn said(stage: &Stage) -> (String, Vec<String>, Vec<String>) {
     let id = stage.id;
     let file = stage.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();
@@ -252,11 +252,11 @@ async fn where_a_verifier_looked_for_all_that_was_removed_no_caveat_names_it() {
 
     let (_, caveats, _) = said(&stage).await;
     let caveat = caveats.iter().find(|line| line.starts_with("Not looked at by a separate verifier: "));
-    // Parts of nodes are read back by the program that cleaned them.
+    // The program that cleaned parts of nodes also reads them back.
     assert!(caveat.is_none_or(|line| !line.contains(" account") && !line.contains(" key")), "{caveats:?}");
 }
 
-/// What appears late and is hidden from the verifier is in the platform's own list, and the tenant is not closed.
+/// A late resource that is hidden from the verifier is still in the platform's list, and the tenant is not closed.
 #[tokio::test]
 async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left() {
     let late = TenantResource::new("objects", "eu-west", "Bucket", "late-copy");
@@ -277,7 +277,7 @@ async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left(
     assert!(why.contains(&late.to_string()) && why.contains("which the verifier does not see"), "{why}");
 }
 
-/// Before people are asked: a verifier that does not see what there is would later take it for gone.
+/// Before the approval: a verifier that does not see an existing object would later take it for gone.
 #[tokio::test]
 async fn a_verifier_that_does_not_see_what_the_platform_sees_is_refused_before_people_are_asked() {
     let things = [
@@ -302,7 +302,7 @@ async fn a_verifier_that_does_not_see_what_the_platform_sees_is_refused_before_p
     }
 }
 
-/// A look of the verifier that finds nothing is not believed while the platform still finds the thing.
+/// An empty observation of the verifier does not count while the platform still finds the object.
 #[tokio::test]
 async fn what_the_verifier_does_not_find_and_the_platform_does_is_not_verified() {
     let key = TenantResource::new("keys", "", "Key", "t-acme");

@@ -1,4 +1,4 @@
-//! Guards of policy on a tenant that leaves, and holds on a part of it.
+//! Guards of policy for a leaving tenant, and holds on a part of it.
 
 use super::stage::Stage;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use workflows::{
     tenancy::{Checkpoint, RunningEntry, RunningList, Tenant, TenantState, WorkloadClass, WorkspaceName},
 };
 
-/// A tenant of whose workspaces the first runs something, under a policy that says so.
+/// A tenant whose first workspace runs a workload, under this policy.
 async fn in_use(policy: &str) -> Stage {
     let stage = Stage::kubernetes(|_| {}).await;
     let workspace = workspace(&stage).await;
@@ -59,7 +59,7 @@ async fn a_tenant_whose_work_runs_does_not_leave_where_policy_blocks_it() {
     assert_eq!(asked.until("AwaitingApproval").await.0, "AwaitingApproval");
 }
 
-/// I-13: a hold on one workspace keeps an offboarding from beginning, or only from destroying.
+/// I-13: a hold on one workspace prevents the start of an offboarding, or only the destruction.
 #[tokio::test]
 async fn a_hold_on_a_part_keeps_from_destroying_also_where_policy_lets_the_offboarding_begin() {
     for (partial_ok, waits_in) in [(false, "Held"), (true, "HeldAtPivot")] {
@@ -82,7 +82,7 @@ async fn a_hold_on_a_part_keeps_from_destroying_also_where_policy_lets_the_offbo
     }
 }
 
-/// The certificate says until when it is kept.
+/// The certificate names its retention date.
 #[tokio::test]
 async fn a_certificate_is_kept_for_as_long_as_policy_says() {
     let stage = Stage::slurm(|_| {}).await;

@@ -1,4 +1,4 @@
-//! I-13: a hold and a destruction race for one row, and exactly one of them wins.
+//! I-13: a hold and a destruction compete for one row, and exactly one of them wins.
 
 use super::{
     keys::just_before,
@@ -11,8 +11,9 @@ use workflows::{
     incident::{IncidentCause, IncidentResponse},
 };
 
-/// The acceptance test: after every single commit of an undisturbed run, a hold is placed. Either it stands and nothing
-/// is destroyed, or it is refused with what is destroyed and what still exists, and the run ends with a certificate.
+/// The acceptance test places a hold after every commit of an undisturbed run. If the hold is accepted, nothing is
+/// destroyed. If it is refused, the refusal lists the destroyed and the remaining assets, and the run ends with a
+/// certificate.
 #[tokio::test]
 async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left() {
     let ready = ready("A100", 1).await.unwrap();
@@ -50,7 +51,7 @@ async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left()
                     let spec = |all: &std::collections::BTreeMap<String, serde_json::Value>| {
                         all[data]["spec"]["versions"].clone()
                     };
-                    assert!(now.contains_key(data), "{data} is gone under a hold placed after {moves} moves");
+                    assert!(now.contains_key(data), "{data} is gone although a hold was placed after {moves} moves");
                     assert_eq!(spec(&now), spec(&untouched));
                 }
                 assert!(stage.records().await.is_empty(), "nothing is recorded as destroyed");
@@ -78,7 +79,7 @@ async fn inventory(stage: &Stage) -> Inventory {
     stage.engine.transact(false, |view| Inventory::read(view, &tenant, run)).await.unwrap().unwrap()
 }
 
-/// I-18: the records, and so the certificate, name every asset once, and each passes.
+/// I-18: the records, and so the certificate, name every asset once, and each one passes.
 async fn whole(stage: &Stage, inventory: &Inventory) {
     let records = stage.records().await;
     assert_eq!(records.len(), inventory.len());
@@ -101,7 +102,7 @@ async fn a_hold_before_the_pivot_is_waited_out_and_people_are_asked_again() {
     assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
 
     let second = stage.engine.approval(stage.id).await.unwrap().unwrap();
-    assert_ne!(first.id, second.id, "the consent given before the hold is spent");
+    assert_ne!(first.id, second.id, "the approval before the hold is void");
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()));
 }
 
@@ -116,7 +117,7 @@ async fn who_is_under_hold_is_not_frozen() {
     assert_eq!(stage.world().snapshot(), before);
 }
 
-/// No hold keeps what is being destroyed: people are told so, and the incident can end.
+/// No hold covers data whose destruction has begun: the incident reports this and can end.
 #[tokio::test]
 async fn an_incident_on_a_tenant_that_is_being_destroyed_goes_on_and_says_so() {
     let stage = Stage::slurm(|_| {}).await;

@@ -1,5 +1,5 @@
-//! Keys that can come back, data that is encrypted with none, and data that a rule keeps: what cannot be promised is said before
-//! people agree, and stays an exception.
+//! Recoverable keys, unencrypted data, and data under a retention rule: the plan names them before the approval, and they stay
+//! exceptions.
 
 use super::stage::Stage;
 use backends::simulated::{Fault, FaultKind, LocalWorld, Verb};
@@ -30,7 +30,7 @@ async fn leaving(more: impl Fn(&LocalWorld)) -> Stage {
     stage
 }
 
-/// Goes on until the execution has just come to `state`, and nothing of it is done.
+/// Runs until the execution has just reached `state`, before any action of it.
 pub(super) async fn just_before(stage: &Stage, state: &str) {
     for _ in 0..5_000 {
         if stage.state().await.0 == state {
@@ -41,7 +41,7 @@ pub(super) async fn just_before(stage: &Stage, state: &str) {
     panic!("it never comes to {state}: {:?}", stage.state().await);
 }
 
-/// What people are shown before they agree to the destruction.
+/// Returns what approvers see before they approve the destruction.
 async fn shown(stage: &Stage) -> Value {
     let body = stage.engine.execution(stage.id).await.unwrap().1.body;
     let me: workflows::offboarding::Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
@@ -56,7 +56,7 @@ async fn exception(stage: &Stage, thing: &TenantResource) -> Option<String> {
     entry.exception.clone()
 }
 
-/// The whole kind: whatever lets it come back, the plan says so and the certificate has an exception.
+/// For every kind of recoverable key, the plan names it and the certificate has an exception.
 #[tokio::test]
 async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_exception() {
     let ways = [
@@ -77,7 +77,7 @@ async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_ex
 
         let why = exception(&stage, &key()).await.unwrap();
         assert!(why.contains(said) && why.contains("proves nothing"), "{why}");
-        // What it encrypted and is still there is not destroyed with it.
+        // Existing data that the key encrypted is not destroyed with it.
         let backup = TenantResource::new("backups", "eu-west", "Backup", "weekly");
         let why = exception(&stage, &backup).await.unwrap();
         assert!(why.contains("it is under key t-acme") && why.contains(said), "{why}");
@@ -104,7 +104,7 @@ async fn a_backup_of_the_key_that_is_taken_after_people_agreed_is_an_exception_a
     assert!(why.contains("a backup of it was taken"), "{why}");
 }
 
-/// The first attempt deletes the key and fails, and the next one sees no key any more.
+/// The first attempt deletes the key and fails, and the next one finds no key any more.
 #[tokio::test]
 async fn what_was_seen_of_a_key_before_it_went_is_not_lost_with_a_failed_attempt() {
     let stage = leaving(|_| {}).await;
@@ -120,7 +120,7 @@ async fn what_was_seen_of_a_key_before_it_went_is_not_lost_with_a_failed_attempt
     assert!(why.contains("a backup of it was taken"), "{why}");
 }
 
-/// Whatever a store says, or does not say, of the encryption of a locked object.
+/// Whatever a store reports, or does not report, about the encryption of a locked object.
 #[tokio::test]
 async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encrypt_it() {
     let cases = [
@@ -145,7 +145,7 @@ async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encry
 
         let why = exception(&stage, &bucket()).await.unwrap();
         assert!(why.contains(said), "{why}");
-        // Whatever is locked spares the key.
+        // Any locked object keeps the key.
         assert!(!why.contains("which is destroyed"), "{why}");
     }
 }
@@ -160,7 +160,7 @@ async fn a_backup_that_is_not_encrypted_is_not_beyond_use() {
     assert!(exception(&stage, &backup).await.unwrap().contains("stays readable"));
 }
 
-/// Asked of the store by a dry run, before the plan is shown: nobody agrees to what cannot be done.
+/// A dry run asks the store before the plan is shown: approvers never approve an impossible plan.
 #[tokio::test]
 async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_people_are_asked() {
     let stage = Stage::slurm(|_| {}).await;
@@ -178,7 +178,7 @@ async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_p
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
 }
 
-/// Whoever says that it was moved: the key that it is still under is not destroyed.
+/// Whatever a statement says about the move: a key that still encrypts retained data is not destroyed.
 #[tokio::test]
 async fn a_key_is_not_destroyed_while_what_a_rule_keeps_is_under_it() {
     let stream = TenantResource::new("logs", "eu-west", "Stream", "audit");
@@ -225,7 +225,7 @@ async fn a_key_that_its_store_keeps_recoverable_parks_at_once_and_is_named() {
     assert!(why.contains("key.soft_deleted") && why.contains("keys//Key/t-acme"), "{why}");
 }
 
-/// Whatever is there beyond the plan, a new plan shows it, and people vote again.
+/// If an asset appears after the plan, a new plan lists it and the approvers vote again.
 #[tokio::test]
 async fn what_came_since_people_were_asked_is_shown_in_a_new_plan_before_destruction_begins() {
     let late = TenantResource::new("storage", "eu-west", "Volume", "late");

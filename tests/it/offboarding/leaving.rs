@@ -1,4 +1,4 @@
-//! What is destroyed, what is kept, and when people are needed.
+//! Which data is destroyed, which is kept, and when approvals are needed.
 
 use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind};
@@ -22,7 +22,7 @@ async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() 
     assert_eq!(
         stage.left(),
         ["backups/eu-west/Backup/weekly", "logs/eu-west/Stream/audit"],
-        "a backup that its store keeps, and what the law keeps, under another key"
+        "a backup kept by its store, and data kept by law, under another key"
     );
     assert_eq!(stage.world().snapshot()["logs/eu-west/Stream/audit"]["spec"]["key"], "provider-archive");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
@@ -79,9 +79,9 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
     let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
-    assert!(why.contains(&format!("pv:{orphan}")), "who looks at it sees which asset is open: {why}");
+    assert!(why.contains(&format!("pv:{orphan}")), "the reason names the open asset: {why}");
 
-    // To retry a wait is to look again now: the answer is the same, a moment later.
+    // A retry of a wait checks again now: the answer is the same, a moment later.
     let order = Attribution { by: "olga".into(), reason: "look again".into() };
     let entered = stage.engine.journal(stage.id).await.unwrap().len();
     stage.engine.deliver(stage.id, Event::RetryRequested(order)).await.unwrap();
@@ -103,7 +103,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
     assert!(stage.records().await.iter().any(|record| record.asset == said.asset && record.passes().is_ok()));
 }
 
-/// Its record claims what was done to the volume, and not that no copy of its header is anywhere.
+/// Its record claims only the erased volume, and not that no copy of its header exists.
 #[tokio::test]
 async fn a_volume_goes_by_its_key_and_its_record_says_so() {
     let volume = TenantResource::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
@@ -141,8 +141,8 @@ async fn what_appears_after_the_pivot_is_not_touched_and_is_found_before_the_boo
 
     assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
 
-    assert!(stage.left().contains(&volume.to_string()), "nobody agreed to destroy it");
-    assert!(stage.trouble().await.contains(&volume.to_string()), "people are told of it");
+    assert!(stage.left().contains(&volume.to_string()), "the destruction was not approved");
+    assert!(stage.trouble().await.contains(&volume.to_string()), "the operators are notified");
 }
 
 #[tokio::test]
@@ -187,10 +187,10 @@ async fn a_bucket_under_object_lock_makes_an_exception_that_is_named_and_keeps_i
     );
     let rest = stage.to_rest().await;
 
-    // The verifier still finds it, twice; people look, and see that nothing can be done before the lock ends.
+    // The verifier finds it twice. Operators check, and can do nothing before the lock ends.
     assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
     let certificate = stage.certificate().await;
-    // The bucket, the key that may encrypt it, and the backup, which is not beyond use while the key is there.
+    // The bucket, the key that may encrypt it, and the backup, which stays usable while the key exists.
     assert_eq!(certificate.exceptions, 3);
     assert!(stage.left().contains(&bucket.to_string()));
     assert!(stage.left().contains(&"keys//Key/t-acme".to_owned()), "{:?}", stage.left());
@@ -231,7 +231,7 @@ async fn a_dry_run_names_what_would_go_and_changes_nothing() {
     assert_eq!(stage.engine.approval(stage.id).await.unwrap().unwrap().digest, shown.digest);
 }
 
-/// Nobody agrees to what cannot be done, and what a store keeps is said beforehand.
+/// Approvers never approve an impossible plan, and the plan names data that a store keeps.
 #[tokio::test]
 async fn a_volume_whose_data_would_stay_is_named_before_people_are_asked() {
     let volume = TenantResource::new("storage", "eu-west", "Volume", "retained");

@@ -1,4 +1,4 @@
-//! Offboarding, from request to certificate, and back from everywhere before the point of no return.
+//! Offboarding, from request to certificate, and undone from every state before the pivot.
 
 mod books;
 mod closed;
@@ -24,8 +24,9 @@ fn offboarding_and_its_child_are_sound() {
     assert_eq!(check::<NodeSanitisation>(), []);
 }
 
-/// Every action fails before and after, runs twice, loses its answer; every undo too; a crash at every commit, a cancel
-/// and a pause between any two; every question answered every way; in the node's sanitisation as well.
+/// Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
+/// every commit, and a cancel and a pause between any two. Every approval gets every answer. This includes the node's
+/// sanitisation.
 #[tokio::test]
 async fn offboarding_survives_every_fault_crash_and_interruption() {
     let report = simulator::verification::offboarding().await.unwrap();
@@ -62,7 +63,7 @@ fn drawn<W: Workflow>(page: &str) {
     if env::var_os("BLESS").is_some() {
         fs::write(&path, &wanted).unwrap();
     }
-    assert_eq!(fs::read_to_string(&path).unwrap(), wanted, "run with BLESS=1 and look at the difference");
+    assert_eq!(fs::read_to_string(&path).unwrap(), wanted, "run with BLESS=1 and review the difference");
     let table = wanted.split("## States").nth(1).unwrap();
     for state in diagram::<W>().states {
         assert!(table.contains(&format!("`{}`", state.name)), "{} is not in the table", state.name);

@@ -7,7 +7,7 @@ use workflows::{
     tenancy::{Node, NodeAllocation, NodeState},
 };
 
-/// Each way in which hardware can be wrong, and what the record of it says.
+/// Each kind of faulty hardware, and its record.
 #[tokio::test]
 async fn a_node_that_does_not_come_out_clean_stays_its_tenants_and_is_named_on_the_certificate() {
     for (action, what, reason) in [

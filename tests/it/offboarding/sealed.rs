@@ -1,4 +1,4 @@
-//! Where records are sealed, a tenant's leave with it.
+//! Sealed records of a tenant are removed with it.
 
 use super::stage::Stage;
 use backends::record_keys::{PLATFORM_KEY_WORKFLOWS, RecordKeys};
@@ -59,7 +59,7 @@ async fn stage(dir: &Path, earlier_one: ExecutionId) -> Stage {
     .await
 }
 
-/// The last thing of all: the certificate is filed, and the audit has what will not be readable any more.
+/// The last step: the certificate is filed, and the audit has everything that becomes unreadable.
 #[tokio::test]
 async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     for _ in 0..20 {
         stage.step().await;
     }
-    assert_eq!(stage.state().await.0, "DestroyingRecords", "the audit has not taken anything over yet");
+    assert_eq!(stage.state().await.0, "DestroyingRecords", "the audit has stored nothing yet");
     assert!(stage.certificate().await.signature.is_some());
     assert!(key.exists());
     assert!(Undecryptable::from_body(&stage.store.load(id).await.unwrap().unwrap().body).is_none());
@@ -92,12 +92,12 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     assert!(Undecryptable::from_body(&history.detail).is_some());
 
     let shown = stage.engine.execution(stage.id).await.unwrap().1.body;
-    assert_eq!(shown["data"]["record_keys"][0], said.key, "which key it was is on record");
+    assert_eq!(shown["data"]["record_keys"][0], said.key, "the record names the key");
     assert!(stage.certificate().await.signature.is_some());
     assert!(!stage.records().await.is_empty(), "the evidence stays");
     let told = audit::entries(&*stage.store, Some("acme"), None, 100).await.unwrap().items;
     assert!(
         told.iter().any(|entry| entry.execution == Some(id.to_string())),
-        "what happened stays on record"
+        "the audit entries stay"
     );
 }

@@ -1,10 +1,11 @@
-//! Each sentence of a certificate comes from an observation in the journal. `cargo bench -p tests --bench sentences` makes more runs.
+//! Each sentence of a certificate is derived from an observation in the journal. `cargo bench -p tests --bench sentences` makes more
+//! runs.
 
 use simulator::verification::{SentenceReport, SentenceWorlds};
 
 const RUNS: u64 = 200;
 
-/// I-18: in random runs with faults, repairs and odd stores.
+/// I-18: in random runs with faults, repairs and unusual stores.
 #[tokio::test]
 async fn without_its_observation_no_sentence_of_a_certificate_stays_as_it_was() {
     let worlds = SentenceWorlds::new().await.unwrap();

@@ -1,4 +1,4 @@
-//! A tenant ready to leave, an engine, and people who agree.
+//! A tenant ready for offboarding, an engine, and approvers.
 
 use backends::simulated::{Fault, LocalWorld, Script, local_world, simulated_platform};
 use engine::{Engine, Error, Event, ManualClock, Person, Request as Asked, Verdict};
@@ -36,7 +36,7 @@ pub fn requester() -> Person {
 }
 
 impl Stage {
-    /// `acme` on Kubernetes with two nodes, something of each kind left behind; `more` changes the world.
+    /// `acme` on Kubernetes with two nodes and a leftover of each kind; `more` changes the simulated platform.
     pub async fn kubernetes(more: impl Fn(&LocalWorld)) -> Self {
         Self::of("H100", 2, more).await
     }
@@ -57,7 +57,7 @@ impl Stage {
         Self::on(ready, Arc::new(Memory::new()), |platform, _| platform).await
     }
 
-    /// The same on a store of one's own, with a platform that is changed before use.
+    /// The same on a separate store, with a platform that is changed before use.
     pub async fn on(
         ready: &simulator::verification::Ready,
         store: Arc<dyn Store>,
@@ -92,7 +92,7 @@ impl Stage {
         (record.state, record.phase)
     }
 
-    /// One move: work that is due, or else an answer of people, or else time.
+    /// Makes one move: due work, else votes, else time.
     pub async fn step(&self) {
         if self.engine.work_next().await.unwrap() {
             return;
@@ -114,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// Goes on until the execution has ended, is parked, or stands in `state`.
+    /// Runs until the execution has ended, is parked, or is in `state`.
     pub async fn until(&self, state: &str) -> (String, String) {
         for _ in 0..5_000 {
             let (at, phase) = self.state().await;
@@ -169,13 +169,13 @@ impl Stage {
         all.into_iter().next().expect("a certificate")
     }
 
-    /// What in the world still bears the tenant's mark.
+    /// Returns the objects that still carry the tenant's label.
     pub fn left(&self) -> Vec<String> {
         let mentions = |value: &serde_json::Value| value.to_string().contains("\"acme\"");
         self.world().snapshot().into_iter().filter(|(_, v)| mentions(v)).map(|(address, _)| address).collect()
     }
 
-    /// Why it is parked, in words.
+    /// Returns the reason of the parking.
     pub async fn trouble(&self) -> String {
         self.engine.execution(self.id).await.unwrap().1.body["phase"].to_string()
     }

@@ -1,4 +1,4 @@
-//! What people state in place of what was observed: it is named in records and on the certificate, and counts nowhere.
+//! Statements by persons instead of observations: records and certificate name them, and they never count as proof.
 
 use super::{keys::just_before, stage::Stage};
 use backends::simulated::{Fault, FaultKind, Script, Verb};
@@ -19,13 +19,13 @@ fn by_olga(repair: Repair) -> Event {
 }
 
 impl Stage {
-    /// The engine as it is set up by default: two people for what changes the course of an execution.
+    /// The engine with its default setting: two persons for changes to the course of an execution.
     fn with_second_person(&self) -> Engine<Platform> {
         let second_person = ["mark_done", "skip"].map(str::to_owned).into();
         self.engine.clone().with_options(Options { second_person, ..Options::default() })
     }
 
-    /// A repair by one person, to which another agrees.
+    /// Proposes a repair as one user and confirms it as another.
     async fn repair(&self, repair: Repair) -> Result<(), Error> {
         let engine = self.with_second_person();
         match engine.command(self.id, by_olga(repair), None).await? {
@@ -36,7 +36,7 @@ impl Stage {
         }
     }
 
-    /// Marks the slots that have failed as done: the things are gone.
+    /// Marks the failed slots as done, with a statement that the objects are gone.
     async fn state_that_it_is_gone(&self) {
         let body = self.engine.execution(self.id).await.unwrap().1.body;
         let slots = body["slots"].as_array().unwrap().clone();
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-/// A store that refuses to delete one bucket; ends where the deletion is parked.
+/// A store that refuses to delete one bucket; runs until the deletion is parked.
 async fn refused_bucket() -> Stage {
     let stage = Stage::slurm(|_| {}).await;
     stage.script(Fault::on("RemoveThing", FaultKind::RefuseBefore).named("t-acme--eu-west").times(0));
@@ -73,7 +73,7 @@ async fn refused_bucket() -> Stage {
     stage
 }
 
-/// Two operators say four times that it is done, and it is not.
+/// Two operators state four times that it is done, and it is not.
 #[tokio::test]
 async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     let stage = refused_bucket().await;
@@ -88,7 +88,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
         stage.trouble().await
     );
 
-    // The verification is nothing that a person can state, alone or with another, in whatever words.
+    // No person can state the verification, on their own or with another, in any form.
     for output in [Value::Null, json!({}), json!({ "objects": "verifier" })] {
         let stated = Repair::MarkDone { slot: 0, output, evidence: "ticket 4711".into() };
         let refused = stage.repair(stated).await;
@@ -103,7 +103,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
         assert!(matches!(refused, Err(Error::Refused(Refusal::NotStatable { .. }))), "{refused:?}");
     }
 
-    // It can be accepted that it stays; then the certificate says so, and by whom.
+    // An operator can accept that the asset stays; the certificate names the operator.
     stage.repair(Repair::Skip { slot: None }).await.unwrap();
     let rest = stage.to_rest().await;
     assert_eq!(rest, ("ClosedWithExceptions".into(), "finished".into()), "{}", stage.trouble().await);
@@ -123,14 +123,14 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
     assert_eq!(kinds, ["mark_done", "mark_done", "skip"]);
     let text = print::text(&found).unwrap();
     assert!(text.contains("EXCEPTION") && text.contains("olga, seconded by lena"), "{text}");
-    assert!(text.contains("the verifier still finds"), "what the step had failed with is told: {text}");
+    assert!(text.contains("the verifier still finds"), "the step's failure is shown: {text}");
     let others = found.assets.iter().filter(|entry| entry.asset.id.as_str() != format!("bucket:{BUCKET}"));
     let excepted: Vec<_> =
         others.filter(|entry| entry.exception.is_some()).map(|entry| &entry.asset.id).collect();
-    assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "each other thing was looked for");
+    assert_eq!(excepted, Vec::<&workflows::destruction::AssetId>::new(), "every other asset was observed");
 }
 
-/// Though the verifier then finds nothing: the deletion itself was observed by nobody.
+/// It is an exception although the verifier finds nothing: the deletion itself was not observed.
 #[tokio::test]
 async fn what_people_state_truly_is_an_exception_that_names_them() {
     let stage = Stage::slurm(|_| {}).await;
@@ -151,7 +151,7 @@ async fn what_people_state_truly_is_an_exception_that_names_them() {
     assert_eq!(stage.certificate().await.exceptions, 1);
 }
 
-/// What was done by hand is observed by a retry, and needs nobody's word.
+/// A retry observes work done by hand, and needs no statement.
 #[tokio::test]
 async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete() {
     let stage = refused_bucket().await;
@@ -165,7 +165,7 @@ async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete(
     assert!(stage.verified_certificate().await.certificate.unwrap().repairs.is_empty());
 }
 
-/// A key that people say is destroyed: no record says that anybody tried to decrypt with it, or that a backup is beyond use.
+/// A person states that a key is destroyed: no record shows a decryption attempt, or that a backup is unusable.
 #[tokio::test]
 async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() {
     let stage = Stage::slurm(|_| {}).await;
@@ -191,7 +191,7 @@ async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() 
     let record = records.iter().find(|record| record.asset.as_str().starts_with("key:")).unwrap();
     assert!(record.stated.is_some() && record.key.is_none() && record.evidence.is_empty(), "{record:?}");
     assert!(!records.iter().any(beyond_use), "its key is not known to be destroyed");
-    // Under which key a thing is that a rule keeps was seen before, and is not what the person says.
+    // The key of retained data was observed before, and differs from the statement.
     let audit = records.iter().find(|record| record.asset.as_str().ends_with(stream)).unwrap();
     let result = format!("{:?}", audit.result);
     assert!(result.contains("under key provider-archive") && !result.contains("somewhere"), "{result}");
@@ -201,7 +201,7 @@ fn beyond_use(record: &SanitisationRecord) -> bool {
     matches!(&record.result, SanitisationOutcome::NotApplicable { rule, .. } if rule == "backup_beyond_use")
 }
 
-/// It came back after it had been looked for.
+/// It came back after the observation.
 #[tokio::test]
 async fn what_the_last_look_finds_again_is_not_verified_any_more() {
     let stage = Stage::slurm(|_| {}).await;
@@ -220,7 +220,7 @@ async fn what_the_last_look_finds_again_is_not_verified_any_more() {
     assert_eq!((record.verification, record.validation), (None, None));
 }
 
-/// The key came back before it was looked for: what stays was not lost with it.
+/// The key came back before the observation: remaining data was not lost with it.
 #[tokio::test]
 async fn a_backup_is_not_beyond_use_once_its_key_was_found_again() {
     let stage = Stage::slurm(|_| {}).await;

@@ -1,5 +1,5 @@
-//! Keys in a stand-in for Vault that were outside of it: after the offboarding the old ciphertext decrypts again, so the certificate
-//! must not say that it cannot.
+//! Keys in a fake Vault that were exported: after the offboarding the old ciphertext can be decrypted, so the certificate must not
+//! deny it.
 
 use super::stage::Stage;
 use backends::{
@@ -59,7 +59,7 @@ impl Store {
         Self { server, vault, _tokens: tokens }
     }
 
-    /// What the server answers an operator.
+    /// Returns the server's answer to an operator.
     async fn ask(&self, method: Method, path: &str, body: Value) -> Option<Value> {
         let client = Client::builder().no_proxy().build().unwrap();
         let ask = client.request(method, format!("{}/v1/transit/{path}", self.server.url()));
@@ -82,7 +82,7 @@ impl Store {
         answer["data"]["ciphertext"].clone()
     }
 
-    /// Takes a backup, and restores the key from it with its flags cleared; what can be restored later.
+    /// Takes a backup and restores the key from it with its flags cleared. Returns the backup, for later restores.
     async fn restored_with_cleared_flags(&self) -> Value {
         let allow = json!({ "exportable": true, "allow_plaintext_backup": true, "deletion_allowed": true });
         self.ask(Method::POST, &format!("keys/{NAME}/config"), allow).await.unwrap();
@@ -156,7 +156,7 @@ async fn an_imported_key_is_no_proof_of_destruction() {
     assert!(store.decrypts(&ciphertext).await);
 }
 
-/// The control: what was never outside is destroyed, and nothing is an exception.
+/// The control: a key that never left its store is destroyed without an exception.
 #[tokio::test]
 async fn a_key_that_never_left_its_store_is_a_proof_also_after_a_soft_deletion() {
     for softly in [false, true] {

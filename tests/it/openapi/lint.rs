@@ -1,4 +1,4 @@
-//! The description itself.
+//! The OpenAPI description itself.
 
 use crate::served::Served;
 use api::{Access, openapi, rules};
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 #[test]
 fn a_validator_of_others_finds_nothing_wrong_with_the_description() {
     let spec: Spec = serde_json::from_value(openapi()).unwrap();
-    // `/` is an address: that of the server which serves the description. What is used in a list that may be null too is taken
-    // for unused; the test below looks at that.
+    // `/` is a valid address: that of the server with this description. The check reports schemas of nullable lists as unused;
+    // the test below covers them.
     let checked = spec.validate(Options::IgnoreInvalidUrls | Options::IgnoreUnusedSchemas, None);
     assert!(checked.is_ok(), "{}", checked.unwrap_err());
 }
@@ -37,7 +37,7 @@ fn every_route_is_described_under_a_name_of_its_own() {
     let mut names = BTreeSet::new();
     for (path, _, operation) in operations(&api) {
         let name = operation["operationId"].as_str().unwrap();
-        assert!(names.insert(name), "{name} is the name of two operations");
+        assert!(names.insert(name), "two operations have the name {name}");
         assert!(!operation["summary"].as_str().unwrap().is_empty(), "{name}");
         let parts = |side: &str| path.matches(side).count();
         let told = operation["parameters"].as_array().unwrap().iter();
@@ -101,7 +101,7 @@ async fn the_description_is_served_to_everybody_and_revalidates() {
     let served = Served::start();
     let answer = served.send(served.ask(Method::GET, "/openapi.json")).await;
     assert_eq!(answer.status, 200);
-    assert!(answer.body == openapi(), "what is served is not what the code says");
+    assert!(answer.body == openapi(), "the served description differs from the code");
     let tag = answer.headers[header::ETAG].to_str().unwrap();
     let again = served.ask(Method::GET, "/openapi.json").header(header::IF_NONE_MATCH, tag);
     assert_eq!(served.send(again).await.status, 304);
@@ -120,7 +120,7 @@ async fn the_type_of_every_problem_leads_to_what_it_is() {
     let led = served.send(browser).await;
     assert_eq!(led.status, 303);
     let page = led.headers[header::LOCATION].to_str().unwrap();
-    // The script of the page finds the place.
+    // The page's script opens the anchor.
     let shown = served.send(served.ask(Method::GET, page.split('#').next().unwrap())).await;
     assert!(shown.body.as_str().unwrap().contains("console/reference.js"), "{}", shown.body);
     let unknown = served.send(served.ask(Method::GET, "/problems/cake.baked")).await;

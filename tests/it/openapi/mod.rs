@@ -1,4 +1,4 @@
-//! The API as it describes itself: whether the description is sound, and whether the server does what it says.
+//! The OpenAPI description: it is valid, and the server follows it.
 
 mod lint;
 mod requests;

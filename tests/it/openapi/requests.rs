@@ -1,4 +1,4 @@
-//! Requests made of schemas: such as are described, and such as are not.
+//! Requests generated from schemas: valid and invalid ones.
 
 use proptest::{
     collection::{btree_map, vec},
@@ -8,10 +8,10 @@ use proptest::{
 };
 use serde_json::{Map, Value, json};
 
-/// How deep values of anything are made.
+/// The maximum depth of generated values.
 const DEEP: u32 = 4;
 
-/// What a reference leads to.
+/// Resolves a reference.
 pub(super) fn meant<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(reference) => meant(api, api.pointer(reference.trim_start_matches('#')).unwrap()),
@@ -19,7 +19,7 @@ pub(super) fn meant<'a>(api: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Texts that a field of this name may well have, so that requests get further than to their reader.
+/// Returns plausible texts for a field of this name, so that requests pass the parser.
 fn likely(name: &str) -> Vec<&'static str> {
     match name {
         "tenant" => vec!["acme", "acme", "nobody"],
@@ -81,7 +81,7 @@ fn number(schema: &Value) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Anything at all.
+/// Generates any JSON value.
 fn anything() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -129,7 +129,7 @@ fn object(api: &Value, schema: &Value, depth: u32) -> BoxedStrategy<Value> {
     all.prop_map(Value::Object).boxed()
 }
 
-/// A value as its schema describes it.
+/// Generates a value of a schema.
 pub(super) fn described(api: &Value, schema: &Value, name: &str, depth: u32) -> BoxedStrategy<Value> {
     let depth = depth.saturating_sub(1);
     let schema = meant(api, schema);
@@ -163,17 +163,17 @@ pub(super) fn described(api: &Value, schema: &Value, name: &str, depth: u32) -> 
     Union::new(types.into_iter().map(of)).boxed()
 }
 
-/// A value as a body is described.
+/// Generates a valid body.
 pub(super) fn body(api: &Value, schema: &Value) -> BoxedStrategy<Value> {
     described(api, schema, "", DEEP)
 }
 
-/// Whether a body may have no fields but those that are described.
+/// Returns true if a body may have only the described fields.
 pub(super) fn closed(api: &Value, schema: &Value) -> bool {
     meant(api, schema)["additionalProperties"] == json!(false)
 }
 
-/// The body with a field that there is not.
+/// Returns the body with an unknown field.
 pub(super) fn with_more(mut body: Value) -> Value {
     if let Some(fields) = body.as_object_mut() {
         fields.insert("no_such_field".into(), json!(1));
@@ -181,14 +181,14 @@ pub(super) fn with_more(mut body: Value) -> Value {
     body
 }
 
-/// The body without the first field that it must have, if there is one.
+/// Returns the body without its first required field, if there is one.
 pub(super) fn with_less(api: &Value, schema: &Value, mut body: Value) -> Option<Value> {
     let needed = meant(api, schema)["required"].as_array()?.first()?.as_str()?.to_owned();
     body.as_object_mut()?.remove(&needed)?;
     Some(body)
 }
 
-/// Texts that are no JSON of any body.
+/// Generates texts that are no valid JSON body.
 pub(super) fn garbage() -> BoxedStrategy<String> {
     prop_oneof![
         Just("{".to_owned()),
@@ -201,9 +201,9 @@ pub(super) fn garbage() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// What may stand for a part of an address.
+/// Generates a part of an address.
 pub(super) fn part() -> BoxedStrategy<String> {
-    // Ways up are left out: clients follow them by themselves, and ask for something else.
+    // Parts like `..` are left out: clients resolve them and request another path.
     let any_text = any::<String>().prop_filter("a part", |text| !["", ".", ".."].contains(&text.as_str()));
     prop_oneof![
         3 => "[a-z][a-z0-9-]{0,8}",
@@ -216,7 +216,7 @@ pub(super) fn part() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// What may stand in `If-Match` and is no tag of anything.
+/// Generates an `If-Match` value that is no valid tag.
 pub(super) fn tag() -> BoxedStrategy<String> {
     let none =
         ["\"no-such-tag\"", "\"no-such\", \"no-such-either\"", "W/\"no-such\"", "no tag", "7", "*", ","];

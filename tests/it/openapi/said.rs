@@ -1,4 +1,5 @@
-//! What answers are held to: the schemas of the description, closed, so that a field that is not described is found too.
+//! Checks answers against the schemas of the description. The schemas are closed, so that an undescribed field is also
+//! found.
 
 use super::requests::meant;
 use jsonschema::Validator;
@@ -12,7 +13,7 @@ pub(super) struct Said {
     validators: BTreeMap<String, Validator>,
 }
 
-/// Lets objects have the fields that are described, and no others.
+/// Allows only the described fields in objects.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -35,7 +36,7 @@ impl Said {
         Self { api: Rc::new(api), closed, validators: BTreeMap::new() }
     }
 
-    /// Whether this answer of an operation may be.
+    /// Checks that the description allows this answer of an operation.
     pub(super) fn check(
         &mut self,
         operation: &Value,
@@ -65,7 +66,7 @@ impl Said {
         self.fits(name, &described["schema"], body).map_err(|wrong| format!("{status}: {wrong}"))
     }
 
-    /// Whether a stream may tell this event.
+    /// Checks that the description allows this event of a stream.
     pub(super) fn tells(&mut self, operation: &Value, event: &str, data: &Value) -> Result<(), String> {
         let stream = &operation["responses"]["200"]["content"]["text/event-stream"];
         let schema = &stream["x-tenure-events"][event];
@@ -76,7 +77,7 @@ impl Said {
         self.fits(name, schema, data).map_err(|wrong| format!("{event}: {wrong}: {data}"))
     }
 
-    /// Whether a value is as a schema says, which has this name.
+    /// Checks a value against the schema of this name.
     fn fits(&mut self, name: String, schema: &Value, value: &Value) -> Result<(), String> {
         if !self.validators.contains_key(&name) {
             let mut root = schema.clone();
@@ -93,7 +94,7 @@ impl Said {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
-    /// Whether a problem is one of those that are told, or has the name of one that a ledger knows.
+    /// Checks that a problem is listed, or has a ledger's code.
     fn problem(&self, response: &Value, status: u16, body: &Value) -> Result<(), String> {
         let code = body["code"].as_str().unwrap_or_default();
         if body["status"] != json!(status) || body["type"] != json!(format!("/problems/{code}")) {
@@ -110,14 +111,14 @@ impl Said {
         }
     }
 
-    /// The bodies that an operation takes, each with its media type and schema.
+    /// Returns the bodies that an operation accepts, each with its media type and schema.
     pub(super) fn bodies(operation: &Value) -> Vec<(String, Value)> {
         let content = operation["requestBody"]["content"].as_object();
         let bodies = content.into_iter().flatten();
         bodies.map(|(media, body)| (media.clone(), body["schema"].clone())).collect()
     }
 
-    /// A parameter, whether it stands there or is shared.
+    /// Returns the parameters, both inline and shared ones.
     pub(super) fn parameters<'a>(&'a self, operation: &'a Value) -> impl Iterator<Item = &'a Value> {
         operation["parameters"].as_array().unwrap().iter().map(|one| meant(&self.api, one))
     }

@@ -1,5 +1,4 @@
-//! Streams, held to the description: every event that is told is described, by whomever it is heard, and whoever was cut off
-//! hears the rest.
+//! Streams against the description: every event is described for every reader, and an interrupted reader receives the rest.
 
 use super::{lint::operations, said::Said, world::World};
 use crate::{
@@ -10,12 +9,12 @@ use api::openapi;
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
-/// After how long without an event a stream is taken to have told all there is.
+/// The time without events after which a stream counts as complete.
 const SILENCE: Duration = Duration::from_millis(1_500);
-/// The most events that are taken of one stream.
+/// The maximum number of events read from one stream.
 const MOST: usize = 60;
 
-/// What a stream tells within a while.
+/// Returns the events of a stream until it is silent.
 async fn heard(stream: &mut Stream) -> Vec<Told> {
     let mut all = Vec::new();
     while all.len() < MOST && !stream.is_silent(SILENCE).await {
@@ -27,7 +26,7 @@ async fn heard(stream: &mut Stream) -> Vec<Told> {
     all
 }
 
-/// The addresses of a stream: of the executions that there are, and with the parameters that make a difference.
+/// Returns the addresses of a stream: with existing executions, and with the relevant parameters.
 async fn addresses(world: &mut World, path: &str) -> Vec<String> {
     if path.contains('{') {
         let ids = world.ids(path).await;
@@ -47,7 +46,7 @@ fn check(said: &mut Said, operation: &Value, told: &[Told], names: &mut BTreeSet
     }
 }
 
-/// What a stream told behind an event, it tells again to whoever comes again with that event's id.
+/// Checks that a reader that resumes with an event's id receives the same later events.
 async fn goes_on(world: &World, token: &str, address: &str, told: &[Told]) {
     let changed = |one: &&Told| one.data["sequence"].is_u64();
     let Some(place) = told.iter().position(|one| changed(&one)) else { return };
@@ -61,14 +60,14 @@ async fn goes_on(world: &World, token: &str, address: &str, told: &[Told]) {
         all.map(|one| (one.name.clone(), one.id.clone())).collect()
     };
     let (wanted, got) = (ids(&told[place + 1..]), ids(&rest));
-    assert!(got.starts_with(&wanted), "{address}: {wanted:?} was told, and then {got:?}");
+    assert!(got.starts_with(&wanted), "{address}: {wanted:?} was sent, and then {got:?}");
 }
 
 #[tokio::test]
 async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_off() {
     let api = openapi();
     let mut world = World::new().await;
-    // What happens is to happen at once.
+    // Limits are wide, so that events happen at once.
     let served = &world.served;
     let wide = serde_json::json!({ "key": "cluster/eu-1", "concurrency": 64, "rate": "60000/1m" });
     let widened = served.json_as(&served.admin, "/v1/limits", wide).await;
@@ -85,7 +84,7 @@ async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_of
             for (who, token) in &people {
                 let first = ask(&world.served, token, &address, "").await;
                 if first.status() != 200 {
-                    // What is not theirs to hear.
+                    // Streams that this user may not read.
                     assert!(
                         [401, 403, 404].contains(&first.status().as_u16()),
                         "{who}: {address}: {first:?}"
@@ -94,7 +93,7 @@ async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_of
                 }
                 drop(first);
                 let mut stream = Stream::open(&world.served, token, &address, "").await;
-                // Something happens, once there is somebody to hear it.
+                // Triggers an event once there is a reader.
                 if *who == "admin" && !path.contains('{') {
                     let first = heard(&mut stream).await;
                     check(&mut said, operation, &first, &mut names);
@@ -119,7 +118,7 @@ async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_of
         "watchApprovals present",
         "watchApprovals opened",
     ] {
-        assert!(names.contains(name), "{name} was not told: {names:?}");
+        assert!(names.contains(name), "{name} was not sent: {names:?}");
     }
     let unknown =
         Stream::open(&world.served, &world.served.admin, "/v1/watch", "9999999.0.9999999999999").await;

@@ -1,6 +1,6 @@
-//! The server, held to its description: requests made of it, such as it describes and such as it does not, by people of
-//! several roles and by keys of clusters and agents. The numbers behind them are the same in every run once, and others another
-//! time: `TENURE_SEED` repeats a run by the number that it showed.
+//! Tests the server against its description: valid and invalid requests by users of several roles and by keys of clusters and
+//! agents. One run in every test uses fixed random numbers, another uses new ones: `TENURE_SEED` repeats a run by its printed
+//! number.
 
 use super::{
     lint::operations,
@@ -22,16 +22,16 @@ use std::{
     rc::Rc,
 };
 
-/// What is sent as a body.
+/// A request body.
 enum Sent {
     Nothing,
-    /// With its media type; and whether it may not be taken, whoever sends it.
+    /// A text with its media type; true if every user must be refused.
     Text(String, String, bool),
 }
 
 struct Tester {
     runner: TestRunner,
-    /// Follows nothing: where it leads is a part of what is answered.
+    /// Follows no redirects: the target is part of the answer.
     http: Client,
     said: Said,
     world: World,
@@ -57,10 +57,10 @@ impl Tester {
         self.draw(&(0..of).boxed()) == 0
     }
 
-    /// The address, of things that there are or of others.
+    /// Returns an address, with existing or other ids.
     async fn address(&mut self, path: &str) -> String {
         let mut ids = self.world.ids(path).await;
-        // The world's first things are the oldest, and of most of them there is something to tell.
+        // The first ids are the oldest, and most of them have events.
         ids.truncate(6);
         let known = if ids.is_empty() || self.chance(4) {
             None
@@ -80,7 +80,7 @@ impl Tester {
         filled + rest
     }
 
-    /// The parameters; some are left out, some are wrong.
+    /// Returns the parameters; some are missing, some are wrong.
     fn query(&mut self, operation: &Value) -> String {
         let parameters: Vec<Value> =
             self.said.parameters(operation).filter(|one| one["in"] == "query").cloned().collect();
@@ -134,7 +134,7 @@ impl Tester {
         }
     }
 
-    /// What `If-Match` says, if anything: a tag that was read, one that nothing is at, or something that is no tag.
+    /// Returns a value for `If-Match`, if any: a tag that was read, one without a resource, or an invalid one.
     async fn tag(&mut self, address: &str, operation: &Value) -> Option<String> {
         let bound = self.said.parameters(operation).any(|one| one["name"] == "If-Match");
         if !self.chance(if bound { 2 } else { 12 }) {
@@ -170,11 +170,11 @@ impl Tester {
         }
     }
 
-    /// What holds of every answer to a request that says `If-Match`.
+    /// Checks every answer to a request with `If-Match`.
     fn compared(&mut self, operation: &Value, status: u16, code: &str, asked: &Asked) {
         let Some(tag) = &asked.tag else { return };
         let bound = self.said.parameters(operation).any(|one| one["name"] == "If-Match");
-        // An address that is none comes to no route.
+        // An invalid address reaches no route.
         let known = ["header.unsupported", "request.malformed", "route.unknown", "route.method"];
         if !bound && !known.contains(&code) {
             self.note(operation, format!("{status} {code} to {}, though it compares nothing", asked.address));
@@ -191,7 +191,7 @@ impl Tester {
         self.wrong.entry(name).or_default().push(short);
     }
 
-    /// One request, and the same again.
+    /// Sends a request twice.
     async fn ask(&mut self, path: &str, method: &Method, operation: &Value, (who, token): (&str, &str)) {
         let address = format!("{}{}", self.address(path).await, self.query(operation));
         let sent = self.sent(operation);
@@ -213,7 +213,7 @@ impl Tester {
         if let Err(why) = self.said.check(operation, status, media, &answer.body) {
             self.note(operation, format!("{why}\n    to {shown}"));
         }
-        // What the store cannot do is told so; nothing else is the server's own fault.
+        // An operation that the store does not support has its own code; no other server error is allowed.
         if status >= 500 && answer.code() != "store.held" {
             self.note(operation, format!("{status} {}\n    to {shown}", answer.body));
         }
@@ -238,7 +238,7 @@ impl Tester {
             if !takes_key {
                 self.note(operation, "it takes no Idempotency-Key".into());
             }
-            // What is to be asked again is told anew.
+            // A temporary answer is replaced by a new one.
             if is_secret || answer.body.to_string().len() > 60_000 || !is_final(&answer.body) {
                 return;
             }
@@ -258,7 +258,7 @@ impl Tester {
     }
 }
 
-/// A request that was drawn.
+/// A generated request.
 struct Asked {
     address: String,
     token: String,
@@ -267,7 +267,8 @@ struct Asked {
     sent: Sent,
 }
 
-/// Whether the same would be told again: a problem that says to ask again, or one of several answers, is not kept for its key.
+/// Returns true if a repeat gets the same answer: retryable problems and parts of a multiple answer are not stored for their
+/// key.
 fn is_final(body: &Value) -> bool {
     let again = |status: u64| [409, 412, 423, 429].contains(&status) || status >= 500;
     let items = body["items"].as_array().into_iter().flatten();
@@ -275,7 +276,7 @@ fn is_final(body: &Value) -> bool {
     !statuses.any(again)
 }
 
-/// What takes from others what they are asked about comes after them.
+/// Orders operations so that removals run last.
 fn rank(method: &str, name: &str) -> u32 {
     match name {
         "removeUser" => 4,
@@ -285,7 +286,7 @@ fn rank(method: &str, name: &str) -> u32 {
     }
 }
 
-/// As often as each is asked by each of them.
+/// How often each operation is called by each user.
 const TIMES: [usize; 6] = [7, 2, 4, 1, 1, 1];
 
 #[tokio::test]
@@ -293,7 +294,7 @@ async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
     held_to_its_description(TestRunner::deterministic(), "the same in every run", 6).await;
 }
 
-/// Drawn anew in every run, so that no run is satisfied with what an earlier one has seen.
+/// Every run draws new requests, so that runs complement each other.
 #[tokio::test]
 async fn the_server_does_what_its_description_says_whatever_is_drawn() {
     let drawn = std::env::var("TENURE_SEED").ok().map(|seed| seed.parse().expect("TENURE_SEED is a number"));
@@ -309,9 +310,9 @@ async fn the_server_does_what_its_description_says_whatever_is_drawn() {
     .await;
 }
 
-/// Of ten operations more than `least` must have been answered with a success: six where it is known what is drawn.
+/// At least `least` of ten operations must have succeeded: six if the numbers are fixed.
 async fn held_to_its_description(runner: TestRunner, seed: &str, least: usize) {
-    // Shown with whatever fails.
+    // Printed with a failure.
     println!("requests drawn from a seed: {seed}");
     let api = openapi();
     let world = World::new().await;
@@ -325,7 +326,7 @@ async fn held_to_its_description(runner: TestRunner, seed: &str, least: usize) {
         answered: BTreeMap::new(),
         asked: 0,
     };
-    // Streams do not end; what they tell is held to the description beside this.
+    // Streams do not end; another test checks their events.
     let ends =
         |operation: &Value| operation["responses"]["200"]["content"].get("text/event-stream").is_none();
     let mut all: Vec<_> = operations(&api).filter(|(.., operation)| ends(operation)).collect();
@@ -355,7 +356,7 @@ async fn held_to_its_description(runner: TestRunner, seed: &str, least: usize) {
         tester.asked,
         wrong.join("\n")
     );
-    // It got further than to the door: most of what can be asked for was answered.
+    // Most operations were answered successfully at least once.
     let reached = tester.answered.values().filter(|all| all.iter().any(|status| *status < 400)).count();
     assert!(
         reached * 10 > tester.answered.len() * least,

@@ -1,4 +1,4 @@
-//! A server with a bit of everything in it, and people of several roles.
+//! A server with data of every kind, and users of several roles.
 
 use crate::{
     approvals::soon,
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const SITES: &str = "regions: [{id: eu, jurisdiction: eu}]\nclusters:\n  - {id: far-1, region: eu, kind: bare_metal}\n  - {id: own-1, region: eu, tenancy: dedicated}\n";
 
-/// A key of agents and its hash, as the product draws them.
+/// Generates a key of agents and its hash, as the product does.
 fn agent_key() -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let drawn = tenure(folder.path()).args(["agent", "key", "-o", "json"]).output().unwrap();
@@ -17,12 +17,12 @@ fn agent_key() -> (String, String) {
     (drawn["key"].as_str().unwrap().to_owned(), drawn["hash"].as_str().unwrap().to_owned())
 }
 
-/// A server, and who asks it.
+/// A server and its callers.
 pub(super) struct World {
     pub(super) served: Served,
-    /// Names of people and their tokens.
+    /// Names of users and their tokens.
     pub(super) people: Vec<(&'static str, String)>,
-    /// What lists have shown, by the path of the list.
+    /// The ids that lists have shown, by the path of the list.
     known: BTreeMap<String, Vec<String>>,
     /// Names the keys of agents.
     _targets: tempfile::NamedTempFile,
@@ -93,13 +93,13 @@ impl World {
         Self { served, people, known: BTreeMap::new(), _targets: targets }
     }
 
-    /// Ids that the list above a path shows, each split as the path has parts.
+    /// Returns the ids of the list above a path, each split into the path's parts.
     pub(super) async fn ids(&mut self, path: &str) -> Vec<Vec<String>> {
         let list = path.split("/{").next().unwrap().to_owned();
         let parts = path.matches('{').count();
         if !self.known.contains_key(&list) {
             let listed = match list.as_str() {
-                // Whose they are stands nowhere else.
+                // No list has the ids of these.
                 "/v1/agents" => json!([{ "id": "far-1/far-n" }, { "id": "eu-1/n-1" }]),
                 "/problems" => json!([{ "id": "route.unknown" }]),
                 "/console" => json!([{ "id": "main.js" }]),

@@ -1,4 +1,4 @@
-//! Cases from files: Kueue's, and those of our own for what Kueue's leave open.
+//! Cases from files: Kueue's, and our own for what Kueue's leave open.
 
 use super::{chosen, kueue, place};
 use crate::served::tenure;
@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use tests::preemption::{Mistake, Place, Running, State, choose, name};
 use workflows::scheduling::planner::*;
 
-/// The published cases, where they are at hand.
+/// Returns the published cases, if the file exists.
 fn published() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     let file =
@@ -49,19 +49,18 @@ fn anybody(mut place: Place) -> Place {
     place
 }
 
-/// A workspace that keeps all of its own for itself: what another has borrowed is not from it, and what it uses of its own
-/// never counts as taken from the cohort.
+/// A workspace that lends nothing: no loan comes from it, and its use of its own quota never counts against the cohort.
 fn keeps_its_own() -> State {
     let mut keeper = place(Some(0), false, 4);
     keeper.quotas[0].as_mut().unwrap().lending_limit = Some(0);
     let places =
         vec![place(None, true, 2), anybody(place(Some(0), false, 4)), keeper, place(Some(0), false, 0)];
-    // Four of six that can be lent are borrowed by p3; whoever counts the keeper's four finds room without it.
+    // Four of six lendable GPUs are borrowed by p3. A planner that also counts the keeper's four would find room.
     let running = vec![running("b1", 3, &[Some(2)], 1), running("b2", 3, &[Some(2)], 2)];
     asking(places, running, 1, &[4])
 }
 
-/// A borrower at its limit may not take more by preempting, however much is free.
+/// A borrower at its limit gets no more by preemption, however much is free.
 fn is_at_its_limit() -> State {
     let mut asks = anybody(place(Some(0), false, 2));
     asks.quotas[0].as_mut().unwrap().borrowing_limit = Some(2);
@@ -72,7 +71,8 @@ fn is_at_its_limit() -> State {
     asking(places, vec![own], 1, &[2])
 }
 
-/// Without borrowing, two small ones of others go; with borrowing only the demand's own could, and that is tried last.
+/// Without borrowing, two small workloads of others are victims. With borrowing only the demand's own workload could
+/// be, and that is tried last.
 fn stays_within_its_own_first() -> State {
     let mut asks = anybody(place(Some(0), false, 3));
     asks.preemption.within_workspace = PreemptPolicy::LowerPriority;
@@ -82,7 +82,7 @@ fn stays_within_its_own_first() -> State {
     asking(places, vec![own, running("other", 2, &[Some(3)], 2)], 1, &[1])
 }
 
-/// A borrower's workload that holds nothing of what is asked for is left alone, although it is the most recent.
+/// A borrower's workload without the requested resource is spared, although it is the most recent.
 fn frees_only_what_is_asked_for() -> State {
     let two = |nominal, cohort: bool, parent| {
         let mut place = place(parent, cohort, nominal);
@@ -125,7 +125,7 @@ fn takes_from_who_has_most() -> State {
 
 type Own = (&'static str, Mistake, fn() -> State, bool);
 
-/// Cases of our own, and the mistake that each would show.
+/// Our own cases, and the mistake that each detects.
 const OWN: [Own; 6] = [
     ("a lending limit keeps quota from being lent", Mistake::NoLendingLimit, keeps_its_own, false),
     ("a borrowing limit holds for preemption too", Mistake::NoBorrowingLimit, is_at_its_limit, false),
@@ -144,7 +144,7 @@ fn algorithm(fair: bool) -> Algorithm {
     if fair { Algorithm::fair() } else { Algorithm::Classical }
 }
 
-/// On what Kueue's own cases leave open: lending limit, borrowing limit, order of attempts, contested kinds.
+/// Covers what Kueue's own cases leave open: lending limit, borrowing limit, order of attempts, contested kinds.
 #[test]
 fn our_own_cases_are_planned_as_by_the_slow_planner() {
     for (title, _, state, fair) in OWN {
@@ -213,7 +213,7 @@ fn example() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/reclaim-cases.json")
 }
 
-/// Run with `BLESS=1` to write the file from the states above and what the slow planner says of them.
+/// Run with `BLESS=1` to write the file from the states above and the second planner's answers.
 #[test]
 fn the_example_of_cases_is_written_from_our_own() {
     let cases: Vec<Value> =
@@ -265,7 +265,7 @@ fn a_wrong_case_is_said_to_be_wrong_and_fails_the_command() {
     assert!(ran.out.ends_with("5 passed, 1 failed\n"), "{}", ran.out);
 }
 
-/// Every required key in turn is taken away, or made something else.
+/// Every required key in turn is removed or replaced.
 #[test]
 fn a_broken_file_is_refused_with_the_case_and_the_key() {
     let whole: Value = serde_json::from_str(&fs::read_to_string(example()).unwrap()).unwrap();
@@ -300,7 +300,7 @@ fn a_broken_file_is_refused_with_the_case_and_the_key() {
     assert!(ran.err.contains("case c-1: cohorts: is missing"), "{ran:?}");
 }
 
-/// Cohorts come in any order; a circle is found.
+/// Cohorts may be listed in any order; a cycle is found.
 #[test]
 fn cohorts_above_one_another_are_refused() {
     let case = json!([{ "id": "c-1", "cohorts": [

@@ -114,7 +114,7 @@ proptest! {
 proptest! {
     #![proptest_config(tests::cases(3_000))]
 
-    /// P-10: what was tried on thousands of states and holds.
+    /// P-10: holds on thousands of random states.
     #[test]
     fn the_demand_fits_once_the_victims_are_gone(state in states(), algorithm in algorithms()) {
         let mut snapshot = state.snapshot();
@@ -131,7 +131,7 @@ proptest! {
         }
     }
 
-    /// P-10, I-12: nobody loses what is their own.
+    /// P-10, I-12: no workspace loses its nominal quota.
     #[test]
     fn victims_of_others_come_from_workspaces_above_nominal(state in states(), algorithm in algorithms()) {
         let (snapshot, demand) = (state.snapshot(), state.demand());
@@ -144,9 +144,9 @@ proptest! {
         }
     }
 
-    /// P-10: more of its own never makes a demand of one kind hopeless. With several kinds it can, by Kueue's rule: whoever
-    /// uses more than its own of any contested kind may lose what it uses of all, and a kind that is contested no more
-    /// contests nobody else's.
+    /// P-10: a higher nominal quota never makes a demand of one kind infeasible. With several kinds it can, by Kueue's
+    /// rule. A workspace above nominal in a contested kind may lose its use of all kinds, and a kind that is no longer
+    /// contested exposes no other workspace.
     #[test]
     fn a_higher_nominal_of_the_demands_workspace_keeps_it_feasible(mut state in states(), more in 1..4_u64) {
         let settings = kueue(Algorithm::Classical);
@@ -163,7 +163,7 @@ proptest! {
         prop_assert!(!feasible(&state) || feasible(&richer));
     }
 
-    /// P-11: neither the order of arrival nor what came and went in between matters.
+    /// P-11: neither the order of arrival nor workloads that came and went matter.
     #[test]
     fn equal_states_give_equal_plans(state in states(), algorithm in algorithms(), turn in 0..10_usize) {
         let settings = Settings { algorithm, ..Settings::default() };
@@ -182,8 +182,8 @@ proptest! {
         prop_assert_eq!(plan(&first, &demand, &settings), plan(&second, &demand, &settings));
     }
 
-    /// P-11: a short explanation is the beginning of the long one, and the answer does not depend on it. Where nothing can come
-    /// of looking further, the planner stops looking once its evidence is full.
+    /// P-11: a short explanation is a prefix of the long one, and does not change the answer. If further search is useless, the
+    /// planner stops once its evidence is full.
     #[test]
     fn how_much_is_explained_changes_nothing_else(
         state in states(), algorithm in algorithms(), explain in 0..6_usize, more in 0..5_u64,
@@ -212,7 +212,7 @@ proptest! {
         prop_assert_eq!(short, expected);
     }
 
-    /// What is kept up change by change is what counting anew gives.
+    /// An incrementally updated snapshot equals a newly counted one.
     #[test]
     fn a_snapshot_kept_up_is_one_made_anew(state in states(), quotas in vec((0..9_usize, 0..3_usize, quota()), 0..8)) {
         let mut kept = state.snapshot();
@@ -242,7 +242,7 @@ proptest! {
         }
     }
 
-    /// Whatever the numbers are, there is an answer.
+    /// Every input gets an answer.
     #[test]
     fn extreme_amounts_are_answered(
         state in states(),

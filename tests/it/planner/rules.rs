@@ -1,4 +1,4 @@
-//! The rules that Kueue does not have: filters, gangs, nodes and slices; the guard and time in modules of their own.
+//! The rules beyond Kueue: filters, gangs, nodes and slices; the guard and time have their own modules.
 
 mod guard;
 mod in_flight;
@@ -77,7 +77,7 @@ fn every_candidate_is_listed_with_how_it_was_judged() {
     assert_eq!(*verdict(&plan.explanation, "k-0"), Verdict::WithinNominal);
     assert_eq!(*verdict(&plan.explanation, "r-0"), Verdict::NotNeeded);
     let text = serde_json::to_string(&plan).unwrap();
-    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "it is kept as evidence: {text}");
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan, "it is stored as evidence: {text}");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_gang_below_its_minimum_is_freed_as_a_whole() {
     gang(&mut snapshot, &["r-1", "r-2", "r-3"], 2);
 
     let one = reclaim(&snapshot, &demand(2), &free());
-    assert_eq!(victims(&one), ["r-3"], "two of three run on");
+    assert_eq!(victims(&one), ["r-3"], "two of three keep running");
 
     let two = reclaim(&snapshot, &demand(4), &free());
     assert_eq!(victims(&two), ["r-2", "r-3", "r-1"]);
@@ -209,7 +209,7 @@ fn a_gang_of_which_one_may_not_go_is_not_broken() {
 
 // ---------------------------------------------------------------- P-6
 
-/// Two nodes with four GPUs each, a workload of two on every half; the most recent ones lie on different nodes.
+/// Two nodes with four GPUs each, a workload of two on every half; the most recent ones are on different nodes.
 fn on_two_nodes() -> Snapshot {
     let mut snapshot = tenant(&[("production", 8), ("research", 0)]);
     for (id, node, at) in [("r-0", "n-1", 4), ("r-1", "n-2", 3), ("r-2", "n-1", 1), ("r-3", "n-2", 2)] {
@@ -227,7 +227,7 @@ fn piece(count: u64) -> DemandPiece {
 #[test]
 fn victims_that_free_one_node_are_preferred_where_the_demand_needs_one() {
     let scattered = reclaim(&on_two_nodes(), &demand(4), &free());
-    assert_eq!(victims(&scattered), ["r-0", "r-1"], "quota alone takes the most recent");
+    assert_eq!(victims(&scattered), ["r-0", "r-1"], "by quota, the most recent workloads are victims");
 
     let whole = reclaim(&on_two_nodes(), &Demand { pieces: vec![piece(4)], ..demand(4) }, &free());
 
@@ -270,7 +270,8 @@ fn a_demand_that_no_node_can_hold_is_fragmented() {
     assert!(error.explanation.attempts.len() <= 2 * 9, "{:?}", error.explanation.attempts);
 }
 
-/// Slices are a kind of their own; freeing all of a GPU's does not make it a GPU, and those of one GPU may be needed.
+/// Slices are a separate resource: freeing all slices of a GPU makes no whole GPU, and slices of one GPU may be
+/// required.
 #[test]
 fn freed_slices_are_slices_on_their_gpu() {
     let slice = ResourceKind::slice("h100", "1g.10gb");
@@ -287,8 +288,8 @@ fn freed_slices_are_slices_on_their_gpu() {
 
     let plan_of_slices = reclaim(&snapshot, &Demand { pieces, requests: one(6), ..demand(0) }, &free());
 
-    assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, and its neighbour");
+    assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, then the one on the same GPU");
     assert_eq!(plan_of_slices.placement, [PiecePlacement { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
     let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
-    assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "a layout is no GPU");
+    assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "slices make no whole GPU");
 }

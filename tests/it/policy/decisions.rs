@@ -1,4 +1,4 @@
-//! Decisions: each names the line that says so, and can be decided again under the version it was made under.
+//! Decisions: each names its line of policy, and can be repeated under the policy version of its time.
 
 use super::{REQUEST, built_in, candidate, facts, request};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ fn amended(changes: &[(&str, &str)]) -> PlatformPolicy {
     PlatformPolicy::from_yaml(&text).unwrap_or_else(|invalid| panic!("{invalid}"))
 }
 
-/// The line that a reason names holds the key that decided, whatever the document.
+/// A reason names the line of the deciding key, in any document.
 #[test]
 fn a_reason_names_document_version_and_line() {
     let policy = amended(&[("line_limit: 1000", "line_limit: 999")]);
@@ -61,7 +61,7 @@ fn a_reason_names_document_version_and_line() {
     assert!(named >= 8, "{named}");
 }
 
-/// A key that the document leaves out is named where the built-in version says it.
+/// A key that the document omits is named at its place in the built-in version.
 #[test]
 fn what_a_policy_leaves_out_is_named_where_it_stands() {
     let small =
@@ -78,7 +78,7 @@ fn what_a_policy_leaves_out_is_named_where_it_stands() {
     assert!(line.contains("replans: 3"), "{line}");
 }
 
-/// I-20, S-66: a decision that was kept is decided again as it was, whatever holds since.
+/// I-20, S-66: a recorded decision gets the same answer again, whatever the current policy.
 #[test]
 fn a_new_version_never_changes_a_decision_that_was_made() {
     let mut books = Books::default();
@@ -143,7 +143,7 @@ fn a_policy_that_fails_its_own_examples_is_not_published() {
     assert_eq!(books.decide(in_force).unwrap().reference, built_in().reference);
 }
 
-/// S-13, S-86, S-87: every cluster that is left out is left out by a constraint that says why.
+/// S-13, S-86, S-87: every excluded cluster is excluded by a constraint with a reason.
 #[test]
 fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     let policy = amended(&[("pins: []", "pins: [{label: hipaa, cluster: eu-2}]")]);
@@ -177,7 +177,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     assert_eq!(free.answer.clusters.len(), 2);
     let steps = &pinned.answer.considered;
     for pair in steps.windows(2) {
-        assert_eq!(pair[0].remaining(), pair[1].before, "what one leaves is what the next begins with");
+        assert_eq!(pair[0].remaining(), pair[1].before, "the rest of one step is the input of the next");
     }
     let law = steps.iter().find(|step| step.constraint == "data residency").unwrap();
     assert!(law.excluded[&"us-1".parse().unwrap()].contains("outside eu"));
@@ -190,7 +190,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
     assert!(eligible_clusters(&moved, &policy).failed_rules().any(|reason| reason.rule == "placement.pins"));
 }
 
-/// S-13 for a whole tenant: the tag pins its nodes when it comes.
+/// S-13 for a whole tenant: the tag pins its nodes at onboarding.
 #[test]
 fn a_tenant_with_a_pinned_tag_is_placed_in_that_cluster_alone() {
     let policy = amended(&[("pins: []", "pins: [{label: gdpr, cluster: eu-9}]")]);
@@ -231,7 +231,7 @@ fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
     }
 }
 
-/// S-49: what to ask for instead is named.
+/// S-49: the rejection names the alternative.
 #[test]
 fn half_a_gpu_is_refused_with_the_profile_to_ask_for() {
     let text = REQUEST.replace("gpus: 17", "gpus: 0.5");
@@ -239,7 +239,7 @@ fn half_a_gpu_is_refused_with_the_profile_to_ask_for() {
     assert!(invalid.contains("profile 4g.40gb"), "{invalid}");
 }
 
-/// S-88: what is as wanted needs no change, and every other setting is named.
+/// S-88: correct settings need no change, and every other setting is named.
 #[test]
 fn settings_of_schedulers_differ_by_name_or_not_at_all() {
     let limits = QuotaLimits { nominal: Gpus(4), ..QuotaLimits::default() };
@@ -273,7 +273,7 @@ fn settings_of_schedulers_differ_by_name_or_not_at_all() {
     assert_eq!((fixed.quota.borrowing_limit, fixed.within_cluster_queue), (Some(0), WithinQueue::Never));
 }
 
-/// What could destroy or hand on data is never a matter of opinion.
+/// Policy cannot replace the checks that protect data by an approval.
 #[test]
 fn guards_of_data_cannot_be_left_to_people() {
     for guard in ["mig_change_on_busy_gpu", "node_release_unsanitised", "destroy_under_hold"] {
@@ -342,7 +342,7 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
     }
 }
 
-/// S-69: every kind of rule, each with its place.
+/// S-69: every kind of rule, each with its line.
 #[test]
 fn an_explanation_covers_every_kind_of_rule_with_its_place() {
     let rules = explain(&Subject::from_request(request(REQUEST)), &built_in());

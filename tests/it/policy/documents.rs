@@ -24,7 +24,7 @@ fn the_same_request_as_json_is_the_same_request() {
     assert_eq!(from_json.unwrap(), from_yaml);
 }
 
-/// Each mistake with its line, column, field, and a word of the remedy.
+/// Each mistake with its line, column, field, and a part of the remedy.
 #[test]
 fn a_mistake_is_named_with_line_column_field_and_remedy() {
     let cases: [(&str, &str, &str); 14] = [

@@ -1,4 +1,4 @@
-//! Policy as code: documents read strictly, decisions that can be decided again.
+//! Policy as code: strictly parsed documents, and reproducible decisions.
 
 mod decisions;
 mod documents;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tests::books::Books;
 use workflows::{placement::Candidate, policy::*, tenancy::*};
 
-/// The document as it was handed to us.
+/// The example document of the specification.
 const FIVE_FIELDS: &str = "\
 tenant:
   tier: enterprise
@@ -92,7 +92,7 @@ fn the_five_fields_load_exactly_as_written() {
     assert_eq!(check(FIVE_FIELDS), []);
 }
 
-/// Each field of the five, changed, changes a decision.
+/// A change of any of the five fields changes a decision.
 #[test]
 fn every_field_of_a_tenants_policy_changes_a_decision() {
     let base =

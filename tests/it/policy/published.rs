@@ -41,7 +41,7 @@ async fn a_policy_is_published_and_what_was_decided_keeps_its_own() {
     ] {
         assert!(planned.out.contains(part), "{part}: {}", planned.out);
     }
-    assert!(!planned.out.contains("reclaim.deadline"), "what is left out is as before: {}", planned.out);
+    assert!(!planned.out.contains("reclaim.deadline"), "omitted keys are unchanged: {}", planned.out);
     let current = served.run(&["policy", "show", "-o", "json"]).json();
     assert_eq!((current["id"].as_u64(), current["in_force"].as_bool()), (Some(2), Some(true)));
 
@@ -70,7 +70,7 @@ async fn a_policy_is_published_and_what_was_decided_keeps_its_own() {
     assert_eq!(
         find("reclaim.deadline")["by"]["version"],
         2,
-        "left out, so where the built-in version says it"
+        "omitted, so the line of the built-in version"
     );
 }
 

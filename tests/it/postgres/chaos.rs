@@ -1,4 +1,4 @@
-//! Three servers, one database, and trouble.
+//! Three servers, one database, and faults.
 
 use std::{path::Path, time::Duration};
 use tests::{
@@ -25,7 +25,7 @@ async fn nothing_is_lost_or_done_twice_while_servers_and_their_database_fail() {
 
     println!("{outcome}");
     assert!(outcome.wrong.is_empty(), "{outcome}");
-    assert_eq!(outcome.taken.len(), 3, "every trouble came: {outcome}");
+    assert_eq!(outcome.taken.len(), 3, "every fault occurred: {outcome}");
     assert!(outcome.database.0 >= 1, "{outcome}");
     assert!(outcome.ends.get("onboarding Active").is_some_and(|done| done.len() >= 25), "{outcome}");
     assert!(outcome.ends.get("reclaim Restored").is_some_and(|done| done.len() >= 6), "{outcome}");

@@ -1,4 +1,4 @@
-//! It keeps what every store promises, and does the same as the reference whatever is asked.
+//! It keeps the contract of a store, and answers like the reference implementation.
 
 use super::{opened, options};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,8 @@ async fn postgres_keeps_every_promise() {
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
 }
 
-/// S14. The same random sequences on all three stores give the same answers, and the same journals. `TENURE_SEQUENCES` says how many.
+/// S14. The same random sequences on all three stores give the same answers and the same journals. `TENURE_SEQUENCES` sets their
+/// number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_embedded_and_postgres_do_the_same() {
     let Some(options) = options() else { return };

@@ -1,4 +1,4 @@
-//! The primary dies, and the standby takes its place.
+//! The primary dies, and the standby replaces it.
 
 use super::opened;
 use std::{
@@ -17,7 +17,7 @@ use tests::{
     servers::postgres::{Cluster, Disk, installed},
 };
 
-/// With a synchronous standby no commit that was acknowledged is lost, and writing goes on by itself.
+/// With a synchronous standby no acknowledged commit is lost, and writing continues by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
     let Some(bin) = installed() else { return };
@@ -73,7 +73,7 @@ async fn no_acknowledged_commit_is_lost_when_a_standby_takes_over() {
     store.close().await.unwrap();
 }
 
-/// Both may have been started at once. Who is told to wait for less is told that it is away.
+/// Both may have been started at once. A short timeout reports that the database is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_starts_before_its_database_waits_for_it() {
     let Some(bin) = installed() else { return };
@@ -97,7 +97,8 @@ async fn a_process_that_starts_before_its_database_waits_for_it() {
     store.close().await.unwrap();
 }
 
-/// A server that knows the commits goes on; one that knows nothing cannot tell the new primary from a copy, and does nothing.
+/// A server that knows the commits continues. A server without that knowledge cannot distinguish the new primary from a copy,
+/// and does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promoted_replica_is_held_unless_a_server_that_was_at_work_before_finds_it() {
     let Some(bin) = installed() else { return };

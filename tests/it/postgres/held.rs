@@ -1,4 +1,4 @@
-//! A database that is not what it was is held.
+//! A restored or changed database is held.
 
 use super::{opened, options};
 use std::{fs::File, process::Command, time::Duration};
@@ -28,7 +28,7 @@ async fn with_a_task(options: &PostgresOptions) {
     store.close().await.unwrap();
 }
 
-/// How often the task was handed out, after the hold, if there is one, has been ended.
+/// Returns how often the task was leased, after any hold was released.
 async fn released(store: &Postgres) -> u32 {
     if let Some(hold) = store.current_hold().await.unwrap() {
         assert!(store.lease("w", Timestamp(100), TTL, 9).await.unwrap().is_empty());
@@ -39,7 +39,7 @@ async fn released(store: &Postgres) -> u32 {
     leases[0].deliveries
 }
 
-/// Into another database, and into the same one after what was there is gone: as an administrator restores, with the usual tools.
+/// Restores with the usual tools, into another database and into the emptied original.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_made_of_is_not() {
     let Some(options) = options() else { return };
@@ -93,7 +93,7 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
     assert_eq!(released(&restored).await, 2, "it may have been done before");
     restored.close().await.unwrap();
     let again = opened(&elsewhere).await;
-    assert_eq!(again.current_hold().await.unwrap(), None, "it is at home there now");
+    assert_eq!(again.current_hold().await.unwrap(), None, "the store is confirmed there");
     again.close().await.unwrap();
 
     let stayed = opened(&options).await;
@@ -106,7 +106,8 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
     in_place.close().await.unwrap();
 }
 
-/// As a fail-over leaves it to a server that had not heard of everything: noticed by the next commit, and told to all.
+/// Like a fail-over that loses commits that this server never saw: the next commit detects it, and all processes are
+/// notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is_written() {
     let Some(options) = options() else { return };
@@ -122,25 +123,25 @@ async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is
     cluster().sql(&back).unwrap();
 
     let leases = store.lease("w", Timestamp(100), TTL, 9).await.unwrap();
-    assert!(leases.is_empty(), "nobody is at work before it is told: {leases:?}");
-    assert!(other.current_hold().await.unwrap().is_some(), "whoever asks for work finds it first");
+    assert!(leases.is_empty(), "no task is leased before the notification: {leases:?}");
+    assert!(other.current_hold().await.unwrap().is_some(), "a request for work finds the hold first");
     let since = other.current_hold().await.unwrap().unwrap().since;
     other.unhold(since).await.unwrap();
     cluster().sql(&back.replace("sequence = 2", "sequence = 1")).unwrap();
 
     let receipt = store.commit(put(9)).await.unwrap();
 
-    assert_eq!(receipt.sequence.0, 2, "what is right as it stands is committed");
+    assert_eq!(receipt.sequence.0, 2, "a consistent commit succeeds");
     let hold = other.current_hold().await.unwrap().unwrap();
     assert!(hold.why.contains("stands at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
     assert_eq!(released(&other).await, 2);
     store.commit(put(10)).await.unwrap();
-    assert_eq!(other.current_hold().await.unwrap(), None, "what was told once is told");
+    assert_eq!(other.current_hold().await.unwrap(), None, "one notification is enough");
     store.close().await.unwrap();
     other.close().await.unwrap();
 }
 
-/// What one start has seen, the next one knows; of another history it knows nothing.
+/// A later start knows the commits that an earlier one saw; it knows nothing of another history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_saw_more() {
     let Some(options) = options() else { return };
@@ -154,14 +155,14 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     store.close().await.unwrap();
     let other = PostgresOptions { schema: schema(), ..options.clone() };
     let another = opened(&other).await;
-    assert_eq!(another.current_hold().await.unwrap(), None, "another history may be as short as it likes");
+    assert_eq!(another.current_hold().await.unwrap(), None, "another history may be shorter");
     another.close().await.unwrap();
-    // The other history was seen last here.
+    // The other history was the last one here.
     opened(&options).await.close().await.unwrap();
     cluster().sql(&format!("UPDATE {}.head SET sequence = 1", options.schema)).unwrap();
 
     let unseeing = opened(&PostgresOptions { watermark_file: None, ..options.clone() }).await;
-    assert_eq!(unseeing.current_hold().await.unwrap(), None, "who has not seen it does not know");
+    assert_eq!(unseeing.current_hold().await.unwrap(), None, "a process without earlier reads cannot detect it");
     unseeing.close().await.unwrap();
     let store = opened(&options).await;
     let hold = store.current_hold().await.unwrap().unwrap();
@@ -170,7 +171,7 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     store.close().await.unwrap();
 }
 
-/// While nobody commits, too.
+/// Also without any commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
     let Some(options) = options() else { return };
@@ -192,13 +193,13 @@ async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
     idle.close().await.unwrap();
 }
 
-/// Those who wait for work are told that there is some.
+/// Processes that wait for work are notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_hold_wakes_other_processes() {
     let Some(options) = options() else { return };
     let (one, two) = (opened(&options).await, opened(&options).await);
     one.hold(Hold { since: Timestamp(3), why: "a drill".into() }).await.unwrap();
-    // What they are told when they begin to listen.
+    // Consume the initial notification.
     while tokio::time::timeout(Duration::from_millis(500), two.wait_for_changes()).await.is_ok() {}
 
     one.unhold(Timestamp(3)).await.unwrap();
@@ -208,7 +209,7 @@ async fn the_end_of_a_hold_wakes_other_processes() {
     two.close().await.unwrap();
 }
 
-/// What others are at work on does not move.
+/// A store with active servers is not moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_moves_only_when_its_servers_have_stopped() {
     let Some(options) = options() else { return };

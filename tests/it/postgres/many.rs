@@ -1,4 +1,4 @@
-//! Several processes on one database, each as a store of its own.
+//! Several processes on one database, each with its own store.
 
 use super::{opened, options};
 use std::{
@@ -17,7 +17,7 @@ use tests::{
     servers::postgres::{Cluster, installed},
 };
 
-/// Of two that have read the same, one commits.
+/// Of two processes that read the same version, one commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_processes_that_have_read_the_same_one_commits() {
     let Some(options) = options() else { return };
@@ -40,7 +40,7 @@ async fn of_two_processes_that_have_read_the_same_one_commits() {
     assert_eq!(won[0] + won[1], 50);
 }
 
-/// S08. A process that was barred writes nothing more, and another of the same name is another.
+/// S08. A barred process writes nothing more, and a new process of its name is a different one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_barred_writes_nothing_more() {
     let Some(options) = options() else { return };
@@ -62,7 +62,7 @@ async fn a_process_that_is_barred_writes_nothing_more() {
     assert!(two.document(&Key::new("things", "2")).await.unwrap().is_none());
 }
 
-/// S09. The wire is cut again and again, also between a commit and its answer: each is made once, and acknowledged.
+/// S09. The wire is cut repeatedly, also between a commit and its answer: each commit is made once and acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_whose_answer_was_lost_is_made_once() {
     let Some(options) = options() else { return };
@@ -88,7 +88,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
             })
         })
         .collect();
-    // Longer where the machine is busy, until enough were made between the cuts.
+    // Longer on a busy machine, until there were enough commits between the cuts.
     for cut in 0..600_u64 {
         if cut >= 60 && all.load(Ordering::Relaxed) > 120 {
             break;
@@ -114,7 +114,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     store.close().await.unwrap();
 }
 
-/// S08. Others are told of what a process hands back, and of what it still held when it took its leave: they have it at once.
+/// S08. A process returns a task or shuts down with one: another process is notified and leases it at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     let Some(options) = options() else { return };
@@ -127,7 +127,7 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
         async |within: u64| tokio::time::timeout(Duration::from_millis(within), two.wait_for_changes()).await;
     let taken = async || one.lease(&one.lease_holder(), now, hour, 10).await.unwrap().remove(0);
     let nobody_has_it = async |deliveries: u32| {
-        assert!(told(5_000).await.is_ok(), "nobody was told");
+        assert!(told(5_000).await.is_ok(), "the process was not notified");
         let lease = two.lease(&two.lease_holder(), now, hour, 10).await.unwrap().remove(0);
         assert_eq!((lease.task.id, lease.deliveries), (id, deliveries));
         two.release(id, lease.epoch, now, lease.deliveries - 1).await.unwrap();
@@ -147,8 +147,7 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
     two.close().await.unwrap();
 }
 
-/// With more waiting than there are turns to give, what a process left half done does not wait for its turn again: whoever
-/// asks first takes all of it over.
+/// With a backlog, tasks that a lost process had begun are leased before new ones: the next request takes all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
     let Some(options) = options() else { return };
@@ -163,7 +162,7 @@ async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
     let leases =
         lost.lease(&lost.lease_holder(), Timestamp(1_000), Duration::from_secs(10), 8).await.unwrap();
     assert_eq!(leases.len(), 8);
-    // Due while those were held, so that all of it has waited longer by the time that the leases lapse.
+    // Due while the others were leased, so that all of these have waited longer when the leases expire.
     let waiting = (100..500).map(|number| task(number, 2_000)).collect();
     lost.commit(Commit { schedule: waiting, ..Commit::default() }).await.unwrap();
 
@@ -190,7 +189,7 @@ fn entry(writer: u64, event: &str) -> Entry {
     }
 }
 
-/// What is forgotten leaves its table empty, and the table goes; what is still kept, or written to, stays.
+/// An emptied part of the history is dropped; a part with retained or new rows stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
     let Some(options) = options() else { return };
@@ -206,18 +205,18 @@ async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
              relname LIKE 'journal\\_%' AND relnamespace = current_schema()::regnamespace";
         sql(names)
     };
-    // Wherever a commit falls, its part is there.
+    // The part of every sequence exists.
     for at in [4_999_999, 10_000_000, 14_999_999, 24_999_999] {
         sql(&format!("UPDATE head SET sequence = {at}"));
         store.commit(one(at)).await.unwrap();
     }
-    assert!(store.drop_empty_partitions().await.unwrap().is_empty(), "nothing is empty and full");
-    assert_eq!(parts(), "journal_0 journal_1 journal_2 journal_3 journal_4", "two are there ahead");
+    assert!(store.drop_empty_partitions().await.unwrap().is_empty(), "no part is both full and empty");
+    assert_eq!(parts(), "journal_0 journal_1 journal_2 journal_3 journal_4", "two parts exist in advance");
 
     sql("DELETE FROM journal WHERE sequence > 10000000 AND sequence < 20000000");
     assert_eq!(store.drop_empty_partitions().await.unwrap(), ["journal_1"]);
 
-    assert_eq!(parts(), "journal_0 journal_2 journal_3 journal_4", "the next ones are empty and not full");
+    assert_eq!(parts(), "journal_0 journal_2 journal_3 journal_4", "the next parts are empty and not full");
     let left = store.history(None, 100).await.unwrap().items.len();
     assert_eq!(left, 3);
     store.commit(one(5)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The store on PostgreSQL, against a real server. Skipped with a line that says so where none is installed.
+//! The store on PostgreSQL, against a real server. Skipped with a message where PostgreSQL is not installed.
 
 mod chaos;
 mod conforming;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use store::postgres::{Postgres, PostgresOptions};
 use tests::servers::postgres::{Cluster, installed, schema};
 
-/// How to open a store of its own on the shared server; `None` where there is none.
+/// Returns options for a separate store on the shared server; `None` where there is no server.
 pub(crate) fn options() -> Option<PostgresOptions> {
     let cluster = Cluster::shared(installed()?).expect("the server starts");
     Some(PostgresOptions { schema: schema(), connections: 3, ..PostgresOptions::for_url(cluster.url()) })

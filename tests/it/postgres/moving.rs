@@ -14,7 +14,7 @@ fn embedded(dir: &Path) -> Arc<Embedded> {
     Arc::new(Embedded::open(dir, Options::default()).unwrap().store)
 }
 
-/// Everything, by every way of reading: records, histories, work, and the whole history in order.
+/// Reads everything in every way: records, histories, work, and the whole history in order.
 async fn all(
     store: &dyn Store,
 ) -> (Vec<Record>, Vec<Vec<Entry>>, Vec<Task>, Vec<(u32, Entry)>, Vec<store::Document>) {
@@ -29,14 +29,14 @@ async fn all(
     (records, journals, tasks, history, documents)
 }
 
-/// What has been delivered before is delivered as such, wherever it is by then.
+/// Returns the deliveries of a task, from the store that has it now.
 async fn delivered(store: &dyn Store, id: TaskId) -> (u32, u64) {
     let leases = store.lease("w", Timestamp(u64::MAX / 4), Duration::from_millis(1), 1_000).await.unwrap();
     let lease = leases.iter().find(|lease| lease.task.id == id).unwrap();
     (lease.deliveries, lease.epoch.0)
 }
 
-/// Versions, revisions and sequences are kept, so what was read before is still as it was read.
+/// Versions, revisions and sequences are preserved, so earlier reads stay valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     let Some(options) = options() else { return };
@@ -61,14 +61,14 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
     assert_eq!(postgres.import(File::open(&out).unwrap()).await.unwrap(), counts);
     assert_eq!(all(&*postgres).await, before);
     let (twice, above) = delivered(&*postgres, waiting).await;
-    assert_eq!(twice, 2, "the delivery before counts");
+    assert_eq!(twice, 2, "the earlier delivery counts");
     assert!(above > epoch, "targets have seen {epoch}, and {above} is not above it");
     let again = postgres.import(File::open(&out).unwrap()).await;
     assert!(matches!(&again, Err(Error::Refused { why }) if why.contains("empty one")), "{again:?}");
     let sequence = postgres.health().await.sequence;
     assert_eq!(postgres.export(File::create(&back).unwrap(), Source::Replaced).await.unwrap(), counts);
     let next = postgres.commit(Commit { retire: vec![waiting], ..Commit::default() }).await.unwrap();
-    assert_eq!(next.sequence.0, sequence.0 + 1, "it goes on where it was");
+    assert_eq!(next.sequence.0, sequence.0 + 1, "it continues at its sequence");
     postgres.close().await.unwrap();
 
     assert_eq!(transfer::import(File::open(&back).unwrap(), &second).unwrap(), counts);

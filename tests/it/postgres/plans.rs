@@ -1,4 +1,4 @@
-//! How the database finds what a commit names.
+//! The database's plans for commits.
 
 use super::{opened, options};
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn task(n: u64, visit: u32) -> Task {
     Task { id, due: Timestamp(1), body: Vec::new() }
 }
 
-/// Four executions from `n` on go so many steps, each step leased and concluded.
+/// Executes `steps` steps of four executions from `n` on. Each step is leased and completed.
 async fn walk(options: &PostgresOptions, from: u64, steps: u32) {
     let store = opened(options).await;
     for n in from..from + 4 {
@@ -62,8 +62,8 @@ async fn walk(options: &PostgresOptions, from: u64, steps: u32) {
     store.close().await.unwrap();
 }
 
-/// Between two cleanings a table of work has few rows and thousands of pages of rows that are gone; whoever reads it from the beginning to
-/// the end for each commit, as a database does that believes it to be small, becomes slower with each.
+/// Between two vacuums a task table has few rows and thousands of pages of dead rows. A sequential scan in each commit, as the planner
+/// chooses for a table it believes to be small, becomes slower with each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_commit_and_no_lease_reads_a_whole_table() {
     let Some(options) = options() else { return };
@@ -81,6 +81,6 @@ async fn no_commit_and_no_lease_reads_a_whole_table() {
     walk(&options, 10, 60).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let reads = whole() - before;
-    // To open a store and to look for a backlog may cost a few.
+    // Opening a store and looking for a backlog may scan tables a few times.
     assert!(reads < 20, "240 steps read whole tables {reads} times");
 }

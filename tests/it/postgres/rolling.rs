@@ -1,4 +1,4 @@
-//! Servers replaced one by one by a later version, and nobody notices.
+//! Rolling upgrade: servers are replaced one by one by a later version, and clients see no errors.
 
 use std::{path::Path, time::Duration};
 use tests::{
@@ -6,8 +6,8 @@ use tests::{
     servers::postgres::{Cluster, Disk, installed},
 };
 
-/// S08, S58. No client is answered with an error, and none of them asks twice; nothing is stranded, done twice, or lost. What was
-/// begun by the earlier version ends, by it or by the later; what the later has begun the earlier leaves to it, and answers for.
+/// S08, S58. No client gets an error or needs to retry; nothing is stranded, repeated or lost. Executions of the earlier version
+/// end on either version. The earlier version does not work on executions of the later one, and answers queries about them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn three_servers_are_replaced_by_a_later_version_and_no_client_notices() {
     let Some(bin) = installed() else { return };

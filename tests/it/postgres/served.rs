@@ -29,7 +29,7 @@ pub(super) fn start(options: &store::postgres::PostgresOptions, name: &str, more
     Served::start_with(&all)
 }
 
-/// S08. Asked of one, agreed to at the other; and what one was at work on when it was killed, the other completes.
+/// S08. Requested at one server and approved at the other; work of a killed server is completed by the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_began_another_goes_on_with() {
     let Some(options) = options() else { return };
@@ -38,7 +38,7 @@ async fn what_one_server_began_another_goes_on_with() {
     let platform: &[(&str, &str)] = &[("TENURE_PLATFORM", &world.url)];
     let one = start(&options, "one", platform);
     let mut two = start(&options, "two", platform);
-    // The first admin was made by the first, for both.
+    // The first server made the first admin, for both.
     two.admin.clone_from(&one.admin);
     one.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let olga = two.user("olga", &["platform_ops", "capacity_manager", "finance", "security"], None).await;
@@ -65,7 +65,7 @@ async fn what_one_server_began_another_goes_on_with() {
     assert_eq!(items(&two.get("/v1/tenants").await).len(), 2);
 }
 
-/// Of three who ask at once one is answered by the work, and the others by its answer or by a word of patience.
+/// One of three simultaneous requests does the work; the others get its answer or must retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
     let Some(options) = options() else { return };
@@ -79,7 +79,7 @@ async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
     };
     for round in 0..10 {
         let key = format!("k{round}");
-        // Each round asks for another one: the same again would be refused for what it says.
+        // Each round sends a different request: an identical one would be refused by its content.
         let body = json!({ "to": "olga", "until": soon(), "reason": "on leave" });
         let (a, b, c) = tokio::join!(ask(&one, &key, &body), ask(&two, &key, &body), ask(&two, &key, &body));
         for answer in [a, b, c] {
@@ -94,7 +94,7 @@ fn items_of(listed: &serde_json::Value) -> Vec<serde_json::Value> {
     listed.as_array().or_else(|| listed["items"].as_array()).cloned().unwrap_or_default()
 }
 
-/// A schema is brought up to date by a command, which also says what it lacks; what is wrong with the settings is said by name.
+/// A command upgrades a schema, and also lists what is missing; errors in the settings are named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_is_checked_and_brought_up_to_date() {
     let Some(options) = options() else { return };
@@ -120,8 +120,8 @@ async fn a_schema_is_checked_and_brought_up_to_date() {
     assert!(other.exit == 2 && other.err.contains("store.url"), "{other:?}");
 }
 
-/// Two servers whose clocks differ would judge leases and deadlines differently: one that is too far off does nothing, and goes on by
-/// itself once its clock is right.
+/// Two servers with different clocks would judge leases and deadlines differently. A server whose clock is too far off does nothing,
+/// and continues once its clock is right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_whose_clock_is_not_that_of_the_database_refuses_work_until_they_agree() {
     let Some(options) = options() else { return };

@@ -1,4 +1,4 @@
-//! Many submits of one tenant at the same moment, on a database; and writes while a backup runs.
+//! Many simultaneous submits of one tenant on a database; and writes during a backup.
 
 use super::{opened, options, served::start};
 use crate::{
@@ -20,14 +20,14 @@ async fn a_hundred_submits_of_one_tenant_to_two_servers_are_all_decided() {
     let id = one.onboard(&shared("acme")).await;
     assert_eq!(one.ended(&id).await["reason"], "completed");
     seen(&one, "acme").await;
-    // Each server has a world of its own: what is onboarded is made in one of them.
+    // Each server has its own world: an onboarding creates its objects in one of them.
     let mut two = start(&options, "two", &[]);
     two.admin.clone_from(&one.admin);
 
     all_are_decided(&[&one, &two], 100).await;
 }
 
-/// A session that holds what `lock` takes, until it goes out of scope.
+/// A session that holds the lock of statement `lock` until it is dropped.
 struct Session {
     name: String,
     client: Child,
@@ -58,7 +58,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The server notices that a client has gone only when it writes to it.
+        // The server notices the end of a client only when it writes to it.
         let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name";
         _ = cluster().sql(&format!("{end} = '{}'", self.name));
         _ = self.client.kill();
@@ -84,7 +84,7 @@ fn said(n: u64) -> Commit {
     Commit { journal: vec![entry], ..Commit::default() }
 }
 
-/// What `pg_dump` and our own export hold on every table, across the end of a part of the history.
+/// Holds the locks of `pg_dump` and of Tenure's export on every table, while the history gets a new part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
     let Some(options) = options() else { return };
@@ -97,7 +97,7 @@ async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
         for n in 0..4 {
             let started = Instant::now();
             store.commit(said(end + n)).await.unwrap();
-            // The backup goes on for longer than any limit of a statement.
+            // The backup takes longer than any statement timeout.
             assert!(started.elapsed() < Duration::from_secs(10), "a write waited for the backup at {end}");
         }
     }
@@ -107,8 +107,8 @@ async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
     store.close().await.unwrap();
 }
 
-/// The row that every commit locks is held for longer than a statement may take: the commit is made all the same, or it is said that the
-/// store cannot now; never that the request is wrong.
+/// The row that every commit locks is held for longer than a statement may take. The commit is made all the same, or the store is
+/// reported as unavailable; the request is never reported as wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_a_database_keeps_waiting_is_made_or_is_unavailable() {
     let Some(options) = options() else { return };

@@ -1,4 +1,4 @@
-//! Watching one server while another works.
+//! Streams of one server while another one works.
 
 use super::{options, served::start};
 use crate::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tests::processes::World;
 
-/// What either commits, both tell; and an id of one is good at the other.
+/// Both servers stream the commits of either one; an event id is valid on both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_commits_a_watcher_of_another_hears() {
     let Some(options) = options() else { return };
@@ -36,7 +36,7 @@ async fn what_one_server_commits_a_watcher_of_another_hears() {
     let (here, there) = (here.until(ends).await, there.until(ends).await);
     let facts =
         |told: &[crate::streams::Told]| told.iter().map(crate::streams::Told::fact).collect::<Vec<_>>();
-    assert_eq!(facts(&here), facts(&there), "each tells the same, with the same ids");
+    assert_eq!(facts(&here), facts(&there), "both send the same events, with the same ids");
     let entries: Vec<Value> =
         there.iter().flat_map(|told| told.data["entries"].as_array().unwrap().clone()).collect();
     assert_eq!(entries, journal(&two, &id).await);
@@ -46,6 +46,6 @@ async fn what_one_server_commits_a_watcher_of_another_hears() {
     assert_eq!(
         facts(&moved.until(ends).await),
         facts(&there[middle + 1..]),
-        "cut off there, it goes on here"
+        "interrupted there, it resumes here"
     );
 }

@@ -1,11 +1,11 @@
-//! Executions in every condition move while they are under way.
+//! Open executions in every condition move between stores.
 
 use super::options;
 use strum::VariantArray as _;
 use tests::campaigns::{errands::Kind, moving};
 
-/// They end as a twin that stayed does: in the same states, by the same ways, with the same done outside, and nothing
-/// done twice. So do those that moved back half way. The bench `moving` does the same with 10,000.
+/// They end like an unmoved twin: in the same states, by the same paths, with the same external effects, and nothing
+/// done twice. This also holds for executions that moved back half way. The bench `moving` does the same with 10,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executions_in_every_condition_move_and_end_as_if_they_had_stayed() {
     let Some(options) = options() else { return };

@@ -1,4 +1,4 @@
-//! Versions side by side on one database.
+//! Different versions on one database.
 
 use super::{opened, options};
 use store::{
@@ -12,7 +12,8 @@ fn sql(options: &PostgresOptions, sql: &str) {
     cluster.sql(&format!("SET search_path = {}; {sql}", options.schema)).unwrap();
 }
 
-/// A later version has added something: this one goes on as long as it says that it may, and else says which is needed.
+/// A later version has extended the schema: this version continues as long as the schema allows it, and else names the
+/// required version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newer_database_is_used_as_long_as_it_says_that_it_may_be() {
     let Some(options) = options() else { return };

@@ -1,4 +1,4 @@
-//! I-5: whatever changes of quotas do, and in whatever order, no more is promised than is owned.
+//! I-5: quota changes in any order never promise more than is owned.
 
 use super::stage::gpu;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use workflows::{
 const SITES: &str = "{regions: [{id: eu, jurisdiction: eu}], clusters: [{id: eu-1, region: eu}]}";
 const WORKSPACES: [&str; 2] = ["research", "production"];
 
-/// What one of the executions 2 to 5 does next.
+/// The next action of one of the executions 2 to 5.
 #[derive(Clone, Debug)]
 enum Deed {
     Hold(u8, usize, u64),
@@ -62,7 +62,7 @@ fn constraints() -> Constraints {
     }
 }
 
-/// A tenant in service with 8 GPUs on two nodes, 3 of them given to each of its workspaces; six nodes are free.
+/// A tenant in service with 8 GPUs on two nodes and 3 in each workspace's quota; six nodes are free.
 fn begin(executions: &Executions) -> Books {
     let mut books = Books::with_fleet(SITES, &[("eu-1", "eu", &rows("n", 8, 4, "H100"))]);
     let text = "{name: acme, tenant: {tier: standard, isolation: dedicated, data_residency: any, allow_preemption: true, \
@@ -88,7 +88,7 @@ fn line(books: &Books, workspace: &str) -> Allowance {
     books.find::<Quota>(&format!("acme/{workspace}")).unwrap().allowances[&gpu("H100")]
 }
 
-/// What an execution was started with: kept, since its terms do not change.
+/// The input of an execution: stored, since its terms do not change.
 type Terms = BTreeMap<u8, (usize, Allowance, Allowance)>;
 
 fn carry_out(books: &mut Books, terms: &mut Terms, deed: &Deed, executions: &Executions) -> bool {
@@ -141,7 +141,7 @@ fn carry_out(books: &mut Books, terms: &mut Terms, deed: &Deed, executions: &Exe
             let unfit = mark.and_then(|mark| mark.nodes.keys().next()).cloned();
             books.act(&QuarantineHeld { tenant, unfit: unfit.into_iter().collect() }, &call)
         }
-        // As in the workflow: nothing is granted that is not covered.
+        // As in the workflow: only covered quotas are granted.
         Deed::Grant(_) if up && covered(books, &call) => {
             books.act(&GrantQuota { tenant, workspace, resource, before, after, ends: None }, &call)
         }
@@ -156,7 +156,7 @@ fn carry_out(books: &mut Books, terms: &mut Terms, deed: &Deed, executions: &Exe
     done.is_ok()
 }
 
-/// Whether the nodes of the earmark are ready, and none was taken out since they were claimed.
+/// Returns true if the nodes of the earmark are ready, and none was removed since they were claimed.
 fn covered(books: &Books, call: &engine::Call) -> bool {
     let Some(marks) = books.find::<Earmarks>("acme") else { return false };
     let Some(mark) = marks.open.get(&call.execution) else { return false };
@@ -190,12 +190,12 @@ proptest! {
         let mut terms = Terms::new();
         for (deed, crashes) in &history {
             if *crashes {
-                // Decided, and the process died before the commit: the same again, from the same documents.
+                // The process dies between decision and commit: the same decision again, from the same documents.
                 carry_out(&mut books.clone(), &mut terms.clone(), deed, &executions);
             }
             let before = promised(&books).saturating_sub(owned(&books));
             carry_out(&mut books, &mut terms, deed, &executions);
-            // A node that proves unfit leaves a gap until it is replaced; nothing else does.
+            // Only an unfit node leaves a gap, until it is replaced.
             let unfit = matches!(deed, Deed::Quarantine(_));
             let gap = promised(&books).saturating_sub(owned(&books));
             prop_assert!(unfit || gap <= before, "{:?}: {} promised of {}", deed, promised(&books), owned(&books));
@@ -212,7 +212,7 @@ proptest! {
             let claimed: Vec<_> = marks.iter().flat_map(|marks| marks.open.values()).flat_map(|mark| mark.nodes.keys()).collect();
             let held = books.find::<NodeAllocation>("acme").unwrap();
             let all: BTreeSet<_> = claimed.iter().copied().chain(held.nodes.keys()).chain(&held.quarantined).collect();
-            prop_assert_eq!(all.len(), claimed.len() + held.nodes.len() + held.quarantined.len(), "a node stands in two places");
+            prop_assert_eq!(all.len(), claimed.len() + held.nodes.len() + held.quarantined.len(), "a node is listed twice");
             for node in books.all::<Node>() {
                 prop_assert_eq!(node.owner.is_some(), all.contains(&node.id), "{} is {:?}", node.id, node.state);
             }

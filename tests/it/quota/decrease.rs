@@ -1,4 +1,4 @@
-//! Quota decrease, from request to a limit in force, and back from everywhere.
+//! Quota decrease, from request to a limit in force, and undone from every state.
 
 use super::stage::{BEGIN, Stage, gpu, request};
 use engine::{DAY, HOUR, MINUTE, check};
@@ -46,7 +46,7 @@ async fn what_is_not_in_use_is_taken_without_asking() {
     assert_eq!(stage.all::<Earmarks>().await, []);
 }
 
-/// I-7: while more is used than is left the workspace is over its limit, and that can be seen.
+/// I-7: while its use exceeds the new quota, the workspace is over its limit, and this is visible.
 #[tokio::test]
 async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     let stage = Stage::with_tenant("H100").await;
@@ -67,11 +67,11 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     let balance = stage.balance().await;
     assert_eq!((nominal(&stage).await, balance.used, balance.allowance.borrowing_limit), (1, 2, Some(0)));
     let plan = stage.engine.execution(id).await.unwrap().1.plan;
-    assert_eq!(plan.placement["excess"], json!(1), "for everybody to see");
+    assert_eq!(plan.placement["excess"], json!(1), "the approvers see the excess");
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
-    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows when it is over");
+    assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2), "the platform follows at the end");
     let marks: Earmarks = stage.find("acme").await.unwrap();
-    assert_eq!(marks.total(&gpu("H100")), 1, "I-5: nobody else is given it");
+    assert_eq!(marks.total(&gpu("H100")), 1, "I-5: no other workspace gets it");
 
     stage.ends("train-1").await;
     stage.engine.signal(id, USE_FELL).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(1));
 }
 
-/// The tenant bought no more than its workspaces are promised once research has one less, so it has no pool that could lend.
+/// Once research has one less, the tenant's entitlement equals its quotas, so there is no pool to lend.
 async fn all_promised() -> Stage {
     let stage = Stage::with_tenant("H100").await;
     let buy = |view: &mut engine::View| {
@@ -106,7 +106,7 @@ async fn what_was_bought_and_promised_to_nobody_becomes_a_loan_and_is_no_excess(
     assert_eq!((loans.len(), loans[0].lender.as_str(), loans[0].amount), (1, Lender::POOL, 1));
 }
 
-/// A limit is changed by itself, up and down, whichever way is named; people are asked.
+/// A borrowing or lending limit can be raised or lowered separately, in either direction; approval is needed.
 #[tokio::test]
 async fn limits_are_changed_by_themselves_in_either_direction() {
     let stage = Stage::with_tenant("H100").await;
@@ -127,7 +127,7 @@ async fn limits_are_changed_by_themselves_in_either_direction() {
             (2, expected.0, expected.1),
             "{asks}"
         );
-        assert_eq!(stage.balance().await.allowance, line, "the account says the same");
+        assert_eq!(stage.balance().await.allowance, line, "the account has the same value");
         assert_eq!(stage.all::<Earmarks>().await, []);
     }
     for id in [stage.decrease("to: 2").await, stage.increase("to: 2\nborrowing_limit: 1").await] {
@@ -135,7 +135,7 @@ async fn limits_are_changed_by_themselves_in_either_direction() {
     }
 }
 
-/// I-8: no use is left uncovered where another workspace lends it.
+/// I-8: use beyond the quota becomes a loan if another workspace lends it.
 #[tokio::test]
 async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
     let stage = all_promised().await;
@@ -161,7 +161,7 @@ async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_ref
     assert_eq!(
         stage.balance().await.over_quota(),
         1,
-        "nobody can lend it: over its limit, and admitted nothing"
+        "not lendable: the workspace exceeds its limit and admits no workload"
     );
 
     for _ in 0..31 * 24 {
@@ -200,7 +200,7 @@ async fn what_is_reserved_is_not_taken() {
     assert_eq!(body["data"]["reasons"][0]["rule"], json!("quota.covers_reservations"));
 }
 
-/// Only the sweep's own request goes back without people, and only to what was agreed for the end.
+/// Only the sweep's own request is reverted without approval, and only to the agreed end value.
 #[tokio::test]
 async fn an_end_that_was_not_agreed_to_is_rejected() {
     let stage = Stage::with_tenant("H100").await;

@@ -1,4 +1,4 @@
-//! Quota increase, from request to a limit in force, and back from everywhere.
+//! Quota increase, from request to a limit in force, and undone from every state.
 
 use super::stage::{BEGIN, Stage, gpu, request};
 use engine::{DAY, Error, check};
@@ -26,7 +26,7 @@ async fn quota_increase_survives_every_fault_crash_and_interruption() {
     assert!(report.passed(), "{report}");
 }
 
-/// S-26, S-48: one source says what every layer is to say, and each is read back.
+/// S-26, S-48: one source determines the value of every layer, and each value is read back.
 #[tokio::test]
 async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     let stage = Stage::with_tenant("H100").await;
@@ -43,10 +43,10 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     assert_eq!(cohort["quotas"], json!({ "research/gpu/H100": 4, "production/gpu/H100": 2 }));
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(4));
-    assert_eq!(queue["stopPolicy"], json!("None"), "nothing but the quota was touched");
+    assert_eq!(queue["stopPolicy"], json!("None"), "only the quota was changed");
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
-    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with what may be borrowed on top");
-    assert_eq!(stage.all::<Earmarks>().await, [], "nothing stays set aside");
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(5), "with the borrowing limit added");
+    assert_eq!(stage.all::<Earmarks>().await, [], "no earmark remains");
     assert_eq!(stage.world().violations(), Vec::<String>::new());
     let body = stage.engine.execution(id).await.unwrap().1.body;
     assert_eq!(
@@ -56,7 +56,7 @@ async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
     );
 }
 
-/// S-122: a container may always be as large as its workspace, and never larger.
+/// S-122: the container limit always equals the size of the workspace.
 #[tokio::test]
 async fn the_largest_container_grows_and_shrinks_with_the_workspace() {
     let stage = Stage::with_tenant("H100").await;
@@ -73,7 +73,7 @@ async fn the_largest_container_grows_and_shrinks_with_the_workspace() {
     assert_eq!(stage.world().violations(), Vec::<String>::new());
 }
 
-/// S-26: on Slurm the association says it.
+/// S-26: on Slurm the association has the limit.
 #[tokio::test]
 async fn on_slurm_the_association_is_raised() {
     let stage = Stage::with_tenant("A100").await;
@@ -91,7 +91,7 @@ async fn what_is_no_gpu_is_raised_in_the_namespace_alone() {
 
     let id = stage.increase("resource: pods\nby: 10").await;
 
-    assert_eq!(stage.state(id).await, "Effective", "a tenth more needs nobody");
+    assert_eq!(stage.state(id).await, "Effective", "a tenth more needs no approval");
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
     assert_eq!((&hard["hard"]["pods"], &hard["hard"]["requests.nvidia.com/gpu"]), (&json!(110), &json!(3)));
 }
@@ -110,17 +110,18 @@ async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations()
     let seats: Vec<_> = case.seats.iter().map(|seat| seat.any_of[0].as_str()).collect();
     assert_eq!(seats, ["tenant_owner", "platform_ops"]);
     assert_eq!(case.plan.title, "raise gpu/H100 of acme/research from 2 to 5");
-    assert_eq!((shown.digest, shown.plan), (case.digest.clone(), case.plan), "the dry run says the same");
+    assert_eq!((shown.digest, shown.plan), (case.digest.clone(), case.plan), "the dry run returns the same");
     stage.approve(id).await;
     assert_eq!(stage.state(id).await, "Effective");
     assert_eq!(
         stage.engine.execution(id).await.unwrap().1.digest,
         case.digest,
-        "what was agreed to was done"
+        "the approved plan was executed"
     );
 }
 
-/// S-61: more than was bought is an exception with an end, and money is asked; nodes are claimed for what is lacking.
+/// S-61: more than the entitlement is an exception with an end, and needs finance's approval; nodes are claimed for the
+/// rest.
 #[tokio::test]
 async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     let stage = Stage::with_tenant("H100").await;
@@ -134,7 +135,7 @@ async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     assert_eq!(
         seats,
         ["tenant_owner", "platform_ops", "capacity_manager", "finance"],
-        "a third of what is free"
+        "a third of the free GPUs"
     );
     assert_eq!(case.plan.placement["lacking"], json!(8));
     stage.approve(id).await;
@@ -151,7 +152,7 @@ async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
     assert_eq!(
         hard["hard"]["requests.nvidia.com/gpu"],
         json!(14),
-        "nothing can be borrowed beyond what was bought"
+        "no borrowing beyond the entitlement"
     );
 }
 
@@ -174,7 +175,7 @@ async fn a_temporary_increase_ends_by_itself() {
     assert_eq!(
         (after.allowances, after.ends),
         (before.allowances, None),
-        "people had agreed to the end as well"
+        "the approval included the end"
     );
     let again = workflows::sweeps::run(&stage.engine, Sweep::QuotaExpiry, None, "olga").await.unwrap();
     assert_eq!(again.started, Vec::<String>::new());
@@ -182,7 +183,7 @@ async fn a_temporary_increase_ends_by_itself() {
     assert_eq!(queue["resourceGroups"][0]["nominalQuota"], json!(2));
 }
 
-/// I-15, for quotas: a change holds its workspace and resource, and no other.
+/// I-15, for quotas: a change locks its workspace and resource, and no other.
 #[tokio::test]
 async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
     let stage = Stage::with_tenant("H100").await;
@@ -200,7 +201,7 @@ async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
     assert_eq!(stage.state(other).await, "AwaitingApproval");
 }
 
-/// S-27, I-5: approved is not available. What people agreed to is weighed again when it is set aside.
+/// S-27, I-5: approved is not available. An approved change is checked again when its GPUs are earmarked.
 #[tokio::test]
 async fn of_two_increases_that_together_exceed_what_was_bought_exactly_one_wins() {
     let stage = Stage::with_tenant("H100").await;
@@ -251,7 +252,7 @@ async fn who_finds_no_node_waits_for_one_and_goes_on() {
     assert!(stage.all::<Waitlist>().await.iter().all(|list| list.waiters.is_empty()));
 }
 
-/// Each rule can be the one that refuses.
+/// Each rule can be the reason for the rejection.
 #[tokio::test]
 async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
     let stage = Stage::with_tenant("H100").await;

@@ -1,4 +1,4 @@
-//! whatever is cut short, the tighter limit is in force.
+//! after any interruption the tighter limit is in force.
 
 use super::stage::{Stage, gpu, request};
 use async_trait::async_trait;
@@ -15,13 +15,13 @@ use workflows::{
     tenancy::*,
 };
 
-/// A world that compares every layer with the ledger around each of its effects.
+/// A simulated platform that compares every layer with the ledger around each of its effects.
 struct Watched {
     world: LocalWorld,
     store: Arc<Memory>,
     broken: Mutex<Vec<String>>,
     looks: Mutex<u32>,
-    /// How often the hard limit is still to be changed behind our back, just before it is read back.
+    /// How many more times another writer changes the hard limit just before it is read back.
     meddling: Mutex<u32>,
 }
 
@@ -45,7 +45,8 @@ impl Watched {
         found.map(|document| serde_json::from_slice(&document.body).unwrap())
     }
 
-    /// `ledger ≤ hard limit ≤ queue ≤ cohort ≤ ledger + earmarks`, where a hard limit has room for what may be borrowed.
+    /// Checks `ledger ≤ hard limit ≤ queue ≤ cohort ≤ ledger + earmarks`, where a hard limit has room for the borrowing
+    /// limit.
     async fn look(&self, when: &str) {
         let Some(quota) = self.document::<Quota>("acme/research").await else { return };
         let marks = self.document::<Earmarks>("acme").await.map_or(0, |marks| {
@@ -116,14 +117,14 @@ async fn phase(stage: &Stage, id: ExecutionId) -> (String, String) {
     (record.phase, record.reason.unwrap_or_default())
 }
 
-/// Lets every retry come due.
+/// Advances the clock past every retry.
 async fn settle(stage: &Stage) {
     for _ in 0..10 {
         stage.pass(engine::MINUTE).await;
     }
 }
 
-/// Every layer's change goes wrong in every way; whoever parks is mended and retried.
+/// Every layer's change fails in every way; parked executions are repaired and retried.
 #[tokio::test]
 async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() {
     let (watched, store) = Watched::new(0);
@@ -161,7 +162,7 @@ async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() 
                 if reason == "rolled_back" {
                     assert_eq!(now, before, "{action} {what:?}");
                     if !more {
-                        // So that the next increase begins where this one did.
+                        // Returns to the quota from which the next increase starts.
                         watched.world.script(Script::default());
                         stage.decrease(asks).await;
                     }
@@ -180,7 +181,7 @@ async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() 
 
     assert_eq!(*watched.broken.lock().unwrap(), Vec::<String>::new());
     assert_eq!(watched.world.violations(), Vec::<String>::new());
-    assert!(*watched.looks.lock().unwrap() > 500, "it was looked at");
+    assert!(*watched.looks.lock().unwrap() > 500, "the layers were compared");
     assert!(ends["rolled_back"] >= 5 && ends["completed"] >= 10, "{ends:?}");
 }
 
@@ -190,7 +191,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
     let stage = Stage::on("H100", store, watched.clone()).await;
     let id = stage.increase("by: 2").await;
     settle(&stage).await;
-    assert_eq!(stage.state(id).await, "Effective", "three times is borne");
+    assert_eq!(stage.state(id).await, "Effective", "three conflicts are tolerated");
 
     let (watched, store) = Watched::new(4);
     let stage = Stage::on("H100", store, watched.clone()).await;
@@ -208,7 +209,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
     assert_eq!(stage.state(id).await, "Effective");
 }
 
-/// A change of a limit that is not as it was read is refused, and the undo leaves what others have set since.
+/// A limit that has changed since it was read is not overwritten, and the undo keeps later values of other writers.
 #[tokio::test]
 async fn what_others_have_set_since_is_neither_overwritten_nor_taken_back() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));

@@ -1,4 +1,4 @@
-//! Quotas that change: requests, increases, decreases, and what holds meanwhile.
+//! Quota changes: requests, increases, decreases, and the invariants in between.
 
 mod books;
 mod decrease;

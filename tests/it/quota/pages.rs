@@ -1,4 +1,4 @@
-//! The pages of the quota workflows say what runs.
+//! The pages of the quota workflows match the code.
 
 use engine::{Workflow, diagram};
 use std::{env, fs};
@@ -27,7 +27,7 @@ fn drawn<W: Workflow>() {
         fs::write(&path, &drawn).unwrap();
     }
     let page = fs::read_to_string(&path).unwrap();
-    assert_eq!(page, drawn, "run the tests with BLESS=1 and look at the difference");
+    assert_eq!(page, drawn, "run the tests with BLESS=1 and review the difference");
     let table = page.split("## States").nth(1).unwrap();
     for state in diagram::<W>().states {
         assert!(

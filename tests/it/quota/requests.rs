@@ -1,4 +1,4 @@
-//! The document that asks for another quota.
+//! The document of a quota request.
 
 use super::stage::request;
 use workflows::quota_change::{Change, QuotaRequest};

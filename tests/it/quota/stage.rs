@@ -1,4 +1,4 @@
-//! A tenant in service, with an engine on an in-memory store and a world that can be looked at.
+//! A tenant in service, with an engine on an in-memory store and an observable platform.
 
 use backends::simulated::{LocalWorld, World, local_world, simulated_platform};
 use engine::{Engine, Error, ManualClock, Person, Request as Asked, Verdict, View, Workflow};
@@ -41,7 +41,7 @@ impl Stage {
         Self::on(model, Arc::new(Memory::new()), Arc::new(LocalWorld::new())).await
     }
 
-    /// The same, on a store and in a world that somebody else looks at too.
+    /// The same stage, on a store and in a world that the caller also observes.
     pub(crate) async fn on(model: &str, store: Arc<Memory>, world: Arc<dyn World>) -> Self {
         let fleet = [
             ("west-1", "eu-west", &*rows("w", 4, 8, "H100")),
@@ -102,7 +102,7 @@ impl Stage {
         self.engine.record(id).await.unwrap().state
     }
 
-    /// Lets time pass, and does what falls due.
+    /// Advances the clock and performs due work.
     pub(crate) async fn pass(&self, span: Duration) {
         self.clock.advance(span);
         self.engine.run_until_idle().await.unwrap();
@@ -122,7 +122,7 @@ impl Stage {
         self.find(&format!("acme/{workspace}")).await.unwrap()
     }
 
-    /// Admits a workload of so many H100s, on nodes that were seen a moment ago.
+    /// Admits a workload of `gpus` H100s, on recently observed nodes.
     pub(crate) async fn runs(&self, workspace: &str, name: &str, gpus: u64) {
         self.sees().await;
         let job = job(workspace, name, gpus);
@@ -130,7 +130,7 @@ impl Stage {
         assert_eq!(submitted.admission.answer, AdmissionVerdict::Admit, "{:?}", submitted.admission.weighed);
     }
 
-    /// The platform says that everything is as the ledger has it.
+    /// Sends an observation that equals the ledger.
     pub(crate) async fn sees(&self) {
         let tenant = "acme".parse().unwrap();
         let observe = |view: &mut View| {
@@ -152,7 +152,7 @@ impl Stage {
         self.engine.transact(true, |view| admission::finish(view, &tenant, name)).await.unwrap();
     }
 
-    /// How workspace research stands in H100s.
+    /// Returns the H100 balance of workspace research.
     pub(crate) async fn balance(&self) -> Balance {
         let cohort: Cohort = self.find("acme").await.unwrap();
         cohort.accounts[&"research".parse().unwrap()].balances[&gpu("H100")]
@@ -162,7 +162,7 @@ impl Stage {
         local_world(self.engine.platform()).unwrap()
     }
 
-    /// What an object of the world says.
+    /// Returns the content of an object of the simulated platform.
     pub(crate) fn spec(&self, address: &str) -> Value {
         let snapshot = self.world().snapshot();
         snapshot.get(address).unwrap_or_else(|| panic!("no {address} in {:?}", snapshot.keys()))["spec"]
@@ -170,7 +170,7 @@ impl Stage {
     }
 }
 
-/// A request of workspace research for H100, with these fields more.
+/// A request of workspace research for H100, with these additional fields.
 pub(crate) fn request(asks: &str) -> QuotaRequest {
     let fixed = [("workspace", "research"), ("resource", "gpu/H100"), ("reason", "a benchmark")];
     let missing = fixed.iter().filter(|(field, _)| !asks.contains(&format!("{field}:")));

@@ -1,11 +1,11 @@
-//! Signing in from the command line, and what `tenure doctor` says of a session.
+//! Signing in from the command line, and the report of `tenure doctor` on a session.
 
 use super::House;
 use crate::served::{Ran, TENURE, tenure};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Who asks the doctor with a session is told that it ends, and what begins another.
+/// Doctor run with a session reports when it ends, and how to start another.
 #[tokio::test]
 async fn a_doctor_does_not_say_that_a_session_lasts() {
     let house = House::start().await;
@@ -45,7 +45,7 @@ async fn a_command_line_signs_in_by_the_device_flow_and_out_again() {
     assert_eq!(house.me(token.trim()).await.1["name"], "oidc:robot");
 }
 
-/// The token of a sign-in is kept with the context, shown nowhere, and gone with the sign-out.
+/// The token of a sign-in is stored with the context, is never shown, and is removed at sign-out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
     let house = House::start().await;
@@ -74,7 +74,7 @@ async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
     assert_eq!(house.me(&token).await.1["name"], "oidc:alice");
     assert_eq!(run(&["logout"]).0, Some(0));
     assert!(!kept().contains("token = "), "{}", kept());
-    assert_eq!(house.me(&token).await.0, 401, "it is the session of the context that has ended");
+    assert_eq!(house.me(&token).await.0, 401, "the session of the context has ended");
 }
 
 fn command(house: &House, args: &[&str], token: Option<&str>) -> Result<(String, String), String> {

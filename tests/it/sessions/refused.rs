@@ -1,11 +1,12 @@
-//! Sign-ins that are refused: forged or changed tokens, codes without the tab that left, and no provider.
+//! Refused sign-ins: forged or changed tokens, codes without their tab, and no provider.
 
 use super::{House, challenge, fragment};
 use reqwest::{Client, Url, redirect::Policy};
 use serde_json::json;
 use tests::servers::identity::now;
 
-/// Who has the address that a browser came back to, and not the tab, gets nothing; nor does a tab that is led to another's.
+/// The address that a browser returns to is useless without the tab that started the sign-in. A tab that is led to another
+/// tab's address also gets nothing.
 #[tokio::test]
 async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_left() {
     let house = House::start().await;
@@ -14,12 +15,12 @@ async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_le
         let proof = json!({ "code": came[0].1, "verifier": verifier });
         assert_eq!(house.prove(proof).await.1["code"], "login.refused");
     }
-    // And still for the one that left.
+    // The tab that started the sign-in still succeeds.
     let proof = json!({ "code": came[0].1, "verifier": "of the first tab" });
     assert_eq!(house.prove(proof).await.0, 201);
 }
 
-/// A state that was changed, of another house, or of none; a code that was used; what the provider itself refuses.
+/// A changed state, a state of another server, or no state; a used code; refusals of the provider itself.
 #[tokio::test]
 async fn nobody_comes_back_who_has_not_left() {
     let house = House::start().await;
@@ -46,7 +47,7 @@ async fn nobody_comes_back_who_has_not_left() {
     assert!(!entry.to_string().contains(&state) && entry["subject"] == "/login/callback", "{entry}");
 }
 
-/// Each thing that can be wrong with an ID token by itself.
+/// Each possible error of an ID token.
 #[tokio::test]
 async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
     let house = House::start().await;
@@ -91,7 +92,7 @@ async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
     }
 }
 
-/// Without a provider there is nothing to sign in with, and that is said.
+/// Without a provider sign-in is impossible, and the answer names the reason.
 #[tokio::test]
 async fn a_server_without_a_provider_says_so() {
     let served = crate::served::Served::start();
@@ -105,12 +106,12 @@ async fn a_server_without_a_provider_says_so() {
     assert_eq!(odd.status(), 400);
 }
 
-/// Whatever is done to a token, in whatever place: it is refused.
+/// Any change in any place of a token: it is refused.
 #[tokio::test]
 async fn a_token_that_was_changed_anywhere_is_refused() {
     let house = House::start().await;
     let good = house.identity.token(&json!({}));
-    // Not the last character: two of its bits carry nothing.
+    // Not the last character: two of its bits are unused.
     for at in 0..good.len() - 1 {
         let mut changed = good.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };

@@ -1,4 +1,4 @@
-//! How many streams there may be, when they end, and that nobody waits for who is slow.
+//! The limits on streams: their number, their end, and slow readers, which delay no commit.
 
 use super::{Stream, ask};
 use crate::served::{Served, large};
@@ -45,11 +45,11 @@ async fn who_is_removed_hears_nothing_from_then_on() {
     assert_eq!((end.name.as_str(), &end.data["why"]), ("end", &json!("token")));
     assert_eq!(stream.next().await, None);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    assert!(other.is_silent(Duration::from_millis(300)).await, "others go on");
+    assert!(other.is_silent(Duration::from_millis(300)).await, "other streams continue");
     assert_eq!(ask(&served, &olga, "/v1/watch", "").await.status(), 401);
 }
 
-/// A client that takes nothing: the server goes on as if it were not there, and tells it to begin anew once it takes again.
+/// A client that does not read leaves the server unaffected, and must start from the beginning once it reads again.
 #[tokio::test]
 async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
     let served = Served::with_nodes().await;
@@ -81,7 +81,7 @@ async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
         .json_as(&served.admin, &format!("/v1/executions/{id}:pause"), json!({ "reason": "tea" }))
         .await;
     assert_eq!(sent.status, 200);
-    assert_eq!(slow.must().await.data["execution"]["phase"], "paused", "and goes on from there");
+    assert_eq!(slow.must().await.data["execution"]["phase"], "paused", "and resumes from there");
     eprintln!(
         "slowest of 1800 orders beside a watcher who takes nothing: {slowest:?}; it was told {} of them",
         told.len()

@@ -1,4 +1,4 @@
-//! Who hears what.
+//! Which events a user receives.
 
 use super::{Stream, Told, ask, ends};
 use crate::served::{Served, large, small};
@@ -31,7 +31,7 @@ async fn a_tenant_s_token_never_hears_of_another() {
     assert!(live.len() > 3 && live.iter().all(own), "{live:?}");
     let cases = asked.until(|told| told.name == "closed").await;
     assert!(cases.iter().all(|told| told.data["approval"]["tenant"] == "acme"), "{cases:?}");
-    // An id of whomever opens nothing more.
+    // Another user's id gives no more rights.
     let mut again = Stream::open(&served, &owner, "/v1/watch", &begin.id).await;
     let again = again.until(ends).await;
     assert_eq!(
@@ -60,7 +60,7 @@ async fn who_is_asked_hears_what_opens_and_what_is_decided_and_others_do_not() {
     let opened = asked.must().await;
     assert_eq!(opened.name, "opened");
     let shown = served.get_as(&ada, &format!("/v1/approvals/{id}")).await.body;
-    assert_eq!(opened.data["approval"], shown, "as it is shown");
+    assert_eq!(opened.data["approval"], shown, "as the approval is shown");
     let yes = json!({ "digest": shown["digest"], "reason": "order 4711" });
     assert_eq!(served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), yes).await.status, 200);
     let closed = asked.must().await;
@@ -105,7 +105,7 @@ async fn what_matches_no_more_is_told_once_as_having_left() {
     }
 }
 
-/// The command line asks once, and then when it hears that something has changed.
+/// The command line polls once, and again only when it is notified of a change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_line_waits_by_listening() {
     let served = Served::with_nodes().await;
@@ -133,12 +133,12 @@ async fn the_command_line_waits_by_listening() {
         ]))
     });
     while counted("/v1/executions/{id}/events").await == 0 {
-        assert!(!waiting.is_finished(), "it does not listen: {:?}", waiting.await);
+        assert!(!waiting.is_finished(), "it does not read the stream: {:?}", waiting.await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     let asked = counted("/v1/executions/{id}").await - before;
-    assert!(asked <= 2, "it asked {asked} times while nothing happened");
+    assert!(asked <= 2, "it polled {asked} times without a change");
     let yes = json!({ "digest": digest, "reason": "order 4711" });
     assert_eq!(served.json_as(&ada, &format!("/v1/approvals/{id}:approve"), yes).await.status, 200);
     let ran = waiting.await.unwrap();

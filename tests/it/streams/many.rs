@@ -1,11 +1,11 @@
-//! Many who watch the same.
+//! Many readers of the same stream.
 
 use super::Stream;
 use crate::served::{Served, large};
 use serde_json::json;
 use std::time::Instant;
 
-/// Read once, told to all. `TENURE_CASES=5` lets 1,000 watch.
+/// Read once, sent to all. `TENURE_CASES=5` opens 1,000 streams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_reaches_everybody_who_watches_one_stream() {
     let many = usize::try_from(tests::cases(200).cases).unwrap();

@@ -1,4 +1,4 @@
-//! Streams: whoever watches hears what they may hear, once, and goes on where they were cut off. Against a real server.
+//! Streams: a reader receives each permitted event once, and resumes after an interruption. Against a real server.
 
 mod bounds;
 mod heard;
@@ -10,10 +10,10 @@ use reqwest::Method;
 use serde_json::Value;
 use std::{collections::VecDeque, time::Duration};
 
-/// How long an event may take to come, beside other tests.
+/// The maximum wait for an event, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An event as it came.
+/// A received event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) name: String,
@@ -22,12 +22,12 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// The execution that it is about.
+    /// Returns the execution of the event.
     pub(crate) fn execution(&self) -> &str {
         self.data["execution"]["id"].as_str().unwrap_or_else(|| panic!("{self:?}"))
     }
 
-    /// What of it does not depend on when it is told.
+    /// Returns the part of the event that does not depend on its time.
     pub(crate) fn fact(&self) -> (String, String, Value) {
         (self.id.clone(), self.execution().to_owned(), self.data["entries"].clone())
     }
@@ -38,12 +38,12 @@ pub(crate) struct Stream {
     answer: reqwest::Response,
     rest: String,
     told: VecDeque<Told>,
-    /// The id of the last event that was taken.
+    /// The id of the last read event.
     pub(crate) last: String,
 }
 
 impl Stream {
-    /// Listens as the holder of `token`, behind `after` if that is not empty.
+    /// Opens a stream as the holder of `token`, after the event `after` if that is not empty.
     pub(crate) async fn open(served: &Served, token: &str, path: &str, after: &str) -> Self {
         let answer = ask(served, token, path, after).await;
         assert_eq!(answer.status(), 200, "{path}: {}", answer.text().await.unwrap());
@@ -51,7 +51,7 @@ impl Stream {
         Self { answer, rest: String::new(), told: VecDeque::new(), last: after.to_owned() }
     }
 
-    /// Whatever is read next is put by; `false` at the end.
+    /// Reads the next part into the buffer; `false` at the end.
     async fn read(&mut self) -> bool {
         let Ok(Some(chunk)) = self.answer.chunk().await else { return false };
         self.rest.push_str(std::str::from_utf8(&chunk).expect("whole characters"));
@@ -70,9 +70,9 @@ impl Stream {
         true
     }
 
-    /// The next event; `None` once the stream has ended.
+    /// Returns the next event; `None` once the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Told> {
-        // A stream that only says that it is there does not go on.
+        // Keep-alive messages are no progress.
         let heard = async { while self.told.is_empty() && self.read().await {} };
         tokio::time::timeout(PATIENCE, heard).await.expect("an event comes");
         let told = self.told.pop_front()?;
@@ -82,12 +82,12 @@ impl Stream {
         Some(told)
     }
 
-    /// The next event, which there must be.
+    /// Returns the next event, which must exist.
     pub(crate) async fn must(&mut self) -> Told {
         self.next().await.expect("the stream goes on")
     }
 
-    /// Everything up to the first that is so.
+    /// Returns all events up to the first match.
     pub(crate) async fn until(&mut self, so: impl Fn(&Told) -> bool) -> Vec<Told> {
         let mut all = Vec::new();
         loop {
@@ -98,21 +98,21 @@ impl Stream {
         }
     }
 
-    /// Whether nothing comes for so long.
+    /// Returns true if there is no event for this span.
     pub(crate) async fn is_silent(&mut self, span: Duration) -> bool {
         let heard = async { while self.told.is_empty() && self.read().await {} };
         tokio::time::timeout(span, heard).await.is_err()
     }
 }
 
-/// The answer to whoever wants to listen.
+/// Returns the answer to a request for a stream.
 pub(crate) async fn ask(served: &Served, token: &str, path: &str, after: &str) -> reqwest::Response {
     let request = served.ask(Method::GET, path).bearer_auth(token);
     let request = if after.is_empty() { request } else { request.header("last-event-id", after) };
     request.send().await.unwrap()
 }
 
-/// Whether an execution has ended with this.
+/// Returns true if the event says that an execution has ended.
 pub(crate) fn ends(told: &Told) -> bool {
     let entries = told.data["entries"].as_array().cloned().unwrap_or_default();
     let turned = |entry: &Value| {

@@ -1,4 +1,4 @@
-//! Whoever is cut off goes on behind the last event.
+//! An interrupted reader resumes after its last event.
 
 use super::{Stream, Told, ask, ends, journal};
 use crate::served::{NODES, Served, large, small};
@@ -47,7 +47,7 @@ fn entries_of(told: &Told) -> Value {
     told.data["entries"].clone()
 }
 
-/// Numbers that look random, the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Draw(u64);
 
 impl Draw {
@@ -57,7 +57,7 @@ impl Draw {
     }
 }
 
-/// Cut while everything is in motion, again and again, and afterwards once at every place there is.
+/// Interrupted repeatedly while events arrive, and afterwards once after every event.
 #[tokio::test]
 async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
     let served = Served::with_nodes().await;
@@ -93,7 +93,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
         all.push(whole.must().await);
     }
     let facts = |told: &[Told]| told.iter().map(Told::fact).collect::<Vec<_>>();
-    assert_eq!(facts(&heard), facts(&all), "with cuts and without");
+    assert_eq!(facts(&heard), facts(&all), "with and without interruptions");
     let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for one in &all {
         let entries = one.data["entries"].as_array().unwrap().clone();
@@ -101,7 +101,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
     }
     assert_eq!(told.keys().collect::<BTreeSet<_>>(), ids.iter().collect());
     for id in &ids {
-        assert_eq!(told[id], journal(&served, id).await, "all that there is");
+        assert_eq!(told[id], journal(&served, id).await, "the whole journal");
     }
     for cut in 0..all.len() - 1 {
         let mut stream = Stream::open(&served, &admin, "/v1/watch", &all[cut].id).await;
@@ -110,7 +110,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
     }
 }
 
-/// Stopped in order, killed without a word: the id of an event is good on the next server.
+/// Stopped or killed: the id of an event is valid on the next server.
 #[tokio::test]
 async fn a_restart_of_the_server_does_not_change_where_a_watcher_goes_on() {
     let first = Served::with_nodes().await;
@@ -154,7 +154,7 @@ async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
-/// What cannot be told is said to be so, and how all stands is told instead.
+/// Events that are no longer stored are reported as lost, and the current state is sent instead.
 #[tokio::test]
 async fn what_was_forgotten_meanwhile_is_not_passed_over_in_silence() {
     let variables = [("TENURE_RETENTION_AFTER", "1s"), ("TENURE_AUDIT_CHECKPOINT_EVERY", "1s")];
@@ -175,7 +175,7 @@ async fn what_was_forgotten_meanwhile_is_not_passed_over_in_silence() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(gone, "it is never forgotten");
+    assert!(gone, "it never expires");
 
     let told = live.must().await;
     assert_eq!((told.name.as_str(), &told.data["execution"]), ("forgotten", &json!(id)));

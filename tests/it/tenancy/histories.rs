@@ -1,4 +1,4 @@
-//! Random histories of claims, releases and quotas: after every event the invariants of the ledger hold.
+//! Random histories of claims, releases and quotas: the invariants of the ledger hold after every event.
 
 use super::{ask, constraints, fleet, name, register};
 use engine::{ActionError, Call};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tests::books::{Books, Executions};
 use workflows::{ledger::*, tenancy::*};
 
-/// What can happen to a tenant, by number.
+/// The events of a tenant's history, by number.
 #[derive(Clone, Debug)]
 enum Deed {
     Claim(u8, u32),
@@ -17,7 +17,7 @@ enum Deed {
     Release(u8),
     SetQuota(u8, u32),
     ClearQuota(u8),
-    /// Its node `n` is taken out of service and wiped, as offboarding will do.
+    /// Its node `n` is taken out of service and wiped, as in an offboarding.
     Retire(u8, usize),
 }
 
@@ -36,7 +36,7 @@ fn deeds() -> impl Strategy<Value = Vec<(Deed, bool)>> {
     vec((deed, any::<bool>()), 1..40)
 }
 
-/// Does a deed; `Err` is a refusal, which is as good an answer.
+/// Applies an event; `Err` is a refusal, which is a valid answer.
 fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionError> {
     match *deed {
         Deed::Claim(t, gpus) => {
@@ -69,7 +69,7 @@ fn carry_out(books: &mut Books, deed: &Deed, call: &Call) -> Result<(), ActionEr
     }
 }
 
-/// In service, drained, being wiped: three documents written as offboarding will write them.
+/// In service, drained, being wiped: three documents, as an offboarding writes them.
 fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> {
     let held = books.find::<NodeAllocation>(name(tenant).as_str());
     let Some(id) = held.iter().flat_map(|held| held.nodes.keys()).nth(nth).cloned() else { return Ok(()) };
@@ -82,16 +82,16 @@ fn retire(books: &mut Books, tenant: u8, nth: usize) -> Result<(), ActionError> 
     })
 }
 
-/// I-1: one owner at most, and none changes without the epoch rising by one.
+/// I-1: at most one owner, and each new owner raises the epoch by one.
 fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCaseError> {
     let before: BTreeMap<_, _> = before.iter().map(|node| (&node.id, node)).collect();
     for node in after {
         let old = before[&node.id];
         if node.owner == old.owner {
-            prop_assert_eq!(node.owner_epoch, old.owner_epoch, "the epoch of {} rose for nothing", node.id);
+            prop_assert_eq!(node.owner_epoch, old.owner_epoch, "the epoch of {} rose without a new owner", node.id);
         } else {
-            prop_assert_eq!(node.owner_epoch, old.owner_epoch.next(), "{} changed hands", node.id);
-            prop_assert!(node.owner.is_none() || old.owner.is_none(), "{} went from hand to hand", node.id);
+            prop_assert_eq!(node.owner_epoch, old.owner_epoch.next(), "{} has another owner", node.id);
+            prop_assert!(node.owner.is_none() || old.owner.is_none(), "{} changed owners directly", node.id);
         }
         let owned = !matches!(node.state, NodeState::Free | NodeState::Validating | NodeState::Discovered);
         prop_assert_eq!(node.owner.is_some(), owned, "{} is {:?}", node.id, node.state);
@@ -99,7 +99,7 @@ fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCas
     Ok(())
 }
 
-/// I-10: what is listed as free is free, all of it, and counted right; so nothing in transit can be placed.
+/// I-10: the list of free GPUs is complete and correct, so GPUs in transit cannot be placed.
 fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
     let nodes = books.all::<Node>();
     let free: BTreeSet<_> =
@@ -118,7 +118,7 @@ fn pools_list_what_is_free(books: &Books) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// I-3: everything a tenant holds is its own, and nothing else is.
+/// I-3: the allocation of a tenant equals the nodes that it owns.
 fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
     let nodes: BTreeMap<_, _> = books.all::<Node>().into_iter().map(|node| (node.id.clone(), node)).collect();
     let mut seen = BTreeSet::new();
@@ -127,14 +127,14 @@ fn holdings_agree_with_nodes(books: &Books) -> Result<(), TestCaseError> {
             let node = &nodes[id];
             prop_assert_eq!(node.owner.as_ref(), Some(&holding.tenant));
             prop_assert_eq!(node.owner_epoch, held.epoch);
-            prop_assert_eq!(&node.cluster, &holding.cluster, "a claim lies in one cluster");
-            prop_assert!(seen.insert(id.clone()), "{} is held twice", id);
+            prop_assert_eq!(&node.cluster, &holding.cluster, "all nodes of a claim are in one cluster");
+            prop_assert!(seen.insert(id.clone()), "{} is allocated twice", id);
         }
     }
     Ok(())
 }
 
-/// I-22, and who may be in which cluster.
+/// I-22, and the clusters that a tenant may use.
 fn nodes_lie_where_their_owners_may_be(books: &Books) -> Result<(), TestCaseError> {
     let regions: BTreeMap<_, _> =
         books.all::<Region>().into_iter().map(|region| (region.id.clone(), region)).collect();
@@ -166,7 +166,7 @@ proptest! {
             };
             let (before, call) = (books.all::<Node>(), executions.call(*tenant));
             if *crashes {
-                // Decided, and the process died before the commit: the same again, from the same documents.
+                // The process dies between decision and commit: the same decision again, from the same documents.
                 let _lost = carry_out(&mut books.clone(), deed, &call);
             }
             let quota_of = |books: &Books| books.find::<Quota>(&format!("{}/default", name(*tenant)));
@@ -181,7 +181,7 @@ proptest! {
             }
             let quota = quota_of(&books);
             if quota != quota_before {
-                // I-5: no change of quotas ever leaves more promised than is owned.
+                // I-5: no quota change ever promises more than is owned.
                 let owned = books.find::<NodeAllocation>(name(*tenant).as_str()).map(|h| h.owned()).unwrap_or_default();
                 let within = |quota: Quota| quota.allowances.values().all(|line| line.nominal <= u64::from(owned.0));
                 prop_assert!(quota.is_none_or(within), "{:?} of {}", deed, owned);

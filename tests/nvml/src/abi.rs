@@ -1,4 +1,4 @@
-//! What crosses the C interface: codes, handles, structs, and pointers that are written through.
+//! The types at the C interface: codes, handles, structs, and output pointers.
 //!
 //! Invariant: no other module dereferences a pointer.
 
@@ -25,7 +25,7 @@ pub(crate) const UNKNOWN: Return = 999;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub usize);
 
-/// A pointer through which a caller is answered: null, or valid for writes, as the header demands of callers.
+/// A pointer for a result: null, or valid for writes, as the header requires of callers.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
@@ -59,11 +59,11 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(INVALID_ARGUMENT);
         }
-        // SAFETY: not null, and what is in and out is initialised by the caller.
+        // SAFETY: not null, and the caller has initialised the struct.
         Ok(unsafe { self.0.read() })
     }
 
-    /// The `number`th of an array that the caller says is longer than that.
+    /// Returns the `number`th element of an array that the caller declares to be longer.
     pub(crate) fn at(self, number: usize) -> Self {
         Self(self.0.wrapping_add(number))
     }
@@ -81,7 +81,7 @@ impl Out<c_char> {
         Ok(())
     }
 
-    /// What a caller passes as a string.
+    /// Reads a string of the caller.
     pub(crate) fn read(self) -> Result<String, Return> {
         if self.0.is_null() {
             return Err(INVALID_ARGUMENT);
@@ -93,17 +93,18 @@ impl Out<c_char> {
 }
 
 impl Out<u8> {
-    /// The buffer of `length` bytes behind it.
+    /// Returns the buffer of `length` bytes.
     pub(crate) fn bytes<'a>(self, length: usize) -> Result<&'a mut [u8], Return> {
         if self.0.is_null() {
             return Err(INVALID_ARGUMENT);
         }
-        // SAFETY: not null, and the caller passes a buffer of at least `length` bytes that nobody else uses meanwhile.
+        // SAFETY: not null, and the caller passes a buffer of at least `length` bytes that no other code uses
+        // meanwhile.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.0, length) })
     }
 }
 
-/// Answers a list: at most as many as there is room for, and always how many there are.
+/// Returns a list: at most as many items as fit, and always their total number.
 pub(crate) fn list<T>(items: Vec<T>, count: Out<c_uint>, to: Out<T>) -> Result<(), Return> {
     let room = count.get()? as usize;
     count.put(u32::try_from(items.len()).map_err(|_| UNKNOWN)?)?;
@@ -124,7 +125,7 @@ pub struct Memory {
     pub(crate) used: c_ulonglong,
 }
 
-/// `nvmlProcessInfo_v2_t`, which is what the `_v3` calls fill.
+/// `nvmlProcessInfo_v2_t`, which the `_v3` calls fill.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessInfo {
@@ -216,16 +217,16 @@ unsafe extern "C" {
 
 static WITHIN: u8 = 0;
 
-/// Where this library was loaded from, as it was named to the loader.
+/// Returns the path of this library, as the loader got it.
 pub(crate) fn own_path() -> Option<String> {
     let nothing = std::ptr::null();
     let mut symbol = Symbol { file: nothing, base: nothing.cast(), name: nothing, address: nothing.cast() };
-    // SAFETY: the address lies in this library, and the struct is the `Dl_info` of dlfcn.h.
+    // SAFETY: the address is in this library, and the struct is the `Dl_info` of dlfcn.h.
     let found = unsafe { dladdr((&raw const WITHIN).cast(), &raw mut symbol) };
     if found == 0 || symbol.file.is_null() {
         return None;
     }
-    // SAFETY: dladdr answered, so this is a string that lives as long as the library is loaded.
+    // SAFETY: dladdr succeeded, so this is a string that is valid while the library is loaded.
     let path = unsafe { CStr::from_ptr(symbol.file) };
     Some(path.to_string_lossy().into_owned())
 }

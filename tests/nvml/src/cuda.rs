@@ -1,5 +1,5 @@
-//! As much of the CUDA driver interface as a scrub needs. Memory of GPU `N` is the file `gpu-N.memory`, so that what was
-//! left in it can be planted and looked for from outside.
+//! The part of the CUDA driver interface that a scrub needs. Memory of GPU `N` is the file `gpu-N.memory`, so that tests
+//! can plant and read its content.
 
 use crate::{
     abi::{Handle, Out, Return, SUCCESS, UNKNOWN},
@@ -18,11 +18,11 @@ const OUT_OF_MEMORY: Return = 2;
 const NO_DEVICE: Return = 100;
 const INVALID_DEVICE: Return = 101;
 const INVALID_CONTEXT: Return = 201;
-/// What the driver keeps for itself.
+/// Memory that the driver reserves for itself.
 const RESERVED: u64 = 1 << 20;
 const CONTEXTS: usize = 0x5000;
 
-/// What this process has of the GPUs: the GPU on which it works, and its allocations by address.
+/// This process's GPU resources: its current GPU, and its allocations by address.
 #[derive(Default)]
 struct Own {
     current: Option<usize>,
@@ -31,7 +31,7 @@ struct Own {
 
 static OWN: Mutex<Own> = Mutex::new(Own { current: None, allocations: BTreeMap::new() });
 
-/// Memory of this machine that was given away, by address.
+/// Allocated memory of this machine, by address.
 static PINNED: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 fn pinned() -> MutexGuard<'static, BTreeMap<usize, Vec<u8>>> {
@@ -42,7 +42,7 @@ fn own() -> MutexGuard<'static, Own> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Addresses name the GPU in their upper bits and the place in its memory in the others.
+/// Splits an address: the upper bits are the GPU, the lower ones the position in its memory.
 fn place(address: u64) -> (usize, u64) {
     ((address >> 44) as usize, address & ((1 << 44) - 1))
 }
@@ -52,7 +52,7 @@ fn memory(gpu: usize) -> Result<File, Return> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(|_| UNKNOWN)
 }
 
-/// The allocation in which `length` bytes from `address` lie.
+/// Returns the allocation that contains `length` bytes from `address`.
 fn allocated(address: u64, length: u64) -> Result<(usize, u64), Return> {
     let own = own();
     let (begin, (_, size)) = own.allocations.range(..=address).next_back().ok_or(INVALID_VALUE)?;
@@ -66,7 +66,7 @@ fn current(host: &Host) -> Result<(usize, u64), Return> {
     Ok((gpu, total))
 }
 
-/// Bytes that nobody has, and where they begin: others' are taken to lie first.
+/// Returns the number of free bytes and their start: allocations of other processes are assumed to be first.
 fn free(host: &Host, gpu: usize, total: u64) -> (u64, u64) {
     let others = host
         .gpus
@@ -128,7 +128,7 @@ pub extern "C" fn cuDeviceTotalMem_v2(to: Out<usize>, device: c_int) -> Return {
     })
 }
 
-/// As in cuda.h. The process is on the GPU from here on.
+/// As in cuda.h. From here on the process is on the GPU.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRetain(to: Out<Handle>, device: c_int) -> Return {
     answer("cuDevicePrimaryCtxRetain", |host| {
@@ -193,7 +193,7 @@ pub extern "C" fn cuMemAlloc_v2(to: Out<u64>, size: usize) -> Return {
     })
 }
 
-/// As in cuda.h. Nothing is cleared: whoever has it next finds what was in it.
+/// As in cuda.h. Memory is not cleared: the next owner finds the old content.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
     answer("cuMemFree_v2", |_| own().allocations.remove(&address).map(drop).ok_or(INVALID_VALUE))
@@ -209,7 +209,7 @@ pub extern "C" fn cuMemsetD32_v2(address: u64, value: c_uint, count: usize) -> R
     })
 }
 
-/// As in cuda.h. A byte that is said to be bad reads with a bit flipped.
+/// As in cuda.h. A bad byte reads with a flipped bit.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyDtoH_v2(to: Out<u8>, address: u64, length: usize) -> Return {
     answer("cuMemcpyDtoH_v2", |host| {
@@ -229,7 +229,7 @@ pub extern "C" fn cuMemcpyDtoH_v2(to: Out<u8>, address: u64, length: usize) -> R
     })
 }
 
-/// As in cuda.h. What is in it is nobody's: it is full of ones.
+/// As in cuda.h. The initial content is undefined, and here all ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemAllocHost_v2(to: Out<*mut u8>, size: usize) -> Return {
     answer("cuMemAllocHost_v2", |host| {

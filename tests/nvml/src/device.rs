@@ -1,4 +1,4 @@
-//! Beginning and end, and what a GPU is.
+//! Initialisation and shutdown, and the properties of a GPU.
 
 use crate::{
     abi::{
@@ -12,7 +12,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-/// What a handle of a device says: a GPU, or a MIG device by its GPU, GPU instance and compute instance.
+/// The target of a device handle: a GPU, or a MIG device by its GPU, GPU instance and compute instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     Gpu(usize),
@@ -50,7 +50,7 @@ impl Device {
 }
 
 impl Host {
-    /// The device of a handle, and its GPU, unless that has fallen off the bus.
+    /// Returns the device of a handle and its GPU, unless that is lost.
     pub(crate) fn device(&mut self, handle: Handle) -> Result<(Device, &mut Gpu), Return> {
         let device = Device::of(handle).ok_or(INVALID_ARGUMENT)?;
         let gpu = self.gpus.get_mut(device.gpu()).ok_or(INVALID_ARGUMENT)?;
@@ -65,7 +65,7 @@ impl Host {
         Ok((device, gpu))
     }
 
-    /// The GPU of a handle that must not be of a MIG device.
+    /// Returns the GPU of a handle that must not be a MIG device.
     pub(crate) fn gpu(&mut self, handle: Handle) -> Result<(usize, &mut Gpu), Return> {
         match self.device(handle)? {
             (Device::Gpu(number), gpu) => Ok((number, gpu)),

@@ -1,4 +1,4 @@
-//! What a GPU has counted of itself.
+//! The error counters of a GPU.
 
 use crate::{
     abi::{FieldValue, Handle, INVALID_ARGUMENT, NOT_SUPPORTED, Out, Return, SUCCESS},

@@ -1,8 +1,8 @@
-//! As much of JSON as the state needs, so that the stand-in depends on nothing.
+//! The part of JSON that the state needs, without a dependency.
 
 use std::collections::BTreeMap;
 
-/// A JSON value. Numbers are integers: nothing in the state is a fraction.
+/// A JSON value. Numbers are integers: the state has no fractions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
     Null,

@@ -1,4 +1,4 @@
-//! Who has a GPU open.
+//! The processes that have a GPU open.
 
 use crate::{
     abi::{Handle, Out, ProcessInfo, Return, list},

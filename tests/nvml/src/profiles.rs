@@ -1,16 +1,16 @@
-//! How an H100 of 80 GB can be partitioned, as NVIDIA's MIG user guide prints it (`nvidia-smi mig -lgip`, `-lgipp`).
+//! The partitions of an H100 of 80 GB, from NVIDIA's MIG user guide (`nvidia-smi mig -lgip`, `-lgipp`).
 
 use crate::abi::Placement;
 
 /// One profile of GPU instances.
 pub(crate) struct Profile {
-    /// Its number in the enumeration of the header, by which it is asked for.
+    /// Its number in the header's enumeration, by which callers request it.
     pub(crate) index: u32,
-    /// The number that this GPU gives it.
+    /// The number of the profile on this GPU.
     pub(crate) id: u32,
     pub(crate) name: &'static str,
     pub(crate) slices: u32,
-    /// How many there can be at once.
+    /// The maximum number at the same time.
     pub(crate) instances: u32,
     pub(crate) multiprocessors: u32,
     pub(crate) memory_mb: u64,

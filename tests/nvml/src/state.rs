@@ -1,13 +1,13 @@
-//! The GPUs as they stand, in a file that every call reads and writes under a lock.
+//! The state of the GPUs, in a file that every call reads and writes under a lock.
 //!
-//! What can be set, with its default: `driver` (`"570.124.06"`), `init` (0; the code that initialising answers), `fail` (none;
-//! by function: `code`, `after` = calls let through first, `times` = 0 is for ever, `late` = answer it after the call took
-//! effect, `slow_ms`), `gpus` (eight). Of a GPU: `uuid`, `name`, `memory_mib` (81559), `mig_capable` (true), `mig_needs_reset` (false),
-//! `mig_current` and `mig_pending` (0), `ecc` (true), `corrected`, `uncorrected`, `uncorrected_total` (0), `retired_single`,
-//! `retired_double` (null: it remaps rows instead), `retired_pending` (false), `remapped_corrected`, `remapped_uncorrected`,
-//! `remap_pending`, `remap_failed` (0), `recovery` (0; null: the driver does not tell), `lost` (false), `flip_at` (null; the byte of
-//! its memory that always reads with a bit flipped), `processes` (`pid`, `kind` = `compute`, `graphics` or `mps`, `memory_mib`, `gi`, `ci`),
-//! `instances` (`id`, `profile`, `start`, `size`, `compute` = `id`, `profile`, `start`, `size`). `log` is what was changed, in order.
+//! The fields, with their defaults: `driver` (`"570.124.06"`), `init` (0; the code that initialisation returns), `fail` (none; by function:
+//! `code`, `after` = successful calls before it, `times` = 0 is unlimited, `late` = answer it after the call took effect, `slow_ms`), `gpus`
+//! (eight). Of a GPU: `uuid`, `name`, `memory_mib` (81559), `mig_capable` (true), `mig_needs_reset` (false), `mig_current` and `mig_pending`
+//! (0), `ecc` (true), `corrected`, `uncorrected`, `uncorrected_total` (0), `retired_single`, `retired_double` (null: it remaps rows
+//! instead), `retired_pending` (false), `remapped_corrected`, `remapped_uncorrected`, `remap_pending`, `remap_failed` (0), `recovery` (0;
+//! null: the driver does not report it), `lost` (false), `flip_at` (null; the byte of its memory that always reads with a flipped bit),
+//! `processes` (`pid`, `kind` = `compute`, `graphics` or `mps`, `memory_mib`, `gi`, `ci`), `instances` (`id`, `profile`, `start`, `size`,
+//! `compute` = `id`, `profile`, `start`, `size`). `log` lists the changes in order.
 
 use crate::{
     abi::{Return, SUCCESS, UNINITIALIZED, UNKNOWN, own_path},
@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// How often this process has initialised the library, less how often it has shut it down.
+/// The initialisations of the library by this process, minus its shutdowns.
 pub(crate) static INITIALISED: AtomicU32 = AtomicU32::new(0);
 
 /// A machine's GPUs.
@@ -229,7 +229,7 @@ impl Host {
         ])
     }
 
-    /// The failure that is to happen at this call of a function, if any.
+    /// Returns the configured failure of this call of a function, if any.
     fn failing(&mut self, function: &str) -> Option<(Return, bool)> {
         let failure = self.fail.get_mut(function)?;
         failure.seen += 1;
@@ -272,17 +272,17 @@ pub(crate) fn path() -> PathBuf {
     PathBuf::from(own_path().unwrap_or_default()).with_file_name("gpus.json")
 }
 
-/// Changes the state in `path` behind the driver's back.
+/// Changes the state in `path` without the driver.
 ///
 /// # Errors
-/// That the file, or the one beside it, cannot be had.
+/// If the file or its lock file cannot be opened.
 pub fn edit(path: &Path, change: impl FnOnce(&str) -> String) -> io::Result<()> {
     let lock = File::create(path.with_extension("lock"))?;
     lock.lock()?;
     keep(path, &change(&fs::read_to_string(path)?))
 }
 
-/// The state twice, as it is in full and to be changed; nobody else's while the file beside it is held.
+/// Returns the state twice, the stored one and one to change; no other process has it while the lock file is held.
 fn open() -> Option<(File, Option<Host>, Host)> {
     let path = path();
     let lock = File::create(path.with_extension("lock")).ok()?;
@@ -294,24 +294,24 @@ fn open() -> Option<(File, Option<Host>, Host)> {
     };
     let json = if text.trim().is_empty() { Json::Null } else { Json::parse(&text)? };
     let host = Host::of(&json);
-    // One that was written by hand is written out in full.
+    // A file written by hand is written again with all fields.
     let before = text.contains("\"log\"").then(|| host.clone());
     Some((lock, before, host))
 }
 
-/// Replaces the file whole: whoever is killed here leaves one state or the other.
+/// Replaces the file atomically: a kill leaves the old or the new state.
 fn keep(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("new");
     fs::write(&fresh, text)?;
     fs::rename(fresh, path)
 }
 
-/// Answers a call on the GPUs as they stand, and keeps what it changes.
+/// Performs a call on the current GPUs, and stores its changes.
 pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), Return>) -> Return {
     let Some(mut opened) = open() else { return UNKNOWN };
     let slow_ms = opened.2.fail.get(function).map_or(0, |failure| failure.slow_ms);
     if slow_ms > 0 {
-        // Others go on meanwhile.
+        // Other processes continue meanwhile.
         drop(opened);
         thread::sleep(Duration::from_millis(slow_ms));
         let Some(again) = open() else { return UNKNOWN };
@@ -330,7 +330,7 @@ pub(crate) fn answer(function: &str, act: impl FnOnce(&mut Host) -> Result<(), R
     if kept.is_ok() { code } else { UNKNOWN }
 }
 
-/// [`answer`] for what needs that the library was initialised.
+/// Like [`answer`], for calls that require an initialised library.
 pub(crate) fn nvml(function: &str, act: impl FnOnce(&mut Host) -> Result<(), Return>) -> Return {
     if INITIALISED.load(Ordering::SeqCst) == 0 {
         return UNINITIALIZED;

@@ -32,7 +32,7 @@ def seats(*roles):
 
 TWO = seats("platform_ops", "security")
 
-# Every decision takes two people, so that one vote leaves it open.
+# Every decision needs two users, so that one vote leaves it open.
 POLICY = f"""\
 policy: platform
 version: VERSION

@@ -201,7 +201,7 @@ def open_shortages(tenure):
     tenure.state(settles, "Settling")
     tenure.keep(settles, "waits on a timer", "completed")
     vote = shortage(tenure, "L40S", 64)
-    # One person decides on the first rungs, two on the purchase.
+    # One user approves the first rungs, two the purchase.
     while "finance" not in waiting(tenure.asked(vote, "AwaitingRung"))["approval"]["wanted"]:
         tenure.vote(vote, "cora")
     tenure.vote(vote, "fina")

@@ -1,37 +1,37 @@
-//! The clock of one node: simulated time, and how far this node's own idea of it is off.
+//! The clock of one node: simulated time, and this node's offset.
 
 use engine::{BoxFuture, Clock};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use store::Timestamp;
 use tokio::time::Instant;
 
-/// The moment at which every simulation begins: 2026-01-01T00:00:00Z, in milliseconds.
+/// The start of every simulation: 2026-01-01T00:00:00Z, in milliseconds.
 pub const BEGIN: u64 = 1_767_225_600_000;
 
 /// Simulated time as one node sees it.
 #[derive(Debug)]
 pub struct NodeClock {
     began: Instant,
-    /// Milliseconds ahead of the truth; negative when behind.
+    /// Milliseconds ahead of simulated time; negative when behind.
     off: AtomicI64,
     made: AtomicU64,
     node: u8,
 }
 
 impl NodeClock {
-    /// A clock that is right.
+    /// A correct clock.
     #[must_use]
     pub fn new(node: u8, began: Instant) -> Self {
         Self { began, off: AtomicI64::new(0), made: AtomicU64::new(0), node }
     }
 
-    /// Sets it off by so many milliseconds.
+    /// Sets the offset of the clock in milliseconds.
     pub fn set_off(&self, by: i64) {
         self.off.store(by, Ordering::SeqCst);
     }
 }
 
-/// The true moment.
+/// Returns the simulated time.
 #[must_use]
 pub fn truth(began: Instant) -> Timestamp {
     Timestamp(BEGIN + u64::try_from(began.elapsed().as_millis()).unwrap())

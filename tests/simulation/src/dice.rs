@@ -1,9 +1,9 @@
-//! Chance, from a seed and a purpose: what one purpose draws does not move what another gets, so that a case can be made
-//! smaller without becoming another one.
+//! Random numbers from a seed and a purpose: each purpose has its own stream, so that reducing a case does not change
+//! its other parts.
 
 use std::{sync::Mutex, time::Duration};
 
-/// A stream of numbers of its own.
+/// An independent stream of numbers.
 #[derive(Debug)]
 pub struct Dice(Mutex<u64>);
 
@@ -11,13 +11,13 @@ impl Dice {
     /// The stream of `purpose` under `seed`.
     #[must_use]
     pub fn new(seed: u64, purpose: &str) -> Self {
-        // FNV-1a over the purpose, so that neighbouring seeds and purposes share nothing.
+        // FNV-1a over the purpose, so that adjacent seeds and purposes are unrelated.
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let mixed = purpose.bytes().chain(seed.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, hash);
         Self(Mutex::new(mixed))
     }
 
-    /// Any number (SplitMix64, Steele et al. 2014).
+    /// Returns any number (SplitMix64, Steele et al. 2014).
     pub fn draw(&self) -> u64 {
         let mut state = self.0.lock().unwrap();
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -32,7 +32,7 @@ impl Dice {
         self.draw().checked_rem(bound).unwrap_or(0)
     }
 
-    /// True in `of` of a thousand throws.
+    /// Returns true with a probability of `of` in a thousand.
     pub fn one_in_thousand(&self, of: u64) -> bool {
         self.below(1_000) < of
     }

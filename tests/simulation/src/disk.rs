@@ -1,7 +1,7 @@
-//! The power is cut: what was acknowledged must be on what the disk had been told to keep.
+//! A power cut: an acknowledged commit must be in the synced part of the disk.
 //!
-//! The real embedded store writes to a real folder; whenever its journal is synced, a copy is taken of exactly what is in
-//! it at that moment. That copy is what a machine would find after the power came back, and nothing later.
+//! The real embedded store writes to a real folder. Whenever its journal is synced, its exact content is copied: that
+//! copy is the disk after a power cut.
 
 use crate::dice::Dice;
 use std::{
@@ -11,10 +11,10 @@ use std::{
 };
 use store::{Commit, Embedded, Faults, Key, Options, Put, Store};
 
-/// Commits, cuts the power right after an acknowledgement, opens what is left; answers with what is missing.
+/// Commits, cuts the power right after an acknowledgement, and reopens the store; returns the missing commits.
 ///
 /// # Panics
-/// When the machine's own disk fails.
+/// If the machine's own disk fails.
 #[must_use]
 pub fn cut_power(seed: u64) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -23,11 +23,11 @@ pub fn cut_power(seed: u64) -> Vec<String> {
     let faults = Arc::new(Faults::default());
     let options = || Options { segment_bytes: 64 << 10, ..Options::default() };
     let store = Embedded::open(&live, Options { faults: faults.clone(), ..options() }).unwrap().store;
-    // Held while a copy is taken: the power does not fail half way through a copy.
+    // Locked during a copy: there is no power cut in the middle of a copy.
     let copying = Arc::new(Mutex::new(()));
     let (from, to, held) = (live.clone(), platter.clone(), copying.clone());
     faults.after_sync.set(move || {
-        // A disk takes its time; whoever does not wait for it is found out.
+        // A slow disk exposes an acknowledgement that does not wait for it.
         std::thread::sleep(std::time::Duration::from_millis(2));
         let _held = held.lock().unwrap();
         copy(&from.join("journal"), &to.join("journal")).unwrap();
@@ -41,7 +41,7 @@ pub fn cut_power(seed: u64) -> Vec<String> {
             let documents = vec![put(format!("{n:03}"))];
             store.commit(Commit { documents, ..Commit::default() }).await.unwrap();
         }
-        // The last one is acknowledged: now.
+        // The last one has just been acknowledged.
         let after = folder.path().join("after");
         {
             let _held = copying.lock().unwrap();
@@ -73,7 +73,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         fs::create_dir_all(to)?;
         for file in fs::read_dir(from)? {
             let file = file?;
-            // Files that wait to be used are renamed away under our hands.
+            // Prepared files may be renamed at the same time.
             if file.path().extension().is_none_or(|extension| extension != "blank") {
                 copy(&file.path(), &to.join(file.file_name()))?;
             }

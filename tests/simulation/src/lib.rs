@@ -1,8 +1,9 @@
-//! The whole engine under one seed: several nodes on one store, each with its clock and its connection, a world that loses
-//! calls, and people who do as they please. Time is simulated: a day takes milliseconds, and the same seed is the same day.
+//! The whole engine under one seed: several nodes on one store, each with its own clock and connection, an external system
+//! that loses calls, and users with arbitrary commands. Time is simulated: a day takes milliseconds, and the same seed
+//! gives the same day.
 //!
-//! [`play`] runs one case and says which laws were broken; [`shrink`] makes a failing case smaller. Nothing here is a copy of
-//! the engine: the nodes run [`engine::Engine::run`] as a server does, on tokio's paused clock and one thread.
+//! [`play`] runs one case and returns the broken laws; [`shrink`] reduces a failing case. No part of the engine is copied:
+//! the nodes run [`engine::Engine::run`] as a server does, on tokio's paused clock and one thread.
 
 pub mod cast;
 pub mod clock;
@@ -37,56 +38,56 @@ use trouble::{Trouble, Troubles};
 use wire::Shared;
 use world::World;
 
-/// One simulation: everything follows from it.
+/// The input of a simulation, which determines all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Where all chance comes from.
+    /// The source of all random numbers.
     pub seed: u64,
-    /// What does not happen.
+    /// Faults that do not happen.
     pub without: BTreeSet<Trouble>,
-    /// How many troubles are let happen.
+    /// The maximum number of faults.
     pub upto: u64,
-    /// How many executions are asked for, at most.
+    /// The maximum number of requested executions.
     pub executions: usize,
 }
 
 impl Case {
-    /// All that `seed` has to offer.
+    /// The full case of `seed`.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         Self { seed, without: BTreeSet::new(), upto: u64::MAX, executions: usize::MAX }
     }
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Which one.
+    /// The case.
     pub case: Case,
     /// The laws that were broken; empty when all held.
     pub broken: Vec<String>,
-    /// What happened, a line an event.
+    /// The events, one per line.
     pub history: Vec<String>,
-    /// Events, troubles, and executions.
+    /// The number of events.
     pub events: u64,
-    /// How many troubles happened.
+    /// The number of faults.
     pub troubles: u64,
-    /// How executions ended, with how many did so.
+    /// Executions by their end.
     pub ends: std::collections::BTreeMap<String, u64>,
 }
 
-/// How long trouble lasts.
+/// The duration of the troubled phase.
 const TROUBLED: Duration = Duration::from_secs(8 * 3_600);
-/// How long everything may take to come to an end once it is over.
+/// The maximum duration of the calm phase.
 const CALM: Duration = Duration::from_secs(10 * 86_400);
 
-/// Plays a case.
+/// Runs a case.
 #[must_use]
 pub fn play(case: &Case) -> Verdict {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let verdict = runtime.block_on(tokio::task::LocalSet::new().run_until(scene(case)));
-    // What dead nodes have left behind waits for ever.
+    // Tasks of dead nodes wait without end.
     runtime.shutdown_background();
     verdict
 }
@@ -131,14 +132,14 @@ async fn scene(case: &Case) -> Verdict {
     Verdict { case: case.clone(), broken, history, events, troubles: troubles.met(), ends }
 }
 
-/// The pool, with fewer tokens than all ask for now and then.
+/// The pool, sometimes with too few tokens for all executions.
 fn beginning() -> Commit {
     let pool = Pool { total: 12, free: 12, held: std::collections::BTreeMap::new() };
     let key = Key::new(Pool::COLLECTION, Pool::ID);
     Commit { documents: vec![Put { key, body: serde_json::to_vec(&pool).ok() }], ..Commit::default() }
 }
 
-/// Once it is calm there is enough for everybody: who is past a point of no return must get to its end.
+/// In the calm phase there is enough for all executions: one past its pivot must reach its end.
 async fn enlarge(truth: &Memory) {
     let key = Key::new(Pool::COLLECTION, Pool::ID);
     let found = truth.document(&key).await.unwrap().unwrap();
@@ -149,10 +150,10 @@ async fn enlarge(truth: &Memory) {
     truth.commit(Commit { documents, ..Commit::default() }).await.unwrap();
 }
 
-/// What is asked for, with when.
+/// A request, with its time.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// An errand.
+    /// An execution with steps as data.
     Errand(Errand),
     /// A demolition.
     Demolition(Demolition),
@@ -165,7 +166,7 @@ fn requests(dice: &Dice, most: usize) -> Vec<(Duration, Asked)> {
             let at = dice.span(0, u64::try_from((4 * HOUR).as_millis()).unwrap());
             let name = format!("e{number}");
             let asked = if dice.below(4) == 0 {
-                // Two of them share a house now and then: one has to wait.
+                // Two of them sometimes have the same subject: one has to wait.
                 let name = format!("house-{}", dice.below(3));
                 let hidden = u32::try_from(dice.below(2)).unwrap();
                 let number = u32::try_from(number).unwrap();
@@ -182,10 +183,10 @@ fn requests(dice: &Dice, most: usize) -> Vec<(Duration, Asked)> {
 fn errand(dice: &Dice, name: &str) -> Errand {
     let count = 1 + dice.below(5);
     let mut steps: Vec<Spec> = (0..count).map(|place| spec(dice, &format!("{name}-{place}"))).collect();
-    // One pool entry an execution: what it holds in all is what its one step took.
+    // One pool entry for each execution: its total is the amount of its one step.
     let mut reserved = false;
     steps.retain(|step| !matches!(step, Spec::Reserve(_)) || !std::mem::replace(&mut reserved, true));
-    // Past what is paid nobody is asked: there would be nowhere to turn.
+    // After a payment there is no approval: a rejection would have no way back.
     let paid = steps.iter().position(|step| matches!(step, Spec::Pay(_))).unwrap_or(steps.len());
     let mut place = 0..;
     steps.retain(|step| place.next() < Some(paid) || !matches!(step, Spec::Ask | Spec::Listen));
@@ -208,12 +209,12 @@ fn spec(dice: &Dice, name: &str) -> Spec {
     }
 }
 
-/// Every execution there is.
+/// Returns every execution.
 async fn everything(truth: &Memory) -> Vec<Record> {
     truth.list(&Filter::default(), None, 10_000).await.unwrap().items
 }
 
-/// What holds at the end: everything is over, and has left what it should.
+/// Checks the end: every execution is over, and has left the right objects.
 async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked: usize) {
     let pool = truth.document(&Key::new(Pool::COLLECTION, Pool::ID)).await.unwrap().unwrap();
     let pool: Pool = serde_json::from_slice(&pool.body).unwrap();
@@ -240,14 +241,14 @@ async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked
         for record in all {
             let left = truth.tasks(record.id).await.unwrap();
             if !left.is_empty() {
-                // Tasks of what is over are stale, and dropped when they fall due.
+                // Tasks of ended executions are stale, and dropped when they are due.
                 laws.note(format_args!("{}: {} tasks left", laws::short(record.id), left.len()));
             }
         }
     }
 }
 
-/// Makes a failing case smaller: fewer executions, fewer kinds of trouble, and nothing after what matters.
+/// Reduces a failing case: fewer executions, fewer kinds of faults, and no fault after the last relevant one.
 #[must_use]
 pub fn shrink(verdict: Verdict) -> Verdict {
     let mut best = verdict;
@@ -279,7 +280,7 @@ pub fn shrink(verdict: Verdict) -> Verdict {
     best
 }
 
-/// How long a node stays away after it has died.
+/// How long a dead node stays away.
 pub const AWAY: (u64, u64) = (100, 5 * 60_000);
-/// How often people look after things once it is calm.
+/// How often users act in the calm phase.
 pub const ROUNDS: Duration = MINUTE;

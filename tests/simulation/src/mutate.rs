@@ -1,5 +1,5 @@
-//! Code broken on purpose, to see that the simulation notices: reads `mutations.txt`, breaks a copy of the sources in one
-//! way after the other, builds it, and plays seeds until one fails.
+//! Mutation tests of the simulation: reads `mutations.txt`, applies each mutation to a copy of the sources, builds it,
+//! and runs seeds until one fails.
 
 use std::{
     fs,
@@ -8,21 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One way to break the code.
+/// A mutation of the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// Names it.
+    /// Its name.
     pub name: String,
-    /// The program that has to notice.
+    /// The program that must detect it.
     pub with: String,
-    /// File, what is replaced, and by what.
+    /// File, replaced text, and its replacement.
     pub hunks: Vec<(String, String, String)>,
 }
 
 /// Reads the list of mutations.
 ///
 /// # Errors
-/// The line that cannot be read.
+/// The invalid line.
 pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
     let mut all: Vec<Mutation> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -57,10 +57,10 @@ pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
 }
 
 impl Mutation {
-    /// Breaks the sources in `root`.
+    /// Applies the mutation to the sources in `root`.
     ///
     /// # Errors
-    /// When what is to be replaced is not there exactly once: the list has fallen behind the code.
+    /// If the replaced text does not occur exactly once: the list is older than the code.
     pub fn apply(&self, root: &Path) -> Result<(), String> {
         for (file, old, new) in &self.hunks {
             let path = root.join(file);
@@ -76,21 +76,21 @@ impl Mutation {
     }
 }
 
-/// What a mutation came to.
+/// The result of a mutation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its name.
     pub name: String,
-    /// The first seed that noticed, and what it said; `None` if none did.
+    /// The first seed that detected it, and its message; `None` if none did.
     pub caught: Option<(u64, String)>,
-    /// How long the seeds took.
+    /// The duration of the seeds.
     pub took: Duration,
 }
 
-/// Builds the broken sources in `root` and plays `seeds` seeds.
+/// Builds the changed sources in `root` and runs `seeds` seeds.
 ///
 /// # Errors
-/// When the broken code does not build.
+/// If the changed code does not build.
 pub fn try_one(mutation: &Mutation, root: &Path, target: &Path, seeds: u64) -> Result<Outcome, String> {
     let package = if mutation.with == "seeds" { "simulation" } else { "tests" };
     let built = Command::new("cargo")

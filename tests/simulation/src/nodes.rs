@@ -1,4 +1,4 @@
-//! A node: an engine that runs until it dies, and is started again after a while, as the same or under a new name.
+//! A node: an engine that runs until it dies, and is restarted later, under the same name or a new one.
 
 use crate::{
     AWAY,
@@ -25,13 +25,13 @@ impl Node {
         let name = format!("n{number}");
         let node = Arc::new(Self { name: name.clone(), engine: Mutex::default() });
         let dice = Dice::new(seed, &name);
-        // One clock for all lives of the node: it is the machine's.
+        // One clock for all restarts of the node: it belongs to the machine.
         let clock = Arc::new(NodeClock::new(number, shared.began));
         let living = node.clone();
         tokio::spawn(async move {
             for life in 0_u32.. {
                 let wire = Arc::new(Wire::new(&name, shared.clone(), clock.clone()));
-                // A rolling restart keeps the name; a new machine does not.
+                // A rolling restart keeps the name; a new machine has another one.
                 let holder = if dice.below(2) == 0 { name.clone() } else { format!("{name}.{life}") };
                 let engine = Engine::new(wire.clone(), clock.clone(), Arc::new(world.clone()))
                     .with_workflow::<Errand>()
@@ -50,7 +50,7 @@ impl Node {
         node
     }
 
-    /// Its engine, while it lives.
+    /// Returns its engine, while it is alive.
     #[must_use]
     pub fn engine(&self) -> Option<Engine<Arc<World>>> {
         self.engine.lock().unwrap().clone()

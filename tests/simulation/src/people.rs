@@ -1,4 +1,4 @@
-//! Those who ask, decide, meddle and mend: through whichever node answers, again when it does not.
+//! The users who request, vote, interfere and repair: through any node that answers, with retries.
 
 use crate::{
     Asked, ROUNDS,
@@ -15,18 +15,18 @@ use engine::{
 use std::{future::Future, sync::Arc, time::Duration};
 use store::{Record, Store};
 
-/// What people act on.
+/// The context of the users.
 pub struct Play {
     /// The nodes.
     pub nodes: Vec<Arc<Node>>,
-    /// What they share.
+    /// The parts that all nodes share.
     pub shared: Arc<Shared>,
-    /// Where chance comes from.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
 impl Play {
-    /// Asks one node after the other until one answers; an answer of the engine, yes or no, is an answer.
+    /// Calls one node after the other until one answers; acceptance and refusal of the engine are both answers.
     async fn through<T, F>(&self, dice: &Dice, ask: impl Fn(Engine<Arc<World>>) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -89,12 +89,12 @@ impl Play {
     }
 }
 
-/// Everything is asked for by Ada, who holds the role that decides.
+/// Ada, who holds the approving role, requests everything.
 fn requester() -> Person {
     Person::new("ada", ["boss"])
 }
 
-/// Asks for all of them, each at its time, until it is told that it was begun.
+/// Sends each request at its time, and retries until it is acknowledged.
 pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duration) {
     for (number, (at, asked)) in requests.into_iter().enumerate() {
         let play = play.clone();
@@ -123,7 +123,7 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
                         }
                         return;
                     }
-                    // Another one is open for the same house.
+                    // Another execution of the same subject is open.
                     Err(Error::Store(store::Error::Busy { .. } | store::Error::Conflict { .. })) => {
                         tokio::time::sleep(10 * MINUTE).await;
                     }
@@ -136,7 +136,7 @@ pub fn ask(play: &Arc<Play>, requests: Vec<(Duration, Asked)>, troubled: Duratio
     }
 }
 
-/// While there is trouble, people do what they should, and what they should not.
+/// In the troubled phase, users send correct and incorrect commands.
 pub async fn meddle(play: &Arc<Play>, troubled: Duration) {
     let dice = Dice::new(play.seed, "people");
     while play.shared.began.elapsed() < troubled {
@@ -147,14 +147,14 @@ pub async fn meddle(play: &Arc<Play>, troubled: Duration) {
         }
         let record = dice.pick(&open).clone();
         bother(play, &dice, &record).await;
-        // People are not always there: questions lapse, and what is parked waits.
+        // Users are sometimes absent: approvals expire, and parked executions wait.
         if dice.below(3) > 0 {
             attend(play, &dice, &record).await;
         }
     }
 }
 
-/// What people should not do, or not often.
+/// Wrong or unusual commands of a user.
 async fn bother(play: &Arc<Play>, dice: &Dice, record: &Record) {
     let shared = &play.shared;
     if shared.strikes(Trouble::StraySignal, 150) {
@@ -185,7 +185,7 @@ async fn bother(play: &Arc<Play>, dice: &Dice, record: &Record) {
     }
 }
 
-/// What people should do.
+/// The expected commands of a user.
 async fn attend(play: &Arc<Play>, dice: &Dice, record: &Record) {
     if record.phase == "parked" {
         return play.tell(dice, record, Event::RetryRequested(order())).await;
@@ -204,16 +204,16 @@ async fn attend(play: &Arc<Play>, dice: &Dice, record: &Record) {
     }
 }
 
-/// Once it is calm, everything is attended to until it is over.
+/// In the calm phase, users act on every execution until it has ended.
 pub async fn mend(play: &Arc<Play>, calm: Duration) {
     let dice = Dice::new(play.seed, "menders");
     let end = play.shared.began.elapsed() + calm;
-    // Every request has been made by now, and may still be waiting for its answer.
+    // Every request has been sent by now, and may still wait for its answer.
     tokio::time::sleep(30 * MINUTE).await;
     while play.shared.began.elapsed() < end {
         let open = play.open().await;
         if open.is_empty() {
-            // A request that waits for a house asks again within ten minutes.
+            // A request that waits for its subject retries within ten minutes.
             tokio::time::sleep(11 * MINUTE).await;
             if play.open().await.is_empty() {
                 return;

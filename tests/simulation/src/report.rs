@@ -1,4 +1,4 @@
-//! Many seeds: played side by side, summed up, and the first that fails made small and told how to be had again.
+//! Runs many seeds in parallel, adds up their results, and minimises the first failure and prints how to repeat it.
 
 use crate::{Case, Verdict, disk, play, shrink, trouble::Trouble};
 use std::{
@@ -11,20 +11,20 @@ use std::{
     thread,
 };
 
-/// What many seeds came to.
+/// The sum of many seeds.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// Seeds played.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Events in all.
+    /// The number of events.
     pub events: u64,
-    /// Troubles in all.
+    /// The number of faults.
     pub troubles: u64,
-    /// Ends of executions.
+    /// Executions by their end.
     pub ends: BTreeMap<String, u64>,
-    /// Power cuts survived.
+    /// The number of survived power cuts.
     pub cuts: u64,
-    /// The first seed that failed, made small, as text.
+    /// The first failing seed, reduced, as text.
     pub failed: Option<String>,
 }
 
@@ -43,14 +43,14 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// Power is cut under one seed in so many: opening a store takes longer than a day of simulation.
+/// One seed in this number includes a power cut: opening a store takes longer than a simulated day.
 const CUT_EVERY: u64 = 10;
 
-/// Plays `count` seeds from `first` on, on every processor, until one fails; `also` looks at what else a seed stands for, and
-/// says what is wrong there.
+/// Runs `count` seeds from `first` on, on every processor, until one fails; `also` runs further checks of a seed and returns
+/// their failures.
 ///
 /// # Panics
-/// When a simulation itself does.
+/// If a simulation panics.
 #[must_use]
 pub fn play_many(first: u64, count: u64, also: impl Fn(u64) -> Vec<String> + Sync) -> Sum {
     let (next, stop, sum) = (AtomicU64::new(first), AtomicBool::new(false), Mutex::new(Sum::default()));
@@ -94,7 +94,7 @@ fn one(seed: u64) -> (Verdict, bool) {
     (verdict, cut)
 }
 
-/// A failing case, made small, with the command that plays it again.
+/// Formats a failing case, reduced, with the command that repeats it.
 #[must_use]
 pub fn tell(verdict: Verdict) -> String {
     let (seed, lines) = (verdict.case.seed, verdict.history.len());
@@ -107,7 +107,7 @@ pub fn tell(verdict: Verdict) -> String {
         small.history.len(),
         small.broken.join("; ")
     );
-    // What led to it; all of it is had by the command.
+    // Prints the events before the failure; the command prints all.
     let at = small.history.iter().position(|line| line.contains("BROKEN")).unwrap_or(small.history.len());
     for line in small.history.iter().skip(at.saturating_sub(60)).take(62) {
         let _ = writeln!(text, "  {line}");
@@ -116,7 +116,7 @@ pub fn tell(verdict: Verdict) -> String {
     text
 }
 
-/// The command that plays a case again.
+/// Returns the command that repeats a case.
 #[must_use]
 pub fn command(case: &Case) -> String {
     let mut command = format!("cargo run -p simulation --bin seeds -- --seed {}", case.seed);
@@ -133,19 +133,19 @@ pub fn command(case: &Case) -> String {
     command
 }
 
-/// What the command line asks for.
+/// The arguments of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// This case, with its whole history.
     One(Case),
-    /// So many seeds from the first on.
+    /// This number of seeds from the first on.
     Many(u64, u64),
 }
 
 /// Reads a command line.
 ///
 /// # Errors
-/// A sentence that names the argument and what is known.
+/// A sentence that names the argument and the valid ones.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Wanted, String> {
     let mut arguments = arguments.into_iter();
     let (mut one, mut first, mut count) = (None::<Case>, 1, 1_000);

@@ -1,5 +1,5 @@
-//! Everything that can go wrong, each kind with a switch, and all of them counted: a failing case is made smaller by leaving
-//! kinds out and by letting nothing happen after the last that matters.
+//! The faults, each kind with a switch and a counter: a failing case is reduced by leaving kinds out, and by stopping after
+//! the last relevant one.
 
 use crate::dice::Dice;
 use std::{
@@ -8,47 +8,47 @@ use std::{
 };
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-/// A kind of trouble.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, EnumString, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Trouble {
     /// A node dies before a commit reaches the store.
     CrashBefore,
-    /// A node dies after its commit, before it hears of it.
+    /// A node dies after its commit, before the answer.
     CrashAfter,
-    /// The store does as it is asked, and the answer is lost.
+    /// The store performs a call, and its answer is lost.
     AnswerLost,
     /// A node cannot reach the store for a while.
     Cut,
-    /// Calls of the store take long.
+    /// Calls of the store are slow.
     Slow,
     /// A node's clock is set forward or back.
     ClockJump,
-    /// An action is refused for the moment.
+    /// An action fails temporarily.
     Transient,
-    /// An action is refused for good.
+    /// An action fails permanently.
     Permanent,
-    /// An action never reaches the world.
+    /// An action never reaches the external system.
     RequestLost,
-    /// An action takes effect, and nobody hears of it.
+    /// An action takes effect, and its answer is lost.
     EffectLost,
-    /// An action reaches the world long after its caller has given up.
+    /// An action takes effect long after its caller has given up.
     Late,
-    /// A person votes without being asked, twice, on an old plan, or on their own request.
+    /// A user votes uninvited, twice, on an old plan, or on their own request.
     BadVote,
-    /// A person refuses.
+    /// A user rejects.
     Refusal,
-    /// A person cancels.
+    /// A user cancels.
     Cancel,
-    /// A person pauses, and resumes later.
+    /// A user pauses, and resumes later.
     Pause,
-    /// A person closes by force.
+    /// A user closes by force.
     Terminate,
-    /// A signal comes early, twice, or to somebody who does not wait for it.
+    /// A signal comes early, twice, or to an execution that does not wait for it.
     StraySignal,
 }
 
-/// What is let happen.
+/// The permitted faults.
 #[derive(Debug)]
 pub struct Troubles {
     dice: Dice,
@@ -58,15 +58,15 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    /// All but `without`, and no more than `upto` in all.
+    /// All kinds except `without`, and at most `upto` faults.
     #[must_use]
     pub fn new(seed: u64, without: BTreeSet<Trouble>, upto: u64) -> Self {
         Self { dice: Dice::new(seed, "troubles"), without, upto, met: AtomicU64::new(0) }
     }
 
-    /// Whether `kind` happens here, as it does in `of` of a thousand such places.
+    /// Returns true if `kind` happens here, with a probability of `of` in a thousand.
     pub fn strikes(&self, kind: Trouble, of: u64) -> bool {
-        // Drawn whether or not it counts, so that leaving one kind out leaves the others where they were.
+        // Drawn in any case, so that leaving one kind out does not change the others.
         let drawn = self.dice.one_in_thousand(of);
         if !drawn || self.without.contains(&kind) || self.met.load(Ordering::SeqCst) >= self.upto {
             return false;
@@ -75,7 +75,7 @@ impl Troubles {
         true
     }
 
-    /// How many have happened.
+    /// Returns the number of faults so far.
     #[must_use]
     pub fn met(&self) -> u64 {
         self.met.load(Ordering::SeqCst)

@@ -1,4 +1,4 @@
-//! The connection of one node to the store: slow at times, cut at times, and the place where a node dies.
+//! The connection of one node to the store: sometimes slow, sometimes cut, and the place where a node dies.
 
 use crate::{
     clock::NodeClock,
@@ -22,24 +22,24 @@ use store::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// How long a node waits for the store before it takes it for gone.
+/// How long a node waits for the store before it assumes an outage.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What all nodes share.
+/// The parts that all nodes share.
 pub struct Shared {
     /// The one store.
     pub truth: Arc<Memory>,
-    /// What must hold of it.
+    /// The laws.
     pub laws: Arc<Laws>,
-    /// What may go wrong.
+    /// The faults.
     pub troubles: Arc<Troubles>,
-    /// Chance, for how long things take.
+    /// Random numbers for durations.
     pub dice: Dice,
-    /// Nothing goes wrong any more.
+    /// True once there are no more faults.
     pub calm: AtomicBool,
-    /// Until when the store is slow, in milliseconds since the beginning.
+    /// The end of the slow phase, in milliseconds since the start.
     pub slow_until: AtomicU64,
-    /// When the simulation began.
+    /// The start of the simulation.
     pub began: Instant,
 }
 
@@ -48,20 +48,20 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_millis()).unwrap()
     }
 
-    /// Whether `kind` strikes here.
+    /// Returns true if `kind` happens here.
     pub fn strikes(&self, kind: Trouble, of: u64) -> bool {
         !self.calm.load(Ordering::SeqCst) && self.troubles.strikes(kind, of)
     }
 }
 
-/// A node's way to the store.
+/// A node's connection to the store.
 pub struct Wire {
     /// The node's name.
     pub node: String,
     shared: Arc<Shared>,
     clock: Arc<NodeClock>,
     dead: AtomicBool,
-    /// Rung when the node dies.
+    /// Notified when the node dies.
     pub died: Notify,
     cut_until: AtomicU64,
 }
@@ -74,7 +74,7 @@ impl Wire {
         Self { node: node.into(), shared, clock, dead, died, cut_until }
     }
 
-    /// The node dies here: nothing of it goes on.
+    /// The node dies here: none of its work continues.
     async fn die<T>(&self, how: &str) -> T {
         self.shared.laws.note(format_args!("{}: dies {how}", self.node));
         self.dead.store(true, Ordering::SeqCst);
@@ -82,7 +82,7 @@ impl Wire {
         std::future::pending().await
     }
 
-    /// On the way to the store.
+    /// Simulates the way to the store.
     async fn send(&self) -> Result<(), Error> {
         if self.dead.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -243,5 +243,5 @@ impl Store for Wire {
     }
 }
 
-/// How long a client waits for an answer before it asks again.
+/// How long a client waits for an answer before it retries.
 pub const CLIENT_WAITS: Duration = Duration::from_secs(30 * SECOND.as_secs());

@@ -1,7 +1,8 @@
-//! The world outside: things that are made and taken away by calls that may get lost, arrive late, or be answered by nobody.
+//! The external world: calls make and remove objects, and may get lost, arrive late, or stay unanswered.
 //!
-//! It is a target of the kind that Tenure asks for: it knows a call by its key, and of two calls for one piece of work it
-//! refuses the one with the older epoch. What must not be repeated it does as often as it is told, and complains.
+//! It is a target as Tenure requires it: it recognises a call by its key, and of two calls for one piece of work it
+//! refuses the one with the older epoch. It performs a call that must not be repeated as often as it arrives, and reports
+//! the violation.
 
 use crate::{
     dice::Dice,
@@ -15,30 +16,30 @@ use std::{
 };
 use store::{ExecutionId, Memory};
 
-/// What is done to a thing.
+/// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// It is made; made twice under one key it is there once.
+    /// Makes it; twice under one key makes one.
     Make,
-    /// It is taken away, if it is there.
+    /// Removes it, if it exists.
     Unmake,
-    /// It is destroyed for good.
+    /// Destroys it for good.
     Wreck,
-    /// It is paid for: each time it is told.
+    /// Pays for it: every call pays again.
     Pay,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is there, and for whom.
+    /// The existing objects, and their executions.
     things: BTreeMap<String, ExecutionId>,
-    /// The keys that have taken effect, with how often.
+    /// How often each key has taken effect.
     effects: BTreeMap<String, u32>,
-    /// The newest epoch seen for each piece of work, its undo included.
+    /// The newest epoch of each piece of work, including its undo.
     epochs: BTreeMap<String, u64>,
 }
 
-/// The world.
+/// The simulated external system.
 pub struct World {
     state: Mutex<State>,
     dice: Dice,
@@ -49,14 +50,14 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world.
+    /// An empty system.
     #[must_use]
     pub fn new(seed: u64, troubles: Arc<Troubles>, laws: Arc<Laws>, truth: Arc<Memory>) -> Self {
         let (state, dice, calm) = (Mutex::default(), Dice::new(seed, "world"), false.into());
         Self { state, dice, troubles, laws, truth, calm }
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults.
     pub fn calm_down(&self) {
         self.calm.store(true, std::sync::atomic::Ordering::SeqCst);
     }
@@ -65,7 +66,7 @@ impl World {
         self.state.lock().unwrap()
     }
 
-    /// What is there of `execution`.
+    /// Returns the objects of `execution`.
     #[must_use]
     pub fn things_of(&self, execution: ExecutionId) -> Vec<String> {
         let state = self.state();
@@ -76,17 +77,17 @@ impl World {
         !self.calm.load(std::sync::atomic::Ordering::SeqCst) && self.troubles.strikes(kind, of)
     }
 
-    /// Takes a call, as a network and a busy server do.
+    /// Performs a call, with the delays of a network and a busy server.
     ///
     /// # Errors
-    /// As the troubles will have it.
+    /// As the faults decide.
     pub async fn perform(self: &Arc<Self>, deed: Deed, name: &str, call: &Call) -> Result<(), ActionError> {
         self.laws.called(&self.truth, deed, name, call).await;
         tokio::time::sleep(self.dice.span(1, 400)).await;
         if self.strikes(Trouble::Transient, 60) {
             return Err(ActionError::transient("world.busy", "it is busy"));
         }
-        // What has passed its point of no return has nowhere to turn; that it fails for good is an operator's work.
+        // After its pivot an execution has no way back; a permanent failure there needs an operator.
         if self.strikes(Trouble::Permanent, 25) {
             return Err(ActionError::permanent("world.broken", "it is broken"));
         }
@@ -98,7 +99,7 @@ impl World {
             let after = self.dice.span(1_000, 900_000);
             tokio::spawn(async move {
                 tokio::time::sleep(after).await;
-                // Nobody hears the answer.
+                // The answer is lost.
                 let _ = world.take_effect(deed, &name, &call);
             });
             std::future::pending::<()>().await;
@@ -132,8 +133,8 @@ impl World {
             Deed::Make if *times > 1 => {}
             Deed::Make => {
                 let other = state.things.get(name).copied().filter(|other| *other != call.execution);
-                // What was closed by force leaves its things, and its last call may still be under way; whoever is asked to
-                // make them again makes them its own.
+                // An execution closed by force leaves its objects, and its last call may still be under way; an execution
+                // that must make them again adopts them.
                 let late = other.is_some() && self.laws.was_forced(call.execution);
                 if !late {
                     state.things.insert(name.to_owned(), call.execution);
@@ -152,10 +153,10 @@ impl World {
         Ok(())
     }
 
-    /// Asks what became of an earlier attempt.
+    /// Probes an earlier attempt.
     ///
     /// # Errors
-    /// When the question gets no answer.
+    /// If there is no answer.
     pub async fn ask<T>(&self, call: &Call, output: T) -> Result<Probe<T>, ActionError> {
         tokio::time::sleep(self.dice.span(1, 300)).await;
         if self.strikes(Trouble::Transient, 60) {
@@ -164,12 +165,12 @@ impl World {
         let mut state = self.state();
         let key = call.key();
         let work = key.trim_end_matches("/undo").to_owned();
-        // A question carries the newer epoch too: what is still under way is refused from here on.
+        // A probe also carries the newer epoch: calls that are still under way are refused from here on.
         let newest = state.epochs.entry(work).or_default();
         *newest = call.epoch.0.max(*newest);
         Ok(if state.effects.contains_key(&key) { Probe::Done(output) } else { Probe::NotDone })
     }
 }
 
-/// The longest that a call may take before its caller gives up.
+/// The maximum duration of a call before its caller gives up.
 pub const PATIENCE: std::time::Duration = MINUTE;

@@ -1,4 +1,4 @@
-//! Calls for actions that are tried without an engine. Only an engine makes them, so one is had from an engine.
+//! Call metadata for tests without an engine. Only an engine can make calls, so one is taken from an engine.
 
 use engine::{
     Action, ActionError, Call, Engine, ManualClock, Outcome, Plan, Request, Step, Subject, Workflow,
@@ -61,10 +61,10 @@ impl Workflow for Lend {
     }
 }
 
-/// A first call, as an engine makes it.
+/// Returns a first call, as an engine makes it.
 ///
 /// # Panics
-/// When the engine makes none.
+/// If the engine makes none.
 pub async fn first_call() -> Call {
     let lent = Lent::default();
     let clock = Arc::new(ManualClock::starting_at(Timestamp(1)));

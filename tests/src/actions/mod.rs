@@ -1,4 +1,4 @@
-//! Actions without an engine: the calls that they get, and each action with the one that undoes it.
+//! Actions without an engine: their call metadata, and each action with its undo.
 
 pub mod calls;
 pub mod pairs;

@@ -1,4 +1,4 @@
-//! Every actuator action with the action that undoes it, with their types forgotten, for tables.
+//! Every actuator action with its undo, type-erased for tables.
 
 use engine::{Action, ActionError, Call, Probe};
 use serde_json::Value;
@@ -10,13 +10,13 @@ use workflows::{
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActionError>> + Send + 'a>>;
 
-/// An action with its type forgotten.
+/// A type-erased action.
 pub trait Deed: Send + Sync {
     /// Its [`Action::NAME`].
     fn name(&self) -> &'static str;
-    /// Does it.
+    /// Runs it.
     fn run<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Value>;
-    /// Asks what became of it.
+    /// Probes the outcome.
     fn probe<'a>(&'a self, on: &'a Platform, call: &'a Call) -> Answer<'a, Probe<Value>>;
 }
 
@@ -42,9 +42,9 @@ impl<A: Action<Platform = Platform>> Deed for A {
     }
 }
 
-/// An action and what undoes it.
+/// An action and its undo.
 pub struct Pair {
-    /// What must have been done before.
+    /// The actions that must run first.
     pub before: Vec<Box<dyn Deed>>,
     /// The action.
     pub act: Box<dyn Deed>,
@@ -116,7 +116,7 @@ pub fn workload(tenant: &str, cluster: &str, workspace: &str) -> WorkloadRef {
     }
 }
 
-/// It runs on two GPUs of a node.
+/// Starts it on two GPUs of a node.
 #[must_use]
 pub fn start(tenant: &str, cluster: &str, workspace: &str) -> StartWorkload {
     let gpus = [("openb-node-0007".to_owned(), [0, 1].into())].into();
@@ -137,7 +137,7 @@ fn once_per_workload(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> 
     vec![told, drained]
 }
 
-/// Changes of limits, each on an object that is there.
+/// Returns changes of limits, each on an existing object.
 fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
     let (t, c, w) = (|| tenant.to_owned(), || cluster.to_owned(), || workspace.to_owned());
     let one = |key: &str, value: u64| BTreeMap::from([(key.to_owned(), value)]);

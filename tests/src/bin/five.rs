@@ -1,4 +1,4 @@
-//! Five steps in memory on one thread, so many times: what is counted of it is the engine's own work.
+//! Five steps in memory on one thread, repeated: the counts measure only the engine's own work.
 //!
 //! `five TIMES`
 

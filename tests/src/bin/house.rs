@@ -1,4 +1,4 @@
-//! A tool of the house behind a hook, as a program: the request on standard input, the answer on standard output.
+//! An operator's tool behind a hook, as a program: the request on standard input, the answer on standard output.
 //!
 //! `house FOLDER`
 

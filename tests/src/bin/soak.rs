@@ -1,8 +1,8 @@
 //! The long run: `cargo run --release -p tests --bin soak -- --seeds 100000`.
 //!
-//! Every seed is a simulation of the whole engine; under one in so many the power is cut under a real store, and under one in
-//! so many workspaces lend and take back GPUs on a platform that fails. The first seed that breaks a promise ends it, made
-//! small, with the command that plays it again.
+//! Every seed is a simulation of the whole engine. Some seeds also cut the power under a real store, and some lend and
+//! reclaim GPUs on a failing platform. The first seed that breaks an invariant ends the run; it is minimised and printed with
+//! the command that repeats it.
 
 use simulation::report::{Wanted, parse, play_many};
 use std::{process::ExitCode, time::Instant};

@@ -1,6 +1,6 @@
-//! The same program as the product, so that tests find it beside them. With `UNDER_TEST=later` it is a later version, in
-//! which the onboarding is another; with `UNDER_TEST=door` tests have calls of their own made on its platform; with
-//! `UNDER_TEST=shifted` tests move its clock. With `UNDER_TEST=agent` it is the program `tenure-agent`.
+//! The same program as the product, built with the tests. `UNDER_TEST=later` makes it a later version with another
+//! onboarding, `UNDER_TEST=door` lets tests make their own calls on its platform, `UNDER_TEST=shifted` lets tests set
+//! its clock, and `UNDER_TEST=agent` makes it the program `tenure-agent`.
 
 use engine::{Engine, InvalidWorkflow};
 use workflows::platform::Platform;

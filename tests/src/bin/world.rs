@@ -1,6 +1,6 @@
-//! `world --listen 127.0.0.1:PORT --log FILE [--slow MS] [--faults FILE|JSON]`: the simulated world, kept in FILE.
+//! `world --listen 127.0.0.1:PORT --log FILE [--slow MS] [--faults FILE|JSON]`: the simulated platform, stored in FILE.
 //!
-//! Prints `listening on ADDR` when it takes calls; port 0 takes any that is free.
+//! Prints `listening on ADDR` when it accepts calls; port 0 uses any free port.
 
 use backends::simulated::{LocalWorld, Script};
 use std::{env, error::Error, fs, path::Path, sync::Arc, time::Duration};

@@ -1,5 +1,5 @@
-//! A tenant's account to try admission on: nodes, workspaces and quotas in plain books, and the promises that hold after
-//! every event.
+//! A tenant's account for tests of admission: nodes, workspaces and quotas in plain documents, and the invariants that
+//! hold after every event.
 
 use crate::books::Books;
 use engine::{ActionError, Undecided, View};
@@ -35,13 +35,13 @@ pub fn h100() -> Resource {
 /// The workspace of this name.
 ///
 /// # Panics
-/// When it is no name.
+/// If it is no name.
 #[must_use]
 pub fn workspace(name: &str) -> WorkspaceName {
     name.parse().unwrap()
 }
 
-/// What a workspace may use of GPUs.
+/// Returns the GPU allowances of a workspace.
 #[must_use]
 pub fn gpus(nominal: u64, borrowing_limit: Option<u64>, lending_limit: Option<u64>) -> Allowances {
     [(h100(), Allowance { nominal, borrowing_limit, lending_limit })].into()
@@ -55,10 +55,10 @@ pub struct World {
 }
 
 impl World {
-    /// A tenant with `nodes` nodes of 8 GPUs in service, seen just now.
+    /// A tenant with `nodes` nodes of 8 GPUs in service, observed just now.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     #[must_use]
     pub fn new(nodes: u32) -> Self {
         let mut world = Self { books: Books::default() };
@@ -92,7 +92,7 @@ impl World {
     /// Takes nodes into service.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     pub fn add_nodes(&mut self, numbers: std::ops::Range<u32>) {
         let ids: Vec<NodeId> = numbers.map(|n| format!("n-{n:04}").parse().unwrap()).collect();
         self.decide(|view| {
@@ -121,7 +121,7 @@ impl World {
     /// The same with workspaces of class `batch`.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     #[must_use]
     pub fn with(mut self, workspaces: &[(&str, Allowances)]) -> Self {
         for (name, allowances) in workspaces {
@@ -130,10 +130,10 @@ impl World {
         self
     }
 
-    /// Gives a workspace what it may use.
+    /// Sets the allowances of a workspace.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     pub fn allow(
         &mut self,
         name: &str,
@@ -144,10 +144,10 @@ impl World {
         self.decide(|view| admission::set_allowances(view, &tenant(), &all)).unwrap()
     }
 
-    /// Writes down that the tenant bought so many GPUs.
+    /// Records that the tenant bought `count` GPUs.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     pub fn buy(&mut self, count: u32) {
         let bought = Entitlement {
             tenant: tenant(),
@@ -161,10 +161,10 @@ impl World {
         self.decide(|view| view.put(&bought)).unwrap();
     }
 
-    /// Says what schedules the work of the tenant's cluster.
+    /// Sets the scheduler of the tenant's cluster.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     pub fn on(&mut self, kind: ClusterKind) {
         let cluster = Cluster {
             id: "west-1".parse().unwrap(),
@@ -190,15 +190,15 @@ impl World {
         self.books.decide(decide)
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn pass(&mut self, span: Duration) {
         self.books.now = self.books.now.after(span);
     }
 
-    /// The platform says that everything is as the ledger has it.
+    /// Sends an observation that equals the ledger.
     ///
     /// # Panics
-    /// When the ledger refuses it.
+    /// If the ledger refuses it.
     pub fn see(&mut self) -> admission::ObservationResult {
         let nodes = self.occupancy().nodes;
         let seen = |room: NodeRoom| ObservedKind { usable: room.capacity, busy: room.capacity - room.free };
@@ -212,7 +212,7 @@ impl World {
     /// The tenant's occupancy.
     ///
     /// # Panics
-    /// When there is none.
+    /// If it is missing.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.books.find::<Occupancy>("acme").unwrap()
@@ -221,7 +221,7 @@ impl World {
     /// The tenant's account.
     ///
     /// # Panics
-    /// When there is none.
+    /// If it is missing.
     #[must_use]
     pub fn cohort(&self) -> Cohort {
         self.books.find::<Cohort>("acme").unwrap()
@@ -230,7 +230,7 @@ impl World {
     /// A workspace's balance of GPUs.
     ///
     /// # Panics
-    /// When it has no account.
+    /// If it has no account.
     #[must_use]
     pub fn balance(&self, name: &str) -> Balance {
         self.cohort().accounts[&workspace(name)].balance(&h100())
@@ -239,13 +239,13 @@ impl World {
     /// A workload.
     ///
     /// # Panics
-    /// When there is none.
+    /// If it is missing.
     #[must_use]
     pub fn workload(&self, name: &str) -> Workload {
         self.books.find::<Workload>(&format!("acme/{name}")).unwrap()
     }
 
-    /// Asks for a workload.
+    /// Submits a workload.
     ///
     /// # Errors
     /// The refusal.
@@ -279,7 +279,7 @@ pub fn job(workspace_name: &str, name: &str, gpus: u64) -> WorkloadRequest {
     }
 }
 
-/// A fence for a workload of this workspace that demands whole GPUs, and for nobody besides.
+/// Returns a fence for a workload of this workspace that requests whole GPUs, and for no other.
 #[must_use]
 pub fn fencing(
     execution: ExecutionId,
@@ -301,7 +301,7 @@ pub fn fencing(
 }
 
 impl World {
-    /// Every promise that is broken at this moment.
+    /// Returns every invariant that is violated now.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let books = &self.books;
@@ -320,7 +320,7 @@ impl World {
         invariants::violations(&all).iter().map(ToString::to_string).collect()
     }
 
-    /// Who waits in a workspace, in order.
+    /// Returns the queued workloads of a workspace, in order.
     #[must_use]
     pub fn waiting(&self, name: &str) -> Vec<QueuedWorkload> {
         self.books
@@ -329,7 +329,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Who runs in a workspace, newest first.
+    /// Returns the running workloads of a workspace, newest first.
     #[must_use]
     pub fn running(&self, name: &str) -> Vec<(String, RunningEntry)> {
         let rosters = self.books.all::<RunningList>();
@@ -339,8 +339,8 @@ impl World {
         running
     }
 
-    /// Victims for a demand, chosen plainly: the newest who may be evicted in whoever is furthest above its own, until it is
-    /// enough. Nobody if it never is.
+    /// Chooses victims for a demand by a simple rule: the newest evictable workload of the workspace furthest above its
+    /// nominal quota, until the demand fits. Returns no victims if it never fits.
     #[must_use]
     pub fn victims(&self, demand: &admission::ReclaimDemand) -> BTreeSet<String> {
         let mut cohort = self.cohort();

@@ -1,4 +1,4 @@
-//! The ledger as a plain map: decisions driven through a view and applied at once, without a store.
+//! The ledger as a plain map: decisions run through a view and are applied at once, without a store.
 
 pub mod account;
 
@@ -13,12 +13,12 @@ use workflows::fleet::{import_nodes, import_sites, parse_nodes, parse_sites};
 pub struct Books {
     documents: BTreeMap<Key, Document>,
     sequence: u64,
-    /// The moment of the next decision.
+    /// The time of the next decision.
     pub now: Timestamp,
 }
 
 impl Books {
-    /// Decides until nothing more is asked for; answers what was read and would be written, and writes nothing.
+    /// Decides until all its reads are complete. Returns the reads and the planned writes, and writes nothing.
     pub fn weigh<T>(
         &self,
         mut decide: impl FnMut(&mut View) -> Result<T, Undecided>,
@@ -55,7 +55,7 @@ impl Books {
         self.decide(|view| action.decide(view, call))
     }
 
-    /// Whether a decision that read this could still be committed.
+    /// Returns true if a decision with these reads could still be committed.
     #[must_use]
     pub fn holds(&self, reads: &[Read]) -> bool {
         reads
@@ -63,7 +63,7 @@ impl Books {
             .all(|read| self.documents.get(&read.key).map(|document| document.version) == read.version)
     }
 
-    /// Writes what was decided.
+    /// Writes the decision's documents.
     pub fn apply(&mut self, puts: Vec<Put>) {
         self.sequence += 1;
         for put in puts {
@@ -80,7 +80,7 @@ impl Books {
     /// Every document of a kind.
     ///
     /// # Panics
-    /// When one cannot be read.
+    /// If one cannot be read.
     #[must_use]
     pub fn all<T: Entity>(&self) -> Vec<T> {
         let of_kind = self.documents.values().filter(|document| document.key.collection == T::COLLECTION);
@@ -93,23 +93,23 @@ impl Books {
         self.all::<T>().into_iter().find(|entity| entity.id() == id)
     }
 
-    /// The longest body, in bytes.
+    /// Returns the size of the longest body, in bytes.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.documents.values().map(|document| document.body.len()).max().unwrap_or(0)
     }
 
-    /// Every document as a write, to begin a store with.
+    /// Returns every document as a write, to fill a store.
     #[must_use]
     pub fn puts(&self) -> Vec<Put> {
         let put = |document: &Document| Put { key: document.key.clone(), body: Some(document.body.clone()) };
         self.documents.values().map(put).collect()
     }
 
-    /// A fleet as people would import it: sites as YAML, and nodes as CSV rows by cluster.
+    /// A fleet as operators would import it: sites as YAML, and nodes as CSV rows by cluster.
     ///
     /// # Panics
-    /// When it is not well-formed.
+    /// If it is not well-formed.
     #[must_use]
     pub fn with_fleet(sites: &str, nodes: &[(&str, &str, &str)]) -> Self {
         let mut books = Self::default();

@@ -1,5 +1,5 @@
-//! Many tenants onboarded at once, more asked for than there is, on a world of its own, while the server is killed again and
-//! again: the campaign behind `tests/it/crash.rs` and the `crash` bench.
+//! Onboards many tenants at once, with more requests than GPUs, on a separate world, while the server is killed repeatedly:
+//! the campaign behind `tests/it/crash.rs` and the `crash` bench.
 
 use crate::processes::{Caller, Server, World};
 use reqwest::{Method, StatusCode};
@@ -11,35 +11,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much of it.
+/// The size of the campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Tenants that ask.
+    /// The number of tenants.
     pub tenants: usize,
     /// Nodes of eight GPUs each.
     pub nodes: usize,
-    /// How long the killing goes on.
+    /// How long the kills last.
     pub killing: Duration,
-    /// Between two kills.
+    /// The time between two kills.
     pub every: Duration,
-    /// How long everything may take to come to rest afterwards.
+    /// The maximum time until everything is at rest afterwards.
     pub rest: Duration,
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Kills by SIGKILL.
     pub kills: usize,
-    /// Executions by how they ended, or where they wait.
+    /// Executions by their end, or by their waiting state.
     pub ends: BTreeMap<String, usize>,
-    /// GPUs asked for, there, and handed over.
+    /// GPUs requested, existing, and granted.
     pub gpus: (usize, usize, usize),
-    /// Idempotency keys that took effect in the world.
+    /// Idempotency keys that took effect on the simulated platform.
     pub keys: usize,
-    /// How long it took until all was at rest, killing included.
+    /// The time until all was at rest, including the kills.
     pub took: Duration,
-    /// What must not be and was.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) async fn import(admin: &Caller, server: &Server, nodes: usize) {
     assert_eq!(admin.all("/v1/nodes").await.len(), nodes);
 }
 
-/// Everyone asks at once for 4 to 64 GPUs; answers with the sum.
+/// Requests all tenants at once, with 4 to 64 GPUs each; returns the sum.
 async fn ask(requester: Caller, tenants: usize) -> usize {
     let gpus = |n: usize| 4 + (n * 37) % 61;
     let asking = (0..tenants).map(|n| {
@@ -135,7 +135,7 @@ async fn ask(requester: Caller, tenants: usize) -> usize {
     (0..tenants).map(gpus).sum()
 }
 
-/// Both voters agree to everything that is asked, for ever.
+/// Both voters approve every approval, without end.
 pub(crate) async fn vote(voters: &[Caller]) {
     loop {
         for voter in voters {
@@ -163,7 +163,7 @@ pub(crate) async fn come_to_rest(admin: &Caller, size: Size, began: Instant) -> 
     false
 }
 
-/// What the world has seen going wrong up to this moment.
+/// Collects the violations that the simulated platform has recorded until now.
 pub(crate) async fn watch(world: &World, outcome: &mut Outcome) {
     for violation in world.look("violations").await.as_array().into_iter().flatten() {
         let violation = violation.to_string();

@@ -1,5 +1,5 @@
-//! Errands: a workflow that comes to stand in every condition in which an execution can be under way, on a yard that counts what
-//! is done to it by idempotency key, and that helps nobody until it is opened.
+//! A workflow that reaches every condition of an open execution. Its yard counts effects by idempotency key, and completes no
+//! work until it is opened.
 
 use engine::{
     Action, ActionError, Call, DAY, HOUR, MINUTE, Outcome, Plan, Probe, Repeat, RetryPolicy, Rule, Seat,
@@ -16,34 +16,34 @@ use std::{
 };
 use strum::{IntoStaticStr, VariantArray};
 
-/// A condition in which an errand comes to stand.
+/// The condition of an open execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, VariantArray)]
 pub enum Kind {
-    /// It waits for people.
+    /// It waits for approval.
     Approval,
     /// It waits for a signal.
     Signal,
-    /// It waits for time to pass.
+    /// It waits for a timer.
     Timer,
-    /// Its action has failed, and will be tried again.
+    /// The action has failed, and will be retried.
     Retrying,
-    /// A worker had its task, and died: whether it had done it is known outside alone.
+    /// A worker had its task and died: only the yard knows if it took effect.
     InFlight,
-    /// Of its slots some are done, others at work.
+    /// Some of its slots are done, others are running.
     FanOut,
-    /// It waits for what it has started.
+    /// It waits for its children.
     Parent,
-    /// It was started by another, and waits for a signal. No errand is of this kind; each parent has two.
+    /// It is a child and waits for a signal. No top-level execution has this kind; each parent has two such children.
     Child,
-    /// It is parked past its point of no return.
+    /// It is parked past its pivot.
     Parked,
-    /// It is parked, for nobody could say what became of a call.
+    /// It is parked, because the outcome of a call is unknown.
     Unknown,
-    /// It turns back: one undo is done, another fails for now.
+    /// It is undoing: one undo is done, another fails temporarily.
     Unwinding,
 }
 
-/// What is outside: effects by idempotency key.
+/// The external system: effects by idempotency key.
 #[derive(Debug, Default)]
 pub struct Yard {
     effects: Mutex<BTreeMap<String, u32>>,
@@ -52,12 +52,12 @@ pub struct Yard {
 }
 
 impl Yard {
-    /// From here on whatever is asked for is done.
+    /// From now on every call takes effect.
     pub fn open(&self) {
         self.open.store(true, Ordering::Release);
     }
 
-    /// Another one, as this is now.
+    /// Returns a copy of the current state.
     #[must_use]
     pub fn twin(&self) -> Self {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -65,19 +65,19 @@ impl Yard {
         Self { effects: Mutex::new(self.effects()), failures: Mutex::new(failures), open }
     }
 
-    /// How often each was done.
+    /// Returns how often each key took effect.
     #[must_use]
     pub fn effects(&self) -> BTreeMap<String, u32> {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How often something was refused to the errand.
+    /// Returns how often a call of the subject was refused.
     #[must_use]
     pub fn failures(&self, subject: &str) -> u32 {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(subject).copied().unwrap_or(0)
     }
 
-    /// Does it.
+    /// Adds an effect.
     pub fn effect(&self, key: String) {
         *self.effects.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += 1;
     }
@@ -96,24 +96,24 @@ impl Yard {
     }
 }
 
-/// What an action does while the yard is closed. Once it is open, each does its work.
+/// The behaviour of an action while the yard is closed. Once it is open, each takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
-    /// Its work.
+    /// Takes effect.
     Plainly,
-    /// Nothing: it is to be tried again.
+    /// No effect: a transient failure.
     Busy,
-    /// Nothing yet: it is to be asked for again in an hour.
+    /// No effect yet: retry in an hour.
     Later,
-    /// Nothing, for good.
+    /// No effect: a permanent failure.
     Broken,
-    /// Its work, and nobody hears of it, nor can say so.
+    /// Takes effect, but neither the answer nor a probe shows it.
     Unheard,
-    /// Nothing, for good, even when the yard is open.
+    /// No effect: a permanent failure, even when the yard is open.
     Never,
 }
 
-/// Does something for an errand, once for each key.
+/// An action with one effect for each key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Do {
     subject: String,
@@ -154,7 +154,7 @@ impl Action for Do {
     }
 }
 
-/// Something to be done, which comes to stand where its kind says.
+/// An execution that reaches the condition of its kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Errand {
     number: usize,
@@ -162,7 +162,7 @@ pub struct Errand {
     learnt: Vec<String>,
 }
 
-/// Where an errand stands.
+/// The states of the workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[allow(missing_docs, reason = "what each does is said in `step`")]
 pub enum State {
@@ -185,7 +185,7 @@ pub enum State {
 }
 
 impl Errand {
-    /// The errands of all kinds in turn.
+    /// Returns executions of all kinds in turn.
     #[must_use]
     pub fn numbered(number: usize) -> Self {
         let kinds: Vec<Kind> = Kind::VARIANTS.iter().copied().filter(|kind| *kind != Kind::Child).collect();
@@ -291,13 +291,13 @@ impl Workflow for Errand {
     }
 }
 
-/// What an errand starts.
+/// The child workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chore {
     name: String,
 }
 
-/// Where a chore stands.
+/// The states of a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[allow(missing_docs, reason = "what each does is said in `step`")]
 pub enum Standing {

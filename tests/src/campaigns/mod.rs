@@ -1,4 +1,4 @@
-//! Long runs in which servers and databases are killed, replaced or moved, with a judgement at the end.
+//! Long runs in which servers and databases are killed, replaced or moved, with checks at the end.
 
 pub mod chaos;
 pub mod crash;

@@ -1,5 +1,5 @@
-//! Executions in every condition, moved from the embedded store into a database while they are under way, and from there
-//! back: the campaign behind `tests/it/postgres/under_way.rs` and the `moving` bench. What stayed is the measure of what moved.
+//! Moves open executions in every condition from the embedded store into a database, and back: the campaign behind
+//! `tests/it/postgres/under_way.rs` and the `moving` bench. Unmoved executions are the reference.
 
 use crate::campaigns::errands::{Errand, Kind, Yard};
 use engine::{Attribution, Clock as _, Engine, HOUR, ManualClock, Person, Request, SECOND, Verdict};
@@ -18,36 +18,36 @@ use store::{
     transfer::{self, Source},
 };
 
-/// Work done side by side.
+/// Concurrent work.
 const WORKERS: usize = 16;
-/// Executions begun side by side.
+/// Concurrent starts.
 const AT_ONCE: usize = 64;
 const BEGUN: Timestamp = Timestamp(1_795_000_000_000);
 
-/// What it took.
+/// The costs of a move.
 #[derive(Debug, Default)]
 pub struct Moved {
     /// Executions by condition when they were exported.
     pub conditions: BTreeMap<Kind, usize>,
-    /// Tasks that a worker had been given, and had not concluded.
+    /// Tasks that a worker had leased and not completed.
     pub in_flight: usize,
-    /// Executions, children among them.
+    /// Executions, including children.
     pub executions: usize,
-    /// Of the export.
+    /// The size of the export.
     pub bytes: u64,
-    /// To write the export.
+    /// The time to write the export.
     pub export: Duration,
-    /// To read it into the database.
+    /// The time to read it into the database.
     pub import: Duration,
-    /// From the last commit before to the first one after.
+    /// The time from the last commit before the move to the first one after it.
     pub down: Duration,
-    /// Until all had ended: what stayed, what moved, and what moved on.
+    /// The time until all had ended: unmoved, moved, and moved back.
     pub resume: [Duration; 3],
-    /// How they ended.
+    /// Executions by their end.
     pub ends: BTreeMap<String, usize>,
-    /// Effects outside, each by a key of its own.
+    /// External effects, each with its own key.
     pub effects: usize,
-    /// What differs from what stayed, or was done twice.
+    /// Differences from the reference, and repeated effects.
     pub wrong: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Moved {
     }
 }
 
-/// One of the twins: a store, its engine and its part of the world.
+/// One of the twins: a store, its engine and its external system.
 struct Twin {
     store: Arc<dyn Store>,
     engine: Engine<Yard>,
@@ -87,7 +87,7 @@ impl Twin {
     fn on(store: Arc<dyn Store>, now: Timestamp, yard: Yard) -> Self {
         let (clock, yard) = (Arc::new(ManualClock::starting_at(now)), Arc::new(yard));
         let engine = Engine::new(store.clone(), clock.clone(), yard.clone());
-        let engine = engine.with_workflow::<Errand>().expect("the errand is sound");
+        let engine = engine.with_workflow::<Errand>().expect("the workflow is valid");
         Self { store, engine, clock, yard }
     }
 
@@ -122,7 +122,7 @@ impl Twin {
         }
     }
 
-    /// Works, and lets time pass, until nothing more happens by itself within `span`.
+    /// Works and advances the clock until nothing more happens by itself within `span`.
     async fn settle(&self, span: Duration) {
         let end = self.clock.now().after(span);
         loop {
@@ -138,7 +138,7 @@ impl Twin {
         self.engine.list(&Filter::default(), None, 1_000_000).await.expect("they are listed").items
     }
 
-    /// A worker takes what is in its first step, and dies: half of it is done.
+    /// A worker leases the tasks of each first step and dies after half of the work.
     async fn lose_a_worker(&self) {
         let leases = self.store.lease("dying", self.clock.now(), SECOND, 1_000_000).await.expect("leases");
         for (n, lease) in leases.iter().enumerate() {
@@ -151,7 +151,7 @@ impl Twin {
         assert!(!leases.is_empty(), "nothing was in flight");
     }
 
-    /// What people and the world say, to whoever waits for it.
+    /// Sends votes and signals to each execution that waits for one.
     async fn answer(&self) {
         self.yard.open();
         let bosses = [Person::new("ada", ["boss"]), Person::new("bob", ["boss"])];
@@ -170,13 +170,13 @@ impl Twin {
                 let retried = self.engine.deliver(record.id, engine::Event::RetryRequested(order)).await;
                 retried.expect("it is tried again");
             } else if record.state == "Listening" {
-                self.engine.signal(record.id, "go").await.expect("it is told");
+                self.engine.signal(record.id, "go").await.expect("the signal is sent");
             }
         }
         self.work().await;
     }
 
-    /// How each ended, by what states it came there, and what was done outside: by names, for ids may differ.
+    /// Returns the end, the states and the external effects of each execution, by name, as ids may differ.
     async fn account(&self) -> Account {
         let mut account = Account::default();
         let mut names: BTreeMap<ExecutionId, String> = BTreeMap::new();
@@ -197,7 +197,7 @@ impl Twin {
     }
 }
 
-/// What can be compared of two twins.
+/// The comparable part of a twin.
 #[derive(Debug, Default, PartialEq)]
 struct Account {
     ends: BTreeMap<String, (String, String, String)>,
@@ -206,7 +206,7 @@ struct Account {
 }
 
 impl Account {
-    /// What is not as with the one that stayed, the first of it.
+    /// Returns the differences from the unmoved twin, for the first execution that differs.
     fn differences(&self, stayed: &Self, name: &str) -> Vec<String> {
         let ends = differing(&self.ends, &stayed.ends);
         let histories = differing(&self.histories, &stayed.histories);
@@ -230,7 +230,7 @@ fn differing<T: fmt::Debug + PartialEq>(
     differ.map(|key| format!("{key}: {:?}, stayed: {:?}", here.get(key), there.get(key))).collect()
 }
 
-/// Executions by condition, as their records and what was done outside show it.
+/// Groups the executions by condition, as their records and the yard show it.
 async fn conditions(twin: &Twin) -> BTreeMap<Kind, usize> {
     let mut found = BTreeMap::new();
     let effects = twin.yard.effects();
@@ -262,7 +262,7 @@ async fn conditions(twin: &Twin) -> BTreeMap<Kind, usize> {
     found
 }
 
-/// Lets an export say that the store moves. One that moves is held; here it is a twin that goes on, to be compared with.
+/// Marks an export as a move. The exported store of a move is held; here it continues as a twin, for comparison.
 fn as_a_move(file: &Path) {
     let text = std::fs::read_to_string(file).expect("the export is there");
     let (lines, trailer) = text.trim_end().rsplit_once('\n').expect("an export has a trailer");
@@ -271,26 +271,26 @@ fn as_a_move(file: &Path) {
     std::fs::write(file, format!("{lines}\n{trailer}\n")).expect("it is written");
 }
 
-/// Reads the export into an empty database, from where it can be worked on.
+/// Imports the export into an empty database and opens it.
 async fn settle_in(options: &PostgresOptions, file: &Path) -> Arc<Postgres> {
     let store = Postgres::open(options.clone()).await.expect("the database opens");
     store.import(File::open(file).expect("the export is there")).await.expect("it is read");
     Arc::new(store)
 }
 
-/// Reads the export into a folder, from where it can be worked on.
+/// Imports the export into a folder and opens it.
 async fn settle_back(dir: &Path, file: &Path) -> Arc<Embedded> {
     transfer::import(File::open(file).expect("the export is there"), dir).expect("it is read");
     Arc::new(Embedded::open(dir, Options::default()).expect("the folder opens").store)
 }
 
-/// Tasks in an export that were handed out before.
+/// Returns the tasks in an export that were leased before.
 fn handed_out(file: &Path) -> usize {
     let lines = BufReader::new(File::open(file).expect("the export is there")).lines().map_while(Result::ok);
     lines.filter(|line| line.starts_with("{\"task\"") && line.contains("\"deliveries\":1")).count()
 }
 
-/// What came of each, by the measure of the one that stayed.
+/// Compares each execution with the unmoved one.
 async fn compare(moved: &mut Moved, stayed: &Twin, others: [(&Twin, &str); 2]) {
     let measure = stayed.account().await;
     moved.wrong = measure.twice("stayed");
@@ -305,23 +305,23 @@ async fn compare(moved: &mut Moved, stayed: &Twin, others: [(&Twin, &str); 2]) {
     }
 }
 
-/// Begins `count` errands, and brings each into its condition.
+/// Starts `count` executions, and brings each into its condition.
 async fn under_way(dir: &Path, count: usize) -> (Arc<Embedded>, Twin) {
     let store = Arc::new(Embedded::open(dir, Options::default()).expect("a folder").store);
     let twin = Twin::on(store.clone(), BEGUN, Yard::default());
     twin.begin(count).await;
     twin.work().await;
-    // The retries have failed more than once, and the last are taken by a worker that dies with them.
+    // The retries have failed more than once, and a worker dies with the last ones.
     twin.settle(20 * SECOND).await;
     for record in twin.records().await.iter().filter(|record| record.state == "Arriving") {
-        twin.engine.signal(record.id, "come").await.expect("it is told");
+        twin.engine.signal(record.id, "come").await.expect("the signal is sent");
     }
     twin.lose_a_worker().await;
     (store, twin)
 }
 
-/// Begins `count` errands in `dir`, brings each into its condition, exports all of them and lets three go on to their ends:
-/// where they were, in the database, and in a folder into which they moved back from the database half way.
+/// Starts `count` executions in `dir`, brings each into its condition, exports all of them, and runs three copies to
+/// their ends: the original, one in the database, and one that moves back half way from the database into a folder.
 pub async fn run(dir: &Path, options: &PostgresOptions, count: usize) -> Moved {
     let mut moved = Moved::default();
     let (first, stayed) = under_way(&dir.join("a"), count).await;

@@ -1,5 +1,5 @@
 //! Three servers on one database, replaced one by one by a later version behind a balancer, under load: the campaign behind
-//! `tests/it/postgres/rolling.rs`. Nothing here is asked twice.
+//! `tests/it/postgres/rolling.rs`. No client retries.
 
 use crate::{
     campaigns::crash::{self, Outcome, Size},
@@ -19,40 +19,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a server that is to stop goes on answering.
+/// How long a stopping server continues to answer.
 const GRACE: &str = "3s";
-/// The first request may take so long.
+/// The maximum duration of the first request.
 const FIRST_WITHIN: Duration = Duration::from_secs(30);
-/// The tenant whose approval is voted on only at a server of the earlier version.
+/// The tenant that is approved only at a server of the earlier version.
 const ACROSS: &str = "across";
-/// The tenant that is asked for before the first replacement, and agreed to after the last.
+/// The tenant that is requested before the first replacement and approved after the last.
 const BETWEEN: &str = "between";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Rolled {
-    /// As of every campaign.
+    /// The outcome that every campaign has.
     pub outcome: Outcome,
-    /// Calls that clients made.
+    /// Calls of clients.
     pub calls: usize,
-    /// Answers that were not as promised.
+    /// Wrong answers.
     pub errors: Vec<String>,
-    /// How each server that was replaced ended, and how long that took.
+    /// The exit code of each replaced server, and the duration of its stop.
     pub stops: Vec<(Option<i32>, Duration)>,
-    /// Executions that ended at the earlier schema, and at the later; of these, begun at the earlier.
+    /// Executions that ended with the earlier schema, with the later one, and those of the latter that began with the
+    /// earlier one.
     pub schemas: (usize, usize, usize),
-    /// From the beginning until the first was to be replaced, until the last was, and until all was at rest.
+    /// The time from the start until the first replacement, until the last, and until all was at rest.
     pub took: [Duration; 3],
-    /// The servers as they are listed in the end.
+    /// The list of servers at the end.
     pub engines: Vec<Value>,
-    /// The vote, given after the last replacement, on the plan that was read before the first.
+    /// The answer to a vote after the last replacement, on the plan that was read before the first.
     pub between: (u16, Value),
-    /// An execution of the later version, as a server of the earlier answered about it: when asked to show it, and to take a vote.
+    /// The answers of an earlier server about an execution of the later version: to a query, and to a vote.
     pub across: Vec<(u16, Value)>,
 }
 
-/// A client that asks once.
+/// A client without retries.
 #[derive(Clone)]
 struct Asker {
     client: Client,
@@ -75,13 +76,13 @@ impl Asker {
         Self { client, url, token: caller.token().to_owned(), seen: seen.clone() }
     }
 
-    /// The same, on a connection of its own for each call.
+    /// The same client, with a separate connection for each call.
     fn anew(self) -> Self {
         let client = Client::builder().timeout(Duration::from_secs(15)).retry(reqwest::retry::never());
         Self { client: client.pool_max_idle_per_host(0).build().expect("a client"), ..self }
     }
 
-    /// One call, its answer noted if it is not one of success.
+    /// Makes one call, and records its answer if it is no success.
     async fn call(&self, method: Method, path: &str, key: Option<&str>, body: Option<Value>) -> (u16, Value) {
         self.seen.calls.fetch_add(1, Ordering::Relaxed);
         let mut request =
@@ -132,7 +133,7 @@ fn items(page: &Value) -> Vec<Value> {
     page["items"].as_array().cloned().unwrap_or_default()
 }
 
-/// Asks for a tenant every so often, until told to stop; answers with the executions.
+/// Requests a tenant at intervals until it is stopped; returns the executions.
 async fn asking(asker: Asker, every: Duration) -> Vec<String> {
     let mut ids = Vec::new();
     while !asker.stopped() {
@@ -145,13 +146,13 @@ async fn asking(asker: Asker, every: Duration) -> Vec<String> {
     ids
 }
 
-/// Agrees to each thing once.
+/// Approves each execution once.
 async fn voting(asker: Asker, (own, all): (usize, usize)) {
     let mut voted = BTreeSet::new();
     loop {
         for case in items(&asker.get("/v1/approvals?limit=1000").await) {
             let id = case["id"].as_str().unwrap_or_default().to_owned();
-            // Each has their own, so that nobody comes after somebody else.
+            // Each voter has their own executions, so that no vote comes second.
             let mine = id.bytes().map(usize::from).sum::<usize>() % all == own;
             let ours = [ACROSS, BETWEEN].iter().all(|other| case["tenant"] != *other);
             if mine && ours && voted.insert(id.clone()) {
@@ -163,7 +164,7 @@ async fn voting(asker: Asker, (own, all): (usize, usize)) {
     }
 }
 
-/// Lists, shows, and follows what is open, as people do who wait for it.
+/// Lists, reads, and follows open executions, as waiting users do.
 async fn looking(asker: Asker) {
     loop {
         let open = items(&asker.get("/v1/executions?open=true&limit=1000").await);
@@ -177,7 +178,7 @@ async fn looking(asker: Asker) {
     }
 }
 
-/// Comes anew each time, as many do who ask once: wherever a new connection leads, there is an answer.
+/// Opens a new connection each time, as one-off callers do: every connection gets an answer.
 async fn passing_by(asker: Asker) {
     loop {
         asker.get("/v1/tenants?limit=1").await;
@@ -198,7 +199,7 @@ fn start(tenure: &Path, dir: &Path, platform: &str, (name, cluster): (&str, &Clu
     Server::start_with(tenure, dir, Some(platform), settings.into())
 }
 
-/// Everybody who is there beside those who ask for something.
+/// Starts the users beyond the requesters.
 fn others(
     asker: &impl Fn(&Caller) -> Asker,
     admin: &Caller,
@@ -211,7 +212,7 @@ fn others(
     all
 }
 
-/// Stops a server, and starts the later version in its place; answers how the one ended, and how long that took.
+/// Stops a server and starts the later version on its port; returns the exit code and the duration.
 async fn replace(server: &mut Server, balancer: &Balancer, which: usize) -> (Option<i32>, Duration) {
     let stopping = Instant::now();
     let code = tokio::task::block_in_place(|| server.stop());
@@ -228,7 +229,7 @@ fn id_of(execution: &Value) -> String {
     execution["id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Runs it with `nodes` machines; each replacement is given `pause` before the next.
+/// Runs it with `nodes` nodes; the pause between two replacements is `pause`.
 pub async fn run(
     tenure: &Path,
     world: &Path,
@@ -251,7 +252,7 @@ pub async fn run(
     let asks = tokio::spawn(asking(asker(&requester), Duration::from_millis(300)));
     let background = others(&asker, &admin, &voters);
     let mut rolled = Rolled::default();
-    // So that some end on the earlier version.
+    // So that some executions end on the earlier version.
     let through = admin.at(&balancer.url());
     while through.all("/v1/executions?open=false").await.is_empty() && began.elapsed() < FIRST_WITHIN {
         tokio::time::sleep(pause / 10).await;
@@ -294,7 +295,7 @@ pub async fn run(
     rolled
 }
 
-/// Asks for a tenant at one server, and looks at another until it is asked whether to agree; what each said.
+/// Requests a tenant at one server, and polls another until its approval opens; returns both answers.
 async fn begin(at: &Caller, seen_at: &Caller, name: &str) -> ((u16, Value), (u16, Value)) {
     let key = format!("ask-{name}");
     let (status, begun) = at.call(Method::POST, "/v1/tenants", Some(&key), Some(request(name))).await;
@@ -312,7 +313,7 @@ fn digest_of(shown: &(u16, Value)) -> Value {
     shown.1["waiting_for"]["approval"]["digest"].clone()
 }
 
-/// Agrees to the plan that has this digest.
+/// Approves the plan with this digest.
 async fn agree(voter: &Caller, shown: &(u16, Value), digest: &Value) -> (u16, Value) {
     let path = format!("/v1/approvals/{}:approve", id_of(&shown.1));
     let body = json!({ "digest": digest, "reason": "order 4711" });
@@ -320,7 +321,7 @@ async fn agree(voter: &Caller, shown: &(u16, Value), digest: &Value) -> (u16, Va
     (status.as_u16(), answer)
 }
 
-/// Begins something at the later version, and speaks to the earlier about it.
+/// Starts an execution at the later version, and calls the earlier one about it.
 async fn across(late: &Caller, early: &str, admin: &Caller, voter: &Caller) -> Vec<(u16, Value)> {
     let (begun, shown) = begin(late, &admin.at(early), ACROSS).await;
     let voter = voter.at(early);

@@ -1,4 +1,4 @@
-//! What a case works with: a subject, a thing of its own, and stamps.
+//! The context of a case: a subject, an object of its own, and call metadata.
 
 use super::{Subject, Trouble};
 use engine::{ActionError, Class};
@@ -12,40 +12,40 @@ use std::{
 use store::Epoch;
 use workflows::platform::{CallMetadata, FoundObject, codes};
 
-/// Why a case ended before its end.
+/// The reason for ending a case early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It cannot apply.
+    /// The case cannot apply.
     Excused(&'static str),
-    /// What was promised is not so.
+    /// The subject breaks a promise.
     Broken(String),
 }
 
-/// How a case ends.
+/// The result of a case.
 pub type Ended = Result<(), Stop>;
 
-/// The epoch of every call of which a case says nothing else.
+/// The default epoch of a case's calls.
 pub(super) const NOW: u64 = 100;
-/// How often something that is on its way is looked at.
+/// How often an asynchronous change is polled.
 const LOOKS: u32 = 400;
-/// How long it is left alone in between.
+/// The pause between two attempts.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Counts the cases of this process, so that each has a thing of its own.
+/// Counts the cases of this process, so that each has its own object.
 static NTH: AtomicU32 = AtomicU32::new(0);
 
-/// A subject with a thing of its own.
+/// A subject with an object for one case.
 pub struct Bench<'a> {
-    /// What is examined.
+    /// The tested subject.
     pub subject: &'a dyn Subject,
-    /// The case's thing.
+    /// The case's object.
     pub thing: String,
     case: &'static str,
     others: Mutex<Vec<String>>,
 }
 
 impl<'a> Bench<'a> {
-    /// For one case. The thing has not been there before, in this run or an earlier one against the same target.
+    /// For one case. The object has not existed before, in this run or an earlier one on the same target.
     #[must_use]
     pub fn new(subject: &'a dyn Subject, case: &'static str) -> Self {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() % (1 << 36);
@@ -53,7 +53,7 @@ impl<'a> Bench<'a> {
         Self { subject, thing, case, others: Mutex::default() }
     }
 
-    /// Another thing of the case.
+    /// Returns another object of the case.
     pub fn other(&self) -> String {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let other = format!("{}-{}", self.thing, others.len());
@@ -61,7 +61,7 @@ impl<'a> Bench<'a> {
         other
     }
 
-    /// The first call of a step.
+    /// Returns the first call of a step.
     #[must_use]
     pub fn stamp(&self, step: &str) -> CallMetadata {
         let step = format!("kit/{}/{}/{step}", self.case, self.thing);
@@ -76,33 +76,33 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The compensation of a step.
+    /// Returns the call of a step's compensation.
     #[must_use]
     pub fn undo(&self, step: &str) -> CallMetadata {
         let of = self.stamp(step);
         CallMetadata { key: format!("{}/undo", of.step), undo: true, ..of }
     }
 
-    /// Has trouble, or ends the case where the subject cannot have it.
+    /// Injects a fault, or ends the case if the subject does not support it.
     ///
     /// # Errors
-    /// That the case cannot apply.
+    /// If the case cannot apply.
     pub async fn trouble(&self, next: Trouble) -> Ended {
         self.subject.trouble(next).await.map_err(Stop::Excused)
     }
 
-    /// Makes the case's thing, in the step `make`.
+    /// Makes the case's object, in the step `make`.
     ///
     /// # Errors
-    /// That it cannot be made.
+    /// If it cannot be made.
     pub async fn made(&self, amount: u64) -> Result<FoundObject, Stop> {
         self.make(amount, &self.stamp("make")).await.map_err(|e| broken(format!("making it failed: {e}")))
     }
 
-    /// Makes the case's thing, and waits while it is on its way.
+    /// Makes the case's object, and waits while it is pending.
     ///
     /// # Errors
-    /// What the backend says.
+    /// The backend's error.
     pub async fn make(&self, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         for _ in 1..LOOKS {
             match self.subject.make(&self.thing, amount, stamp).await {
@@ -113,35 +113,35 @@ impl<'a> Bench<'a> {
         self.subject.make(&self.thing, amount, stamp).await
     }
 
-    /// Changes the case's thing.
+    /// Changes the case's object.
     ///
     /// # Errors
-    /// What the backend says.
+    /// The backend's error.
     pub async fn change(&self, from: u64, to: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError> {
         self.subject.change(&self.thing, from, to, stamp).await
     }
 
-    /// The case's thing as the backend finds it, which must be able to say.
+    /// Returns the case's object as the backend finds it; the backend must not fail.
     ///
     /// # Errors
-    /// That it cannot say.
+    /// If the backend fails.
     pub async fn look(&self) -> Result<Option<FoundObject>, Stop> {
         let looked = self.subject.look(&self.thing, &self.stamp("look")).await;
         looked.map_err(|e| broken(format!("looking failed: {e}")))
     }
 
-    /// The case's thing, which must be there.
+    /// Returns the case's object, which must exist.
     ///
     /// # Errors
-    /// That it is not.
+    /// If it does not exist.
     pub async fn there(&self) -> Result<FoundObject, Stop> {
         self.look().await?.ok_or_else(|| broken("the backend does not find it".into()))
     }
 
-    /// Removes the case's thing, again until it is not to be found.
+    /// Removes the case's object, and retries until it is absent.
     ///
     /// # Errors
-    /// That it stays, or cannot be removed.
+    /// If it stays or cannot be removed.
     pub async fn removed(&self, found: &FoundObject, stamp: &CallMetadata) -> Ended {
         match self.subject.remove(&self.thing, found, stamp).await {
             Ok(()) | Err(ActionError { class: Class::Pending { .. }, .. }) => {}
@@ -150,10 +150,10 @@ impl<'a> Bench<'a> {
         self.gone().await
     }
 
-    /// Waits until the case's thing is not to be found, neither by the backend nor by other means.
+    /// Waits until the case's object is absent, for the backend and by independent means.
     ///
     /// # Errors
-    /// That it stays.
+    /// If it stays.
     pub async fn gone(&self) -> Ended {
         for _ in 0..LOOKS {
             if self.look().await?.is_none() {
@@ -164,16 +164,16 @@ impl<'a> Bench<'a> {
         Err(broken("it was removed and stays".into()))
     }
 
-    /// Its amount by other means is this.
+    /// Checks the amount by independent means.
     ///
     /// # Errors
-    /// That it is not.
+    /// If it differs.
     pub async fn really(&self, wanted: Option<u64>) -> Ended {
         let is = self.subject.really(&self.thing).await;
         holds(is == wanted, || format!("its amount should be {} and is {}", shown(wanted), shown(is)))
     }
 
-    /// Takes away what the case has left behind, as far as that can be done.
+    /// Removes the remains of the case as far as possible.
     pub(super) async fn clear(&self) {
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for thing in others.iter().chain([&self.thing]) {
@@ -190,24 +190,24 @@ fn shown(amount: Option<u64>) -> String {
     amount.map_or_else(|| "nothing".to_owned(), |amount| amount.to_string())
 }
 
-/// A promise that is broken.
+/// Returns a broken promise.
 #[must_use]
 pub fn broken(what: String) -> Stop {
     Stop::Broken(what)
 }
 
-/// That something holds.
+/// Checks that a condition holds.
 ///
 /// # Errors
-/// What is wrong where it does not.
+/// The description of the violation.
 pub fn holds(is: bool, wrong: impl FnOnce() -> String) -> Ended {
     if is { Ok(()) } else { Err(broken(wrong())) }
 }
 
-/// The failure that an answer must be, with a code that has a remedy.
+/// Returns the failure in an answer, which must have a known code.
 ///
 /// # Errors
-/// That it succeeded, or that nobody could look the code up.
+/// If the call succeeded, or the code is missing from the list of codes.
 pub fn failure<T>(answer: Result<T, ActionError>) -> Result<ActionError, Stop> {
     let Err(error) = answer else { return Err(broken("it succeeded and should not have".into())) };
     let known = codes::ALL.iter().any(|(code, _)| *code == error.code);
@@ -215,39 +215,39 @@ pub fn failure<T>(answer: Result<T, ActionError>) -> Result<ActionError, Stop> {
     Ok(error)
 }
 
-/// The failure has this code.
+/// Checks that the failure has this code.
 ///
 /// # Errors
-/// That it has another.
+/// If it has another one.
 pub fn coded(error: &ActionError, wanted: &[&str]) -> Ended {
     let fits = wanted.contains(&error.code.as_str());
     holds(fits, || format!("the code should be {} and the answer is {error}", wanted.join(" or ")))
 }
 
-/// The failure leaves the outcome unknown.
+/// Checks that the failure leaves the outcome unknown.
 ///
 /// # Errors
-/// That it says otherwise.
+/// If it does not.
 pub fn unknown(error: &ActionError) -> Ended {
     holds(error.class == Class::Unknown, || {
         format!("the outcome is unknown and the answer says {:?}: {error}", error.class)
     })
 }
 
-/// The failure may pass.
+/// Checks that the failure is transient.
 ///
 /// # Errors
-/// That it says otherwise.
+/// If it is not.
 pub fn transient(error: &ActionError) -> Ended {
     holds(error.class == Class::Transient, || {
         format!("it may pass and the answer says {:?}: {error}", error.class)
     })
 }
 
-/// The failure stays.
+/// Checks that the failure is permanent.
 ///
 /// # Errors
-/// That it says otherwise.
+/// If it is not.
 pub fn permanent(error: &ActionError) -> Ended {
     holds(error.class == Class::Permanent, || {
         format!("repeating it does not help and the answer says {:?}: {error}", error.class)

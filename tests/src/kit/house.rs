@@ -1,5 +1,5 @@
-//! A tool of the house as others write them: it keeps things in a folder, knows keys and epochs, and stands behind a hook, as a
-//! program (the binary `house`) or as a service. Not of Tenure's making as far as Tenure can tell.
+//! An operator's tool, as others write them: it stores objects in a folder, knows keys and epochs, and is called by a hook, as
+//! a program (the binary `house`) or as a service. Tenure cannot distinguish it from a third-party tool.
 
 use super::Trouble;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-/// What a call came to: an exit code and what is said.
+/// The result of a call: an exit code and the output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// As `sysexits.h` has it, and 80 for a late call.
+    /// As in `sysexits.h`, and 80 for a late call.
     pub code: i32,
-    /// The answer, or what is said of the failure.
+    /// The answer, or the description of the failure.
     pub said: Value,
 }
 
@@ -27,17 +27,17 @@ fn refused(code: i32, named: &str, message: &str) -> Verdict {
     Verdict { code, said: json!({ "code": named, "message": message }) }
 }
 
-/// The folder of a house.
+/// The folder of the tool.
 #[derive(Clone, Debug)]
 pub struct House {
     folder: PathBuf,
 }
 
 impl House {
-    /// In this folder, which is made.
+    /// Creates the folder.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn at(folder: &Path) -> io::Result<Self> {
         for part in ["things", "keys", "fences"] {
             fs::create_dir_all(folder.join(part))?;
@@ -54,27 +54,27 @@ impl House {
         self.folder.join(part).join(plain)
     }
 
-    /// The thing as it lies in the folder.
+    /// Returns the object in the folder.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<Value> {
         serde_json::from_slice(&fs::read(self.thing(name)).ok()?).ok()
     }
 
-    /// Puts a thing into the folder past everything.
+    /// Puts an object into the folder, without the tool.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn put(&self, name: &str, thing: &Value) -> io::Result<()> {
-        // Whole or not at all: others look at it without the lock.
+        // Atomic: others read it without the lock.
         let beside = self.folder.join(format!("{name}.new"));
         fs::write(&beside, thing.to_string())?;
         fs::rename(beside, self.thing(name))
     }
 
-    /// Takes a thing out of the folder past everything.
+    /// Removes an object from the folder, without the tool.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn take(&self, name: &str) -> io::Result<()> {
         match fs::remove_file(self.thing(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -82,10 +82,10 @@ impl House {
         }
     }
 
-    /// Has this trouble from here on, when it is a program.
+    /// Sets the fault of the program from now on.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn trouble(&self, next: Trouble) -> io::Result<()> {
         let told = match next {
             Trouble::LoseRequest => json!({ "what": "lose_request" }),
@@ -101,10 +101,11 @@ impl House {
         fs::write(self.folder.join("trouble"), told.to_string())
     }
 
-    /// Takes a request with the trouble that the folder tells of, as the program does; `None` where it dies instead of answering.
+    /// Handles a request with the fault that the folder configures, as the program does; `None` where it dies instead of
+    /// answering.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn troubled(&self, request: &Value) -> io::Result<Option<Verdict>> {
         let told: Value = fs::read(self.folder.join("trouble"))
             .ok()
@@ -117,7 +118,7 @@ impl House {
                 self.trouble(Trouble::Calm)?;
                 match what {
                     "lose_answer" => drop(self.answer(request)?),
-                    // It comes as far as the thing, and not as far as to remember the key.
+                    // Takes effect without storing the key.
                     "half_done" => drop(self.act(request)?),
                     _ => {}
                 }
@@ -138,10 +139,10 @@ impl House {
         }
     }
 
-    /// Takes a request.
+    /// Handles a request.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub fn answer(&self, request: &Value) -> io::Result<Verdict> {
         let lock = File::create(self.folder.join("lock"))?;
         lock.lock()?;
@@ -178,7 +179,7 @@ impl House {
         Ok(verdict)
     }
 
-    /// What became of a key, or how a thing stands where that is asked.
+    /// Returns the fate of a key, or the state of an object if the request asks for it.
     fn probed(&self, request: &Value, known: &Path) -> Verdict {
         let arguments = &request["arguments"];
         if arguments["op"] == "look" {
@@ -241,7 +242,7 @@ impl House {
         }
     }
 
-    /// Counts what was made, so that nothing is taken for what had its name before.
+    /// Counts the created objects, so that a new object differs from its predecessor of the same name.
     fn next(&self) -> io::Result<u64> {
         let file = self.folder.join("made");
         let next = fs::read_to_string(&file).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) + 1;

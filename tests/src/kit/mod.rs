@@ -1,9 +1,9 @@
-//! The conformance kit: what every actuator promises, as named cases that run over anything that plays [`Subject`].
+//! The conformance kit: the contract of actuators as named cases, which run on any [`Subject`].
 //!
-//! A subject is one thing with one amount, such as a resource quota or a limit of an account, made, looked at, changed and
-//! removed through a backend, and seen by means other than the backend. [`run`] plays every case of [`cases`] on it and gives a
-//! [`Table`] in which no cell is blank: a promise is held, or excused with the reason, or broken. `docs/backends/contract.md`
-//! says how to run it over a backend of one's own.
+//! A subject is an object with an amount, such as a resource quota or an account limit. A backend makes, reads, changes and
+//! removes it, and independent means read it too. [`run`] runs every case of [`cases`] on it and returns a [`Table`] without
+//! blank cells: a promise is kept, excused with a reason, or broken. `docs/backends/contract.md` explains how to run the kit
+//! for a new backend.
 
 mod bench;
 mod cases;
@@ -20,47 +20,47 @@ use engine::ActionError;
 use std::time::Duration;
 use workflows::platform::{CallMetadata, FoundObject};
 
-/// Trouble that a subject is asked to have.
+/// A fault that a subject must inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The next call that can change something never arrives, and the caller hears nothing.
+    /// The next call that can change something never arrives, and the caller gets no answer.
     LoseRequest,
     /// The next call that can change something takes effect, and its answer is lost.
     LoseAnswer,
-    /// Every call takes so long before it begins.
+    /// Every call is delayed by this span.
     Slow(Duration),
-    /// Every call is turned away: come back after so long.
+    /// Every call is refused with this retry delay.
     Throttle(Duration),
-    /// Every call is refused: not permitted.
+    /// Every call is denied.
     Deny,
-    /// Every call is answered by what is no answer. Nothing is done.
+    /// Every call gets an invalid answer. Nothing is done.
     Garbage,
-    /// Nobody listens.
+    /// The target is down.
     Down,
     /// The next call that can change something takes effect, and no other call after it arrives.
     HalfDone,
-    /// Every call is answered: there is no such thing here.
+    /// Every call is answered as unsupported.
     NotSupported,
-    /// No trouble.
+    /// No fault.
     Calm,
 }
 
-/// One thing with an amount, behind a backend.
+/// An object with an amount, behind a backend.
 ///
-/// Names of things are of a-z, 0-9 and `-`, at most 30 characters, new for every case and run; a subject may map them to what its
-/// target takes. All things are of one tenant of the subject's choice. Amounts are from 1 to 99.
+/// Names of objects consist of a-z, 0-9 and `-`, have at most 30 characters, and are new for every case and run; a subject may
+/// map them to the target's names. All objects belong to one tenant of the subject's choice. Amounts are from 1 to 99.
 #[async_trait]
 pub trait Subject: Send + Sync {
-    /// How tables call it.
+    /// Returns its name in tables.
     fn name(&self) -> &'static str;
 
-    /// Makes the thing with an amount.
+    /// Makes the object with an amount.
     async fn make(&self, thing: &str, amount: u64, stamp: &CallMetadata) -> Result<FoundObject, ActionError>;
 
-    /// The thing, as the backend finds it.
+    /// Returns the object, as the backend finds it.
     async fn look(&self, thing: &str, stamp: &CallMetadata) -> Result<Option<FoundObject>, ActionError>;
 
-    /// Sets its amount, if that is `from`.
+    /// Sets its amount, if the current one is `from`.
     async fn change(
         &self,
         thing: &str,
@@ -69,59 +69,59 @@ pub trait Subject: Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError>;
 
-    /// Removes it, or asks for it to be removed, if it still is the one that was found.
+    /// Removes it, or requests its removal, if it is still the found one.
     async fn remove(&self, thing: &str, found: &FoundObject, stamp: &CallMetadata)
     -> Result<(), ActionError>;
 
-    /// Its amount, by means other than the backend and past all trouble; `None` where it is not there, or is going.
+    /// Returns its amount, by independent means and without faults; `None` if it is absent or being deleted.
     async fn really(&self, thing: &str) -> Option<u64>;
 
-    /// Has this trouble from here on, or says why it cannot have it. The answer is the reason in the table's cell.
+    /// Injects this fault from now on, or returns why it cannot. The reason is shown in the table's cell.
     ///
     /// # Errors
-    /// Why there is no such trouble here.
+    /// The reason if this fault is not supported.
     async fn trouble(&self, next: Trouble) -> Result<(), &'static str>;
 
-    /// Why this case cannot apply to it, if it cannot.
+    /// Returns why this case cannot apply, if so.
     fn excused(&self, case: &str) -> Option<&'static str>;
 
-    /// Makes the thing by means other than the backend, so that it bears no mark of ours or another's.
+    /// Makes the object by independent means, without a label.
     ///
     /// # Errors
-    /// Why that cannot be done.
+    /// The reason if that is not possible.
     async fn plant(&self, thing: &str, amount: u64) -> Result<(), &'static str> {
         let _ = (thing, amount);
         Err("the subject has no means to make a foreign one")
     }
 
-    /// Sets its amount by means other than the backend.
+    /// Sets its amount by independent means.
     ///
     /// # Errors
-    /// Why that cannot be done.
+    /// The reason if that is not possible.
     async fn tamper(&self, thing: &str, amount: u64) -> Result<(), &'static str> {
         let _ = (thing, amount);
         Err("the subject has no means to change it behind the backend")
     }
 
-    /// Removes it at once by means other than the backend.
+    /// Removes it at once by independent means.
     ///
     /// # Errors
-    /// Why that cannot be done.
+    /// The reason if that is not possible.
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
         let _ = thing;
         Err("the subject has no means to remove it behind the backend")
     }
 }
 
-/// How long a case may take. Real servers are slow, and none is this slow.
+/// The maximum duration of a case, longer than any real server needs.
 const CASE_WITHIN: Duration = Duration::from_secs(120);
 
-/// Plays every case on the subject, one after the other, and tells what came of each.
+/// Runs every case on the subject, one after the other, and returns the results.
 pub async fn run(subject: &dyn Subject) -> Table {
     run_some(subject, |_| true).await
 }
 
-/// Plays the cases whose names are wanted.
+/// Runs the cases that `wanted` selects.
 pub async fn run_some(subject: &dyn Subject, wanted: impl Fn(&str) -> bool) -> Table {
     let mut table = Table::default();
     for case in cases().into_iter().filter(|case| wanted(case.name)) {

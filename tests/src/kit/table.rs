@@ -1,4 +1,4 @@
-//! What came of every case on every subject.
+//! The results of every case on every subject.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,17 +6,17 @@ use std::{
     path::PathBuf,
 };
 
-/// The folder in which it is on record what every subject came to.
+/// The folder of the recorded results of every subject.
 const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/kit");
 
-/// What came of one case on one subject.
+/// The result of one case on one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// The promise was kept.
     Held,
-    /// The case cannot apply, and why.
+    /// The case cannot apply, with the reason.
     Excused(String),
-    /// The promise was broken, and how.
+    /// The promise was broken, with the violation.
     Broken(String),
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Subjects and cases, with a cell for each pair that was played.
+/// Subjects and cases, with a cell for each run pair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     cells: BTreeMap<(&'static str, &'static str), Cell>,
@@ -41,27 +41,27 @@ impl Table {
         self.cells.insert((subject, case), cell);
     }
 
-    /// This table with the cells of another.
+    /// Returns this table with the cells of another.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.cells.extend(other.cells);
         self
     }
 
-    /// The cell of a case, if it was played on the subject.
+    /// Returns the cell of a case, if it was run on the subject.
     #[must_use]
     pub fn cell(&self, subject: &str, case: &str) -> Option<&Cell> {
         self.cells.iter().find(|((s, c), _)| *s == subject && *c == case).map(|(_, cell)| cell)
     }
 
-    /// What was broken, one line each.
+    /// Returns the broken promises, one line each.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let broken = self.cells.iter().filter(|(_, cell)| matches!(cell, Cell::Broken(_)));
         broken.map(|((subject, case), cell)| format!("{subject} {case}: {cell}")).collect()
     }
 
-    /// The cases that were excused for a subject, with the reasons.
+    /// Returns the excused cases of a subject, with the reasons.
     #[must_use]
     pub fn excused(&self, subject: &str) -> BTreeMap<&'static str, String> {
         let of = self.cells.iter().filter(|((s, _), _)| *s == subject);
@@ -72,11 +72,11 @@ impl Table {
         .collect()
     }
 
-    /// Compares what each subject came to with what is on record of it, from which the documentation's table is made; an excuse that
-    /// creeps in is seen so. `BLESS=1` writes the record.
+    /// Compares each subject's results with the recorded ones, from which the documentation's table is made, so that a new excuse is
+    /// found. `BLESS=1` writes the record.
     ///
     /// # Errors
-    /// The subjects that came to something else, and what.
+    /// The subjects with other results, and these results.
     pub fn on_record(&self) -> Result<(), String> {
         let subjects: BTreeSet<_> = self.cells.keys().map(|(subject, _)| *subject).collect();
         let mut differ = Vec::new();
@@ -94,7 +94,7 @@ impl Table {
         if differ.is_empty() { Ok(()) } else { Err(format!("{}\n{self}", differ.join("\n"))) }
     }
 
-    /// Pairs that were not played although both the subject and the case occur.
+    /// Returns pairs that were not run although both the subject and the case occur.
     #[must_use]
     pub fn blank(&self) -> Vec<String> {
         let subjects: BTreeSet<_> = self.cells.keys().map(|(subject, _)| *subject).collect();
@@ -111,10 +111,10 @@ fn record(subject: &str) -> PathBuf {
     PathBuf::from(RECORDS).join(format!("{}.txt", words.join("-")))
 }
 
-/// What is on record: by subject and case, the words of the cell.
+/// The record: by subject and case, the text of the cell.
 ///
 /// # Errors
-/// What cannot be read.
+/// If a record cannot be read.
 pub fn records() -> io::Result<BTreeMap<String, BTreeMap<String, String>>> {
     let mut all = BTreeMap::new();
     for file in fs::read_dir(RECORDS)? {

@@ -1,7 +1,7 @@
-//! A second planner, slow and without any index, to compare the real one with.
+//! A second planner, slow and without indexes, as a reference for the real one.
 //!
-//! It is written from the rules alone: every quantity is counted anew from the leaves, every list is built whole and
-//! sorted whole. It knows one tree of cohorts and no rule beyond Kueue's.
+//! Implements only the rules: every quantity is counted again from the leaves, every list is built and sorted
+//! completely. It supports one tree of cohorts and only Kueue's rules.
 
 mod oracle;
 mod tree;
@@ -16,26 +16,26 @@ use workflows::scheduling::planner::{
 /// A cohort or workspace.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The cohort above, by its place in the list; always earlier.
+    /// The cohort above, as an index of the list; always smaller.
     pub parent: Option<usize>,
-    /// Whether it is a cohort.
+    /// True for a cohort.
     pub cohort: bool,
-    /// Its weight, in billionths.
+    /// The fair-sharing weight, in billionths.
     pub weight: u64,
-    /// What it owns of each kind; none: nothing was ever set.
+    /// Its quota of each kind; `None` if never set.
     pub quotas: Vec<Option<Quota>>,
-    /// Whom its demands may preempt.
+    /// Which workloads its demands may preempt.
     pub preemption: Preemption,
 }
 
-/// A workload that runs.
+/// A running workload.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// Its id.
     pub id: String,
-    /// Its workspace, by its place in the list.
+    /// The workspace, as an index of the list.
     pub at: usize,
-    /// What it holds of each kind; none: it does not use it.
+    /// Its use of each kind; `None` if not used.
     pub usage: Vec<Option<u64>>,
     /// Its priority.
     pub priority: i64,
@@ -43,20 +43,20 @@ pub struct Running {
     pub queued_at: i64,
     /// When it got its quota.
     pub reserved_at: i64,
-    /// Whether it is being evicted.
+    /// True if it is being evicted.
     pub evicted: bool,
 }
 
 /// A state and a demand in it.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The tree; parents come before their children.
+    /// The tree; parents precede their children.
     pub places: Vec<Place>,
-    /// What runs.
+    /// The running workloads.
     pub running: Vec<Running>,
-    /// Who asks.
+    /// The workspace of the demand.
     pub asks: usize,
-    /// What is asked for, of each kind.
+    /// The request, of each kind.
     pub requests: Vec<u64>,
     /// Its priority.
     pub priority: i64,
@@ -64,18 +64,18 @@ pub struct State {
     pub queued_at: i64,
 }
 
-/// A rule that can be left out, to see that the cases notice.
+/// A rule that can be left out, to check that the cases detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// None.
     None,
-    /// Lending limits do not count.
+    /// Lending limits are ignored.
     NoLendingLimit,
-    /// Borrowing limits do not count.
+    /// Borrowing limits are ignored.
     NoBorrowingLimit,
-    /// Borrowing is tried first where it should be last.
+    /// Borrowing is tried first instead of last.
     SwappedAttempts,
-    /// Whoever runs is a candidate, whatever it uses.
+    /// Every running workload is a candidate, whatever it uses.
     AnyKind,
 }
 
@@ -85,13 +85,13 @@ pub fn name(at: usize) -> String {
     format!("p{at}")
 }
 
-/// The kinds, by their place in lists.
+/// Returns the resource kinds, by index.
 #[must_use]
 pub fn kinds(count: usize) -> Vec<ResourceKind> {
     [ResourceKind::gpu("m0"), ResourceKind::cpu(), ResourceKind::gpu("m1")].into_iter().take(count).collect()
 }
 
-/// The resource of a kind: GPUs of two models are one.
+/// Returns the resource of a kind: GPUs of two models are one.
 fn resource(kind: usize) -> usize {
     kind % 2
 }
@@ -101,7 +101,7 @@ impl State {
         0..self.requests.len()
     }
 
-    /// The same for the planner.
+    /// Returns the same state for the planner.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (mut snapshot, kinds) = (Snapshot::new(), kinds(self.requests.len()));
@@ -158,7 +158,7 @@ impl State {
         }
     }
 
-    /// Kinds that the demand cannot have as things are.
+    /// Returns the kinds that the demand cannot get from free capacity.
     #[must_use]
     pub fn contested(&self) -> Vec<usize> {
         let tree = Tree::new(self, Mistake::None);

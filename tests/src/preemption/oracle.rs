@@ -1,4 +1,4 @@
-//! The rules: which candidates there are, in which order, and which of them are chosen.
+//! The rules: the candidates, their order, and the chosen victims.
 
 use super::{
     Mistake, State, name,
@@ -14,7 +14,7 @@ struct Oracle<'a> {
     mistake: Mistake,
 }
 
-/// Whom the rules choose, with the reason for each, sorted.
+/// Returns the victims that the rules choose, with the reason for each, sorted.
 #[must_use]
 pub fn choose(state: &State, settings: &Settings, mistake: Mistake) -> Vec<(String, &'static str)> {
     let tree = Tree::new(state, mistake);
@@ -259,7 +259,7 @@ impl Oracle<'_> {
         false
     }
 
-    /// The workspace whose turn it is, from the root down.
+    /// Returns the workspace to take the next victim from, searching from the root.
     fn turn(&self, left: &[usize]) -> Option<usize> {
         let path = self.tree.path(self.state().asks);
         if path.len() == 1 {
@@ -293,7 +293,7 @@ impl Oracle<'_> {
         borrows && below
     }
 
-    /// The branches of the demand and of the other just below the cohort that they share.
+    /// Returns the branches of the demand and of the other workspace just below their common cohort.
     fn branches(&self, at: usize) -> (usize, usize) {
         let (ours, theirs) = (self.tree.path(self.state().asks), self.tree.path(at));
         let Some(common) =

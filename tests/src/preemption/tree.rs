@@ -1,4 +1,4 @@
-//! What is owned, used and free at each place of a state, counted anew from the leaves each time.
+//! Nominal quota, use and free capacity at each node of a state, counted again from the leaves each time.
 
 use super::{Mistake, State, resource};
 use std::cmp::Ordering;
@@ -8,14 +8,14 @@ pub(super) fn wide(amount: u64) -> i128 {
     i128::from(amount)
 }
 
-/// The state without some workloads, and perhaps with the demand.
+/// The state without some workloads, and optionally with the demand.
 #[derive(Clone)]
 pub(super) struct Tree<'a> {
     pub(super) state: &'a State,
     mistake: Mistake,
     pub(super) gone: Vec<usize>,
     pub(super) extra: bool,
-    /// The quota of each subtree and kind, which nothing here changes.
+    /// The quota of each subtree and kind, which is constant here.
     quotas: Vec<Vec<i128>>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Tree<'a> {
             || self.children(at).into_iter().any(|child| self.declared(child, kind))
     }
 
-    /// Whether it borrows, whether its share is endless, and the share as a fraction.
+    /// Returns true for a borrower, true for an infinite share, and the share as a fraction.
     pub(super) fn share(&self, at: usize) -> (bool, bool, i128, i128) {
         let shares = (0..2).map(|of| self.share_of(at, of));
         let all: Vec<_> = shares.collect();

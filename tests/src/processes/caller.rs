@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Calls a server as one person, again and again until it answers. Of several that share a store, each in turn.
+/// Calls a server as one user, and retries until it answers. If several servers share a store, each is called in turn.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(super) urls: Vec<String>,
@@ -21,28 +21,28 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The same person, at another address.
+    /// Returns the same user at another address.
     #[must_use]
     pub fn at(&self, url: &str) -> Self {
         Self { urls: vec![url.to_owned()], ..self.clone() }
     }
 
-    /// Who it speaks as.
+    /// Returns its token.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The same person, who calls whichever of these answers.
+    /// Returns the same user, who calls any of these servers that answers.
     #[must_use]
     pub fn of_any(self, servers: &[&Server]) -> Self {
         Self { urls: servers.iter().map(|server| server.url()).collect(), ..self }
     }
 
-    /// One call, repeated while the server is away or busy with itself; `key` makes that safe.
+    /// Makes one call, repeated while the server is away or busy; `key` makes that safe.
     ///
     /// # Panics
-    /// When it is away for a minute.
+    /// If it is away for a minute.
     pub async fn call(
         &self,
         method: Method,
@@ -67,7 +67,7 @@ impl Caller {
                 let away = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::BAD_GATEWAY].contains(&status);
                 if let (false, Ok(text)) = (away, answer.text().await) {
                     let said = serde_json::from_str(&text).unwrap_or(Value::String(text));
-                    // Whoever hung up is still being answered.
+                    // The disconnected request is still being answered.
                     if said["code"] != "idempotency.in_progress" {
                         return (status, said);
                     }
@@ -78,7 +78,7 @@ impl Caller {
         }
     }
 
-    /// What lies at `path`.
+    /// Returns the resource at `path`.
     pub async fn get(&self, path: &str) -> Value {
         self.call(Method::GET, path, None, None).await.1
     }
@@ -86,7 +86,7 @@ impl Caller {
     /// Every item of the list at `path`.
     ///
     /// # Panics
-    /// When it is no list.
+    /// If it is no list.
     pub async fn all(&self, path: &str) -> Vec<Value> {
         let (mut items, mut cursor) = (Vec::new(), None::<String>);
         let join = if path.contains('?') { '&' } else { '?' };
@@ -101,10 +101,10 @@ impl Caller {
         }
     }
 
-    /// Adds a user and answers with a way to call as that user.
+    /// Adds a user and returns a caller for them.
     ///
     /// # Panics
-    /// When the server refuses.
+    /// If the server refuses.
     pub async fn user(&self, name: &str, role: &str) -> Self {
         let (status, body) =
             self.call(Method::POST, "/v1/users", None, Some(json!({ "name": name, "roles": [role] }))).await;

@@ -1,4 +1,4 @@
-//! Real processes, started on free ports, killed without warning and started again.
+//! Real processes: started on free ports, killed, and restarted.
 
 mod caller;
 mod server;
@@ -15,8 +15,8 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
-/// A port that is free now, below the range from which the kernel hands out ports by itself. None is given out twice, so that whoever
-/// ends and comes back finds its own free.
+/// Returns a port that is free now, below the kernel's ephemeral range. No port is returned twice, so that a restarted process finds
+/// its own one free.
 #[must_use]
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
@@ -27,43 +27,43 @@ pub fn free_port() -> u16 {
     free.expect("a free port between 20000 and 32000")
 }
 
-/// Gives this process a crypto provider, without which no HTTP client is made.
+/// Installs a crypto provider, which every HTTP client needs.
 fn with_crypto() {
     // An error means that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A process that is killed when it goes out of scope.
+/// A process that is killed when it is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts `command` and waits for a line of its output that contains `ready`; answers with that line.
+    /// Starts `command` and waits for an output line that contains `ready`; returns that line.
     ///
     /// # Panics
-    /// When it ends, or says nothing of the kind.
+    /// If it ends without that line.
     pub fn start(command: &mut Command, ready: &str) -> (Self, String) {
         let started = Self::try_start(command, ready);
         started.unwrap_or_else(|| panic!("{command:?} ended without saying {ready:?}"))
     }
 
-    /// The same; nothing when it ends without saying so.
+    /// The same; `None` if it ends without that line.
     ///
     /// # Panics
-    /// When there is no such program.
+    /// If there is no such program.
     pub fn try_start(command: &mut Command, ready: &str) -> Option<(Self, String)> {
         let child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut process = Self { child };
         let mut lines = BufReader::new(process.child.stdout.take().expect("its output is piped")).lines();
         let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains(ready))?;
-        // Nobody may wait for a reader.
+        // The process must never block on a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Some((process, line))
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits for the end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -74,7 +74,7 @@ impl Process {
         _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal);
     }
 
-    /// Waits until it has ended; answers with its exit code.
+    /// Waits until it has ended; returns its exit code.
     pub fn ended(&mut self) -> Option<i32> {
         self.child.wait().ok()?.code()
     }

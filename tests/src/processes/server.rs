@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a server says once it takes calls.
+/// The server's output once it accepts calls.
 const LISTENS: &str = "listens on";
 
 /// A Tenure server that can be killed and started again on the same folder and port.
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program` on `dir`, acting on the world at `platform` or on one of its own.
+    /// Starts `program` on `dir`, with the simulated platform at `platform` or its own.
     #[must_use]
     pub fn start(program: &Path, dir: &Path, platform: Option<&str>) -> Self {
         Self::start_with(program, dir, platform, Vec::new())
@@ -54,10 +54,10 @@ impl Server {
         server
     }
 
-    /// Starts it again; answers how long it took until it listened.
+    /// Restarts it; returns the time until it listens.
     ///
     /// # Panics
-    /// When it ends before it listens.
+    /// If it ends before it listens.
     pub fn restart(&mut self) -> Duration {
         let began = Instant::now();
         let mut command = self.command();
@@ -65,10 +65,10 @@ impl Server {
         began.elapsed()
     }
 
-    /// The same as a supervisor does it: again while it ends before it listens, as it does where its database is away.
+    /// Restarts it as a supervisor does: repeatedly while it ends before it listens, as it does without its database.
     ///
     /// # Panics
-    /// When it does not listen within a minute.
+    /// If it does not listen within a minute.
     pub fn restart_until_it_listens(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -84,7 +84,7 @@ impl Server {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
-            // It speaks to the tests; of a server's own settings there is none of this name.
+            // It is for the tests; the server has no setting of this name.
             .env_remove("TENURE_SKIP_NONE")
             .env("XDG_CONFIG_HOME", self.dir.join("settings"))
             .arg("serve")
@@ -94,20 +94,20 @@ impl Server {
         if let Some(platform) = &self.platform {
             command.args(["--platform", platform]);
         }
-        // One administrator has added everybody who votes here.
+        // One administrator has added all voters here.
         command.env("TENURE_TRIAL", "true");
-        // One token asks for everybody.
+        // One token sends all requests.
         command.env("TENURE_HTTP_RATE", "0");
         command.env("TENURE_LOG", "error").envs(self.environment.iter().cloned());
         command
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.process = None;
     }
 
-    /// SIGTERM, and waits until it has ended; answers with its exit code.
+    /// Sends SIGTERM, and waits for the end; returns its exit code.
     pub fn stop(&mut self) -> Option<i32> {
         let mut process = self.process.take()?;
         let pid = rustix::process::Pid::from_child(&process.child);
@@ -120,7 +120,7 @@ impl Server {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// SIGSTOP, or SIGCONT.
+    /// Sends SIGSTOP, or SIGCONT.
     pub fn stand_still(&self, still: bool) {
         let signal = if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
         let pid = self.process.as_ref().map(|process| rustix::process::Pid::from_child(&process.child));
@@ -135,7 +135,7 @@ impl Server {
         self.process.as_ref().map_or(0, Process::rss)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
@@ -144,20 +144,20 @@ impl Server {
     /// The first admin's token.
     ///
     /// # Panics
-    /// When the server has not kept it.
+    /// If the server has not stored it.
     #[must_use]
     pub fn admin(&self) -> String {
         let file = self.dir.join("admin.token");
         std::fs::read_to_string(file).expect("the admin's token is kept").trim().to_owned()
     }
 
-    /// Its port, whether or not it runs.
+    /// Returns its port; the server need not run.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A way to call it that outlives kills.
+    /// Returns a caller that survives kills of the server.
     #[must_use]
     pub fn caller(&self, token: &str) -> Caller {
         Caller {

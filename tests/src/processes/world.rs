@@ -9,7 +9,7 @@ use std::{path::Path, process::Command};
 #[derive(Debug)]
 pub struct World {
     _process: Process,
-    /// Where it listens, such as `http://127.0.0.1:20001`.
+    /// Its address, such as `http://127.0.0.1:20001`.
     pub url: String,
 }
 
@@ -25,11 +25,10 @@ impl World {
         Self { _process: process, url: format!("http://{address}") }
     }
 
-    /// Asks the world for something as one of its own, with the fields of a request, again until it is answered; answers with
-    /// what it said.
+    /// Calls the simulated platform with the fields of a request, retries until there is an answer, and returns it.
     ///
     /// # Panics
-    /// When the world is away, or does not do it.
+    /// If the platform is away or refuses.
     pub async fn call(&self, request: &Value) -> Value {
         let mut said = Value::Null;
         for _ in 0..20 {
@@ -42,19 +41,19 @@ impl World {
         panic!("{request}: {said}");
     }
 
-    /// Plays this script of faults from here on, in place of any other.
+    /// Replaces the script of faults from now on.
     ///
     /// # Panics
-    /// When the world does not answer.
+    /// If the platform does not answer.
     pub async fn script(&self, script: &Value) {
         let answer = Client::new().post(format!("{}/script", self.url)).json(script).send().await;
         assert!(answer.expect("the world answers").status().is_success(), "{script}");
     }
 
-    /// One of the world's own records: `violations`, `effects`, `owners`, `snapshot`.
+    /// Returns a record of the simulated platform: `violations`, `effects`, `owners`, `snapshot`.
     ///
     /// # Panics
-    /// When the world does not answer.
+    /// If the platform does not answer.
     pub async fn look(&self, what: &str) -> Value {
         let answer = reqwest::get(format!("{}/{what}", self.url)).await.expect("the world answers");
         answer.json().await.expect("the world speaks JSON")

@@ -1,5 +1,5 @@
-//! A load balancer for TCP, as simple as they come: it asks each server at intervals whether it is ready, and leads every new
-//! connection to the next of those that were; while none is, connections wait. What is open stays open. It repeats nothing.
+//! A minimal load balancer for TCP. It checks each server at intervals and directs every new connection to the next ready
+//! one; while none is ready, connections wait. Open connections stay open. It never retries.
 
 use reqwest::Client;
 use std::{
@@ -16,15 +16,15 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How often each server is asked.
+/// The interval of the checks of each server.
 pub const EVERY: Duration = Duration::from_millis(200);
 
-/// Whoever takes longer to say that it is ready is not.
+/// A server whose check takes longer is not ready.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// How long a connection waits while nobody is ready.
+/// How long a connection waits while no server is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A balancer, gone with whoever started it.
+/// A balancer that ends with its owner.
 #[derive(Debug)]
 pub struct Balancer {
     port: u16,
@@ -40,10 +40,10 @@ struct Backend {
 }
 
 impl Balancer {
-    /// Before the servers at these ports of this machine. Comes back once all of them were ready.
+    /// Starts it for the servers at these ports of this machine. Returns once all of them were ready.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub async fn before(ports: &[u16]) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -60,19 +60,19 @@ impl Balancer {
         Ok(balancer)
     }
 
-    /// Where clients find it.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Whether the server was ready when it was last asked.
+    /// Returns true if the server was ready at its last check.
     #[must_use]
     pub fn is_ready(&self, which: usize) -> bool {
         self.backends[which].ready.load(Ordering::Acquire)
     }
 
-    /// Connections that were led to the server so far.
+    /// Returns the number of connections directed to the server so far.
     #[must_use]
     pub fn led(&self, which: usize) -> usize {
         self.backends[which].led.load(Ordering::Acquire)
@@ -86,7 +86,7 @@ impl Drop for Balancer {
 }
 
 async fn ask(backends: Arc<Vec<Backend>>, which: usize) {
-    // A connection of its own each time: one that is kept open would be asked after the server has gone.
+    // Each check opens a new connection: a kept one would reach the server after it stopped listening.
     let client = Client::builder().timeout(ANSWER_WITHIN).pool_max_idle_per_host(0).build();
     let client = client.expect("a client");
     let backend = &backends[which];
@@ -103,7 +103,7 @@ async fn lead(listener: TcpListener, backends: Arc<Vec<Backend>>) {
         let backends = backends.clone();
         tokio::spawn(async move {
             let next = tokio::time::timeout(PATIENCE, next(&backends, turn)).await;
-            // Nobody came: whoever asked is cut off, and says so.
+            // No server was ready: the client is cut off and reports it.
             let Ok(backend) = next else { return };
             backend.led.fetch_add(1, Ordering::AcqRel);
             carry(near, backend.port).await;
@@ -112,7 +112,7 @@ async fn lead(listener: TcpListener, backends: Arc<Vec<Backend>>) {
     }
 }
 
-/// The next that is ready, once one is.
+/// Returns the next ready server, once there is one.
 async fn next(backends: &[Backend], turn: usize) -> &Backend {
     loop {
         let mut in_turn = backends.iter().cycle().skip(turn % backends.len()).take(backends.len());

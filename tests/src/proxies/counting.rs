@@ -1,4 +1,4 @@
-//! A wire to a PostgreSQL server on which is counted what is asked, by statement, and which may be as slow as a network.
+//! A wire to a PostgreSQL server that counts statements, and can be as slow as a network.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,23 +12,23 @@ use std::{
     time::Duration,
 };
 
-/// What went over a wire.
+/// The traffic of a wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How often the server was asked for something and waited for.
+    /// How often the server received a request and its answer was awaited.
     pub round_trips: u64,
-    /// Transactions that were begun by name; every other statement is one of its own.
+    /// Transactions with an explicit begin; every other statement is its own transaction.
     pub begun: u64,
-    /// Notifications that the server told.
+    /// Notifications that the server sent.
     pub told: u64,
     /// Bytes to the server.
     pub bytes: u64,
-    /// How often each statement was carried out, by its text.
+    /// How often each statement was executed, by its text.
     pub statements: BTreeMap<String, u64>,
 }
 
 impl Traffic {
-    /// What went over it since `before`.
+    /// Returns the traffic since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let statements = self.statements.iter().map(|(text, count)| {
@@ -43,14 +43,14 @@ impl Traffic {
         }
     }
 
-    /// How often statements were carried out whose text contains `part`.
+    /// Returns the executions of statements whose text contains `part`.
     #[must_use]
     pub fn of(&self, part: &str) -> u64 {
         self.statements.iter().filter(|(text, _)| text.contains(part)).map(|(_, count)| count).sum()
     }
 }
 
-/// A wire to a server of this machine. It takes connections until the process ends.
+/// A wire to a server of this machine. It accepts connections until the process ends.
 #[derive(Debug)]
 pub struct Wire {
     port: u16,
@@ -62,7 +62,7 @@ impl Wire {
     /// A wire to the server at `target`, on a port of its own.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub fn to(target: u16) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let wire =
@@ -77,19 +77,19 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Where it begins, as a URL.
+    /// Returns its address as a URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", self.port)
     }
 
-    /// What has gone over it.
+    /// Returns the traffic so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes every round trip longer by so much.
+    /// Makes every round trip longer by this span.
     pub fn slow(&self, by: Duration) {
         self.delay.store(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
     }
@@ -133,12 +133,12 @@ fn pour(mut from: TcpStream, mut to: TcpStream, mut seen: impl FnMut(&[u8])) {
     _ = to.shutdown(Shutdown::Both);
 }
 
-/// Reads messages of the protocol, version 3, from what goes one way.
+/// Reads messages of the protocol, version 3, in one direction.
 #[derive(Default)]
 struct Reader {
-    /// Whether it is the client that speaks.
+    /// True in the direction from the client to the server.
     asks: bool,
-    /// Whether the client's first message, which has no type, is over.
+    /// True once the client's first message, which has no type, is complete.
     begun: bool,
     rest: Vec<u8>,
     named: HashMap<Vec<u8>, String>,

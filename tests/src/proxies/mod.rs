@@ -1,4 +1,4 @@
-//! Proxies for TCP between processes: one that can be cut, one that counts and delays, and a load balancer.
+//! Proxies for TCP between processes: one with a switch, one that counts and delays, and a load balancer.
 
 pub mod balancer;
 pub mod counting;

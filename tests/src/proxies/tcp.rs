@@ -1,4 +1,4 @@
-//! A wire that can be cut: a TCP proxy between one process and what it speaks to.
+//! A TCP proxy that can be cut, between a process and its server.
 
 use std::{
     io::{self, Read, Write},
@@ -23,7 +23,7 @@ impl Proxy {
     /// A wire to `target`, on a port of its own.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub fn to(target: u16) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
@@ -42,19 +42,19 @@ impl Proxy {
         Ok(Self { port, cut, target, open })
     }
 
-    /// Where it begins.
+    /// Returns its port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Lets it end at another port from here on; what goes through it breaks off.
+    /// Directs it to another port from now on; open connections break.
     pub fn lead_to(&self, target: u16) {
         self.target.store(target, Ordering::Release);
         self.cut(false);
     }
 
-    /// Cuts the wire, or mends it: what goes through it breaks off, and nothing new comes through.
+    /// Cuts or restores the wire: open connections break, and new ones fail.
     pub fn cut(&self, cut: bool) {
         self.cut.store(cut, Ordering::Release);
         for end in self.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -68,7 +68,7 @@ fn carry(near: TcpStream, far: TcpStream, ends: &Mutex<Vec<TcpStream>>) -> io::R
         thread::spawn(move || pour(from, to));
     }
     let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
-    // What has broken off keeps a descriptor open until it is forgotten.
+    // A broken connection keeps a descriptor open until it is dropped.
     ends.retain(|end| end.peer_addr().is_ok());
     ends.extend([near, far]);
     Ok(())

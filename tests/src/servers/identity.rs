@@ -1,5 +1,5 @@
-//! An identity provider for tests: discovery, keys, the code flow with PKCE, and the device flow. Everybody who comes is let in as whom
-//! the test says. The tests of `tests/e2e` do the same with a certified one.
+//! An identity provider for tests: discovery, keys, the code flow with PKCE, and the device flow. Every visitor is signed in as the
+//! user that the test configures. The tests of `tests/e2e` do the same with a certified provider.
 
 use axum::{
     Json, Router,
@@ -21,7 +21,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The client that it knows.
+/// The registered client.
 pub const CLIENT: &str = "tenure";
 /// The secret of [`CLIENT`].
 pub const SECRET: &str = "s3cret: with / odd & signs";
@@ -31,22 +31,22 @@ type Parameters = BTreeMap<String, String>;
 /// The provider, which ends with the test.
 #[derive(Clone)]
 pub struct Identity {
-    /// Its address, which is its name.
+    /// The provider's address, which is also its name.
     pub issuer: String,
     inner: Arc<Mutex<Inner>>,
 }
 
 struct Inner {
     key: EcdsaKeyPair,
-    /// Names the key.
+    /// The name of the key.
     kid: String,
-    /// What the next tokens say of whoever comes.
+    /// The claims of the next tokens.
     claims: Value,
-    /// What was asked for under each code that was given out.
+    /// The request parameters of each issued code.
     codes: BTreeMap<String, Parameters>,
-    /// How often a device is told to wait.
+    /// How often a device has to poll.
     pending: u32,
-    /// Whether it answers.
+    /// True if it does not answer.
     away: bool,
     /// How often its keys were read.
     read: u32,
@@ -68,7 +68,7 @@ impl Identity {
     /// Starts one on a free port.
     ///
     /// # Panics
-    /// When none can be had.
+    /// If no port is free.
     pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let issuer = format!("http://{}", listener.local_addr().expect("an address"));
@@ -97,17 +97,17 @@ impl Identity {
         what(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whoever comes from here on is this.
+    /// Sets the claims of all later sign-ins.
     pub fn is(&self, claims: Value) {
         self.with(|inner| inner.claims = claims);
     }
 
-    /// It stops answering, or answers again.
+    /// Makes it stop answering, or answer again.
     pub fn away(&self, away: bool) {
         self.with(|inner| inner.away = away);
     }
 
-    /// It signs with another key from here on, and publishes that alone.
+    /// Signs with another key from now on, and publishes only that one.
     pub fn rotate(&self, kid: &str) {
         self.with(|inner| (inner.key, inner.kid) = (drawn(), kid.to_owned()));
     }
@@ -118,10 +118,10 @@ impl Identity {
         self.with(|inner| inner.read)
     }
 
-    /// An ID token that says this, over what such a token says as a rule.
+    /// Returns an ID token with these claims, over the usual ones.
     ///
     /// # Panics
-    /// When it cannot be signed.
+    /// If it cannot be signed.
     #[must_use]
     pub fn token(&self, claims: &Value) -> String {
         self.with(|inner| {
@@ -130,7 +130,7 @@ impl Identity {
         })
     }
 
-    /// The same under another header.
+    /// Returns the same with another header.
     #[must_use]
     pub fn token_under(&self, header: &Value, claims: &Value) -> String {
         self.with(|inner| self.signed(inner, header, claims))
@@ -173,7 +173,7 @@ async fn keys(State(identity): State<Identity>) -> Json<Value> {
         let point = inner.key.public_key().as_ref();
         let (x, y) = (BASE64.encode(&point[1..33]), BASE64.encode(&point[33..65]));
         let key = json!({ "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": inner.kid, "x": x, "y": y });
-        // Of a kind that nobody knows; it must not hide the other.
+        // A key of an unknown type; it must not hide the other one.
         Json(json!({ "keys": [{ "kty": "LATTICE", "kid": "of-tomorrow", "a": "b" }, key] }))
     })
 }
@@ -225,7 +225,7 @@ async fn token(State(identity): State<Identity>, headers: axum::http::HeaderMap,
         return Json(json!({ "id_token": identity.token(&json!({})), "token_type": "bearer" }))
             .into_response();
     }
-    // As RFC 6749, 2.3.1 has it: both encoded as in a form, then joined, then in base64.
+    // As in RFC 6749, 2.3.1: both are form-encoded, then joined, then base64-encoded.
     let basic = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let secret = decoded(basic.trim_start_matches("Basic "));
     if secret != format!("{CLIENT}:{}", encoded(SECRET)) {
@@ -242,7 +242,7 @@ async fn token(State(identity): State<Identity>, headers: axum::http::HeaderMap,
     Json(json!({ "id_token": token, "access_token": "opaque", "token_type": "bearer" })).into_response()
 }
 
-/// What a form says.
+/// Parses a form.
 fn form(body: &str) -> Parameters {
     let url = reqwest::Url::parse(&format!("http://form.invalid/?{body}")).expect("a form");
     url.query_pairs().into_owned().collect()

@@ -1,4 +1,4 @@
-//! Servers that tests start for Tenure to talk to: PostgreSQL, the simulated world, and stand-ins for Vault and an identity provider.
+//! Servers that tests start for Tenure: PostgreSQL, the simulated platform, and fakes of Vault and an identity provider.
 
 pub mod identity;
 pub mod postgres;

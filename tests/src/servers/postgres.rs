@@ -1,4 +1,4 @@
-//! PostgreSQL servers of the tests' own: made from installed binaries, on a free port, gone with whoever started them.
+//! PostgreSQL servers for tests: made from installed binaries, on a free port, stopped with their owner.
 
 use std::{
     env, fs,
@@ -15,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A server, stopped and removed when it goes out of scope, or when this process dies.
+/// A server, stopped and removed when it is dropped, or when this process dies.
 #[derive(Debug)]
 pub struct Cluster {
     dir: TempDir,
@@ -24,16 +24,16 @@ pub struct Cluster {
     keeper: Option<Child>,
 }
 
-/// Whether writes must survive a loss of power, or the tests are to be quick.
+/// Chooses between durable writes and fast tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// As in production.
+    /// Synced, as in production.
     Synced,
     /// Nothing is synced: for tests in which no server is killed.
     Quick,
 }
 
-/// Where the server's programs are, if they are installed. Said once where they are not.
+/// Returns the folder of the server's programs, if they are installed. Prints a message once if they are not.
 #[must_use]
 pub fn installed() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -67,7 +67,7 @@ fn tool(bin: &Path, name: &str) -> PathBuf {
     found.unwrap_or_else(|| name.into())
 }
 
-/// What a program said, if it ended well.
+/// Returns the output of a successful program.
 fn said(command: &mut Command) -> io::Result<String> {
     let output = command.output()?;
     if output.status.success() {
@@ -90,7 +90,7 @@ impl Cluster {
     /// A fresh server that accepts connections.
     ///
     /// # Errors
-    /// What a program said, or the system.
+    /// If a program or the system fails.
     pub fn start(bin: &Path, disk: Disk) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("tenure-postgres-").tempdir()?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777))?;
@@ -118,7 +118,7 @@ impl Cluster {
         fs::write(&file, settings)?;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666))?;
         if disk == Disk::Synced {
-            // All at once; else the first recovery syncs a thousand files one after the other.
+            // One sync; otherwise the first recovery syncs a thousand files one by one.
             _ = Command::new("sync").arg("-f").arg(&data).status();
         }
         let mut cluster = Self { dir, port: free_port()?, bin: bin.into(), keeper: None };
@@ -126,7 +126,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The server that all quick tests of this process share; each takes a schema of its own.
+    /// Returns the server that all quick tests of this process share; each uses its own schema.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -136,7 +136,7 @@ impl Cluster {
         started.as_ref().map_err(|why| io::Error::other(why.clone()))
     }
 
-    /// Where it is, for clients.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://tenure@127.0.0.1:{}/postgres?sslmode=disable", self.port)
@@ -151,11 +151,11 @@ impl Cluster {
     /// Starts it, and waits until it accepts connections.
     ///
     /// # Errors
-    /// When it does not within 20 s.
+    /// If it does not within 20 s.
     pub fn up(&mut self) -> io::Result<()> {
-        // What an earlier start said is no answer.
+        // The output of an earlier start is no answer.
         _ = fs::remove_file(self.dir.path().join("log"));
-        // When this process dies its end of the pipe closes; then the server goes too.
+        // When this process dies its end of the pipe closes, which stops the server.
         let script =
             "\"$0\" -D \"$1\" -p \"$2\" >>\"$3\" 2>&1 & P=$!; read _; kill -QUIT $P 2>/dev/null; wait $P";
         let mut command = Command::new("sh");
@@ -180,7 +180,7 @@ impl Cluster {
         Err(io::Error::other(format!("the server does not accept connections: {log}")))
     }
 
-    /// Stops it as a loss of power would: nothing is written any more.
+    /// Stops it as a power cut would: nothing more is written.
     pub fn kill(&mut self) {
         let pid = fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap_or_default();
         let pid = pid
@@ -194,7 +194,7 @@ impl Cluster {
         self.gone();
     }
 
-    /// A way to ask it in SQL that can be given away.
+    /// Returns an independent SQL client.
     #[must_use]
     pub fn client(&self) -> Client {
         Client { program: tool(&self.bin, "psql"), port: self.port }
@@ -203,7 +203,7 @@ impl Cluster {
     /// Runs SQL as its owner.
     ///
     /// # Errors
-    /// What the server said.
+    /// The server's error.
     pub fn sql(&self, sql: &str) -> io::Result<String> {
         self.client().sql(sql)
     }
@@ -211,7 +211,7 @@ impl Cluster {
     /// Runs SQL as its owner, in another of its databases.
     ///
     /// # Errors
-    /// What the server said.
+    /// The server's error.
     pub fn sql_in(&self, database: &str, sql: &str) -> io::Result<String> {
         let mut command = Command::new(tool(&self.bin, "psql"));
         let port = self.port.to_string();
@@ -219,10 +219,10 @@ impl Cluster {
         said(&mut command)
     }
 
-    /// Runs the SQL of a file that xz has packed, such as a dump, as its owner.
+    /// Runs the SQL of an xz-compressed file, such as a dump, as its owner.
     ///
     /// # Errors
-    /// What a program said.
+    /// If a program fails.
     pub fn restore(&self, file: &Path) -> io::Result<()> {
         let mut unpacked = Command::new("xz").arg("-dc").arg(file).stdout(Stdio::piped()).spawn()?;
         let mut command = Command::new(tool(&self.bin, "psql"));
@@ -235,10 +235,10 @@ impl Cluster {
         unpacked.wait().map(drop)
     }
 
-    /// A second server that follows this one, which from here on acknowledges nothing before the other has it on disk.
+    /// Starts a synchronous standby: from now on this server acknowledges nothing before the standby has it on disk.
     ///
     /// # Errors
-    /// What a program said, or the system.
+    /// If a program or the system fails.
     pub fn standby(&self) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("tenure-standby-").tempdir()?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777))?;
@@ -257,7 +257,7 @@ impl Cluster {
     /// Makes a standby the primary.
     ///
     /// # Errors
-    /// What the server said.
+    /// The server's error.
     pub fn promote(&self) -> io::Result<()> {
         self.sql("SELECT pg_promote(true, 30)").map(drop)
     }
@@ -270,7 +270,7 @@ impl Cluster {
     }
 }
 
-/// Asks a server in SQL as its owner, also while somebody else kills and starts it.
+/// Sends SQL to a server as its owner, also while the server is killed and restarted.
 #[derive(Clone, Debug)]
 pub struct Client {
     program: PathBuf,
@@ -278,10 +278,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Runs SQL: a line for each row, its columns apart by `|`.
+    /// Runs SQL: returns a line for each row, with columns separated by `|`.
     ///
     /// # Errors
-    /// What the server said, or that it is away.
+    /// The server's error, or that it is away.
     pub fn sql(&self, sql: &str) -> io::Result<String> {
         let mut command = Command::new(&self.program);
         let port = self.port.to_string();
@@ -296,7 +296,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A name that no other test of this process uses for its schema.
+/// Returns a schema name that no other test of this process uses.
 #[must_use]
 pub fn schema() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);

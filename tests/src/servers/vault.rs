@@ -1,10 +1,10 @@
-//! A stand-in for Vault: its transit engine and the metadata of its key-value engine, over HTTP.
+//! A fake Vault: its transit engine and the metadata of its key-value engine, over HTTP.
 //!
-//! It is not Vault, and says so in the header `x-stand-in`. What it does is really done, encryption with AES-256-GCM among it;
-//! what it answers, and with which words, is as Vault's documentation and sources have it: 404 with an empty list of errors
-//! where there is nothing, 404 with words where there is no engine, 400 for what transit refuses, 403 without a fitting token,
-//! 503 while sealed. Keys can be imported, backed up, restored and, as in OpenBao, deleted softly: `backup.rs` says how. It has no
-//! policies beyond three kinds of token, no leases, no storage, no replication.
+//! It is not Vault, and reports this in the header `x-stand-in`. Its effects are real, including encryption with AES-256-GCM. Its
+//! answers follow Vault's documentation and sources: 404 with an empty list of errors for a missing object, 404 with a message for
+//! a missing engine, 400 for what transit refuses, 403 without a valid token, 503 while sealed. Keys can be imported, backed up,
+//! restored and, as in OpenBao, deleted softly; see `backup.rs`. It has only three kinds of token instead of policies, no leases,
+//! no storage, no replication.
 
 mod backup;
 
@@ -30,18 +30,18 @@ use std::{
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// What a token may do.
+/// The rights of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Everything but to make a key by encrypting with it.
+    /// Everything except creating a key by encrypting with it.
     All,
-    /// To look.
+    /// Read access.
     Read,
-    /// Nothing: a login that is known and has no policy.
+    /// No rights: a known login without a policy.
     Nothing,
 }
 
-/// The stand-in, which listens until it is dropped.
+/// The fake, which listens until it is dropped.
 #[derive(Debug)]
 pub struct StandIn {
     address: SocketAddr,
@@ -55,7 +55,7 @@ struct Held {
     keys: BTreeMap<String, Key>,
     metadata: BTreeMap<String, BTreeMap<String, String>>,
     sealed: bool,
-    /// Whether a deletion only hides a key: it is then shown as softly deleted for ever.
+    /// True if a deletion only hides a key, which is then listed as softly deleted.
     keeps_deleted: bool,
 }
 
@@ -76,7 +76,7 @@ impl StandIn {
     /// Listens, with these tokens, on a port of the system's choice.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub async fn start(tokens: &[(&str, Rights)]) -> io::Result<Self> {
         let tokens = tokens.iter().map(|(token, rights)| ((*token).to_owned(), *rights)).collect();
         let held = Arc::new(Mutex::new(Held { tokens, ..Held::default() }));
@@ -89,7 +89,7 @@ impl StandIn {
         Ok(Self { address, held, listening })
     }
 
-    /// Where clients find it.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -100,24 +100,24 @@ impl StandIn {
         lock(&self.held).sealed = sealed;
     }
 
-    /// Takes the tokens away and gives this one all rights.
+    /// Revokes all tokens and gives this one all rights.
     pub fn only_token(&self, token: &str) {
         lock(&self.held).tokens = BTreeMap::from([(token.to_owned(), Rights::All)]);
     }
 
-    /// The names of the keys, behind everybody's back.
+    /// Returns the names of the keys, without the API.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         lock(&self.held).keys.keys().cloned().collect()
     }
 
-    /// The marks kept at this path, behind everybody's back.
+    /// Returns the metadata at this path, without the API.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<BTreeMap<String, String>> {
         lock(&self.held).metadata.get(path).cloned()
     }
 
-    /// Makes a key behind everybody's back.
+    /// Makes a key, without the API.
     pub fn plant(&self, name: &str, exportable: bool) {
         lock(&self.held).keys.insert(name.to_owned(), Key::new(exportable, false));
     }
@@ -127,7 +127,7 @@ impl StandIn {
         lock(&self.held).keeps_deleted = true;
     }
 
-    /// Removes a key behind everybody's back.
+    /// Removes a key, without the API.
     pub fn vanish(&self, name: &str) {
         lock(&self.held).keys.remove(name);
     }
@@ -198,7 +198,7 @@ impl Key {
             "min_decryption_version": 1, "min_encryption_version": 0, "imported_key": self.imported,
             "supports_encryption": true, "supports_decryption": true, "keys": { "1": self.made },
         } });
-        // Told only where there is something to tell.
+        // Present only if there is a value.
         for (field, told) in [("backup_info", &self.backup_info), ("restore_info", &self.restore_info)] {
             if let Some(told) = told {
                 described["data"][field] = told.clone();
@@ -250,7 +250,7 @@ async fn answer(
         return errors(StatusCode::FORBIDDEN, &["1 error occurred:\n\t* permission denied\n\n"]);
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    // Each namespace has engines of its own.
+    // Each namespace has its own engines.
     let (space, path) = (text("x-vault-namespace"), uri.path().trim_start_matches("/v1/").to_owned());
     let within = |name: &str| if space.is_empty() { name.to_owned() } else { format!("{space}:{name}") };
     let parts: Vec<&str> = path.split('/').collect();
@@ -298,7 +298,7 @@ fn key(held: &mut Held, method: &Method, name: &str, at: &str, body: &Value) -> 
     match (method.as_str(), held.keys.get(at)) {
         ("GET", Some(key)) => say(StatusCode::OK, &key.described(name)),
         ("GET", None) => errors(StatusCode::NOT_FOUND, &[]),
-        // One that is there is left as it is, and described.
+        // An existing key is left unchanged and described.
         ("POST", Some(key)) => say(StatusCode::OK, &key.described(name)),
         ("POST", None) => {
             let key = Key::new(flag("exportable"), flag("allow_plaintext_backup"));
@@ -332,7 +332,7 @@ fn configured(held: &mut Held, name: &str, at: &str, body: &Value) -> Response {
     if let Some(allowed) = body["deletion_allowed"].as_bool() {
         key.deletion_allowed = allowed;
     }
-    // Once set, never unset.
+    // A flag that is set stays set.
     key.exportable |= body["exportable"] == json!(true);
     key.allow_plaintext_backup |= body["allow_plaintext_backup"] == json!(true);
     say(StatusCode::OK, &key.described(name))
@@ -346,7 +346,7 @@ fn crypted(held: &Held, verb: &str, at: &str, body: &Value) -> Response {
         ("encrypt", Some(key)) => {
             say(StatusCode::OK, &json!({ "data": { "ciphertext": key.encrypt(&text("plaintext")) } }))
         }
-        // Encrypting makes a key where the token may create; none here may.
+        // Encrypting creates a key if the token may create; no token here may.
         ("encrypt", None) => errors(StatusCode::FORBIDDEN, &["1 error occurred:\n\t* permission denied\n\n"]),
         (_, None) => refused("encryption key not found"),
         (_, Some(key)) => match key.decrypt(&text("ciphertext")) {

@@ -1,7 +1,7 @@
-//! The simulated world as a process of its own, so that killing Tenure does not kill the world, nor the other way round.
+//! The simulated platform as a separate process, so that a kill of Tenure or of the platform does not affect the other.
 //!
-//! `POST /call` takes one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
-//! look at it; `POST /script` replaces its faults.
+//! `POST /call` performs one request of [`World`]; `GET /snapshot`, `/effects`, `/violations`, `/owners` and `/refused`
+//! read its state; `POST /script` replaces its faults.
 
 use axum::{
     Json, Router,
@@ -14,25 +14,25 @@ use serde::Serialize;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
-/// A world with the time that each of its answers takes.
+/// A simulated platform, with the duration of each answer.
 #[derive(Clone)]
 struct Served {
     world: Arc<LocalWorld>,
     slow: Duration,
 }
 
-/// Serves the world until the process ends.
+/// Serves the platform until the process ends.
 ///
 /// # Errors
-/// When the listener fails.
+/// If the listener fails.
 pub async fn serve(listener: TcpListener, world: Arc<LocalWorld>, slow: Duration) -> io::Result<()> {
     axum::serve(listener, router(Served { world, slow })).await
 }
 
-/// Listens on a free port of this machine and serves the world there until the runtime ends.
+/// Listens on a free port of this machine and serves the platform there until the runtime ends.
 ///
 /// # Errors
-/// When no port can be had.
+/// If no port is available.
 pub async fn serve_here(world: Arc<LocalWorld>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -59,7 +59,7 @@ async fn call(
     if !served.slow.is_zero() {
         tokio::time::sleep(served.slow).await;
     }
-    // A caller that hangs up does not take back what it asked for.
+    // A disconnected caller does not cancel its call.
     let done = tokio::spawn(async move { served.world.call(request).await }).await;
     Json(done.unwrap_or_else(|e| Err(ActionError::unknown("platform.no_answer", e))))
 }

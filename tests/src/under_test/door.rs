@@ -1,4 +1,4 @@
-//! A door into a server's platform, for tests: calls of what agents serve, with whatever key, epoch and deadline the test wants.
+//! Access to a server's platform, for tests: calls to the agents' backend, with any key, epoch and deadline.
 
 use axum::{Json, Router, extract::State, routing::post};
 use backends::agents::{Command, Output};
@@ -11,34 +11,34 @@ use workflows::platform::{CallMetadata, Platform};
 /// A call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Asked {
-    /// On which cluster.
+    /// The cluster.
     pub cluster: String,
-    /// On which node.
+    /// The node.
     pub node: String,
-    /// What.
+    /// The command.
     pub command: Command,
-    /// On behalf of which step.
+    /// The step.
     pub step: String,
     /// The idempotency key.
     pub key: String,
     /// The fencing token.
     pub epoch: u64,
-    /// How long there is for an answer, in milliseconds.
+    /// The time for an answer, in milliseconds.
     pub deadline_ms: u64,
-    /// Whether nothing may change.
+    /// True if nothing may change.
     pub dry_run: bool,
 }
 
-/// What it came to.
+/// The result of a call.
 pub type Came = Result<Output, ActionError>;
 
-/// Opens the door on a free port, and writes its address to the file that `UNDER_TEST_DOOR` names.
+/// Opens the access on a free port, and writes its address to the file that `UNDER_TEST_DOOR` names.
 ///
 /// # Errors
 /// Never: the engine is passed on as it is.
 ///
 /// # Panics
-/// When there is no such variable, or the file cannot be written.
+/// If the variable is missing, or the file cannot be written.
 pub fn open(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     let file = std::env::var_os("UNDER_TEST_DOOR").expect("UNDER_TEST_DOOR names a file");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -1,4 +1,4 @@
-//! The onboarding as a later version has it: the data in another shape, and a machine with a state more.
+//! The onboarding of a later version: data of another shape, and an additional state.
 
 use engine::{Plan, SECOND, Step, Subject, UpgradeError, Workflow, wait};
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,21 @@ use workflows::{
     platform::Platform,
 };
 
-/// What was all of it before, and a word that the earlier version knows nothing of.
+/// An onboarding of the earlier version, with a field that version does not have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Later {
-    /// As it was.
+    /// The earlier content.
     pub was: Onboarding,
-    /// How the tenant is greeted.
+    /// The tenant's greeting.
     pub greeting: String,
 }
 
-/// Where it stands: where an onboarding did, or at the new state on the way to its end.
+/// The state: one of an onboarding, or the new state before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// As it was.
+    /// A state of the earlier version.
     Was(State),
-    /// The new one, between `Activating` and `Active`.
+    /// The new state, between `Activating` and `Active`.
     Greeting,
 }
 

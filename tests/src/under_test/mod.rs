@@ -1,4 +1,4 @@
-//! What the program `tenure-under-test` adds to the server: calls from outside, a clock that tests move, a later version.
+//! The additions of `tenure-under-test` to the server: external calls, a clock that tests set, and a later version.
 
 pub mod door;
 pub mod later;

@@ -1,4 +1,4 @@
-//! A server whose clock differs from the machine's by a span that a file names, so that a test can move time.
+//! A server whose clock has an offset from a file, so that a test can set the time.
 
 use engine::{BoxFuture, Clock, Engine, InvalidWorkflow, SystemClock};
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
@@ -8,13 +8,13 @@ use workflows::platform::Platform;
 /// The variable that names the file.
 pub const FILE: &str = "UNDER_TEST_CLOCK";
 
-/// The variable with which the server also has a clock that no file moves, so that it notices a jump.
+/// The variable that gives the server a second clock without the offset, so that it notices a jump.
 pub const NOTICES: &str = "UNDER_TEST_CLOCK_NOTICES";
 
-/// How often a sleeper looks at the file again.
+/// How often a sleeper reads the file again.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The machine's clock and a difference, in milliseconds, that is read from a file at each look.
+/// The machine's clock plus an offset in milliseconds, read from a file at each use.
 #[derive(Clone, Debug)]
 pub struct ShiftedClock {
     file: PathBuf,
@@ -32,7 +32,7 @@ impl Clock for ShiftedClock {
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // As the machine's clock: a sleep is never longer than it was meant to be, though the clock is set back meanwhile.
+            // As with the machine's clock: a sleep is never longer than requested, even if the clock is set back meanwhile.
             let (began, span) = (tokio::time::Instant::now(), at.since(self.now()));
             loop {
                 let left = at.since(self.now()).min(span.saturating_sub(began.elapsed()));
@@ -49,13 +49,13 @@ impl Clock for ShiftedClock {
     }
 }
 
-/// The product's engine, with the clock of the file that [`FILE`] names.
+/// Returns the product's engine, with the clock of the file that [`FILE`] names.
 ///
 /// # Errors
-/// What is wrong with a workflow.
+/// If a workflow is invalid.
 ///
 /// # Panics
-/// When the variable is not set.
+/// If the variable is not set.
 pub fn registered(engine: Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow> {
     let file = std::env::var_os(FILE).expect("UNDER_TEST_CLOCK names a file").into();
     let clock = Arc::new(ShiftedClock { file });

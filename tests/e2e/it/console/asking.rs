@@ -1,4 +1,4 @@
-//! What people ask for in the console: it shows what it would come to, and asks for just that.
+//! Requests in the console: it shows a preview, and sends exactly that request.
 
 use super::{PATIENCE, browser::Browser, pictures, until, waiting};
 use reqwest::Method;
@@ -20,7 +20,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     };
     let (server, admin) = with_acme(&dir, &browser).await;
 
-    // A tenant. What cannot be read is said, and nothing can be asked for before its plan was seen.
+    // A tenant. Unreadable input is reported, and the request cannot be sent before its preview.
     browser.go("tenants").await;
     browser.click("[data-order=onboard]").await;
     for (field, value) in [("name", "globex"), ("gpu_model", "H100"), ("gpus", "8")] {
@@ -30,13 +30,13 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.click(PLAN).await;
     assert!(browser.text("dialog .problem").await.contains("serving production many"));
     browser.write("dialog textarea[name=workspaces]", "serving production 8").await;
-    assert_eq!(browser.run(&disabled()).await, json!(true), "nothing was seen of it yet");
+    assert_eq!(browser.run(&disabled()).await, json!(true), "without a preview the button is disabled");
     browser.click(PLAN).await;
     assert!(browser.text("dialog .plan").await.contains("namespace"));
     browser.picture(&pictures().join("asking-tenant.png")).await;
-    // Another number is another plan.
+    // Another number changes the plan.
     browser.write("dialog input[name=gpus]", "16").await;
-    assert_eq!(browser.run(&disabled()).await, json!(true), "the plan of another request was seen");
+    assert_eq!(browser.run(&disabled()).await, json!(true), "the preview was of another request");
     browser.click(PLAN).await;
     asked(&browser).await;
     let globex = begun(&admin, "tenant=globex").await;
@@ -49,7 +49,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
         "{item:#}"
     );
 
-    // Another quota, of a workspace that there is.
+    // Another quota of an existing workspace.
     browser.go("tenants/acme").await;
     browser.click("[data-order=quota]").await;
     browser.write("dialog input[name=to]", "12").await;
@@ -61,7 +61,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     let change = begun(&admin, "workflow=quota_decrease").await;
     until(&admin, &change, |item| item["open"] == false).await;
 
-    // A way out.
+    // Offboarding.
     browser.go("tenants/acme").await;
     browser.click("[data-order=leave]").await;
     browser.write("dialog textarea[name=reason]", "moves").await;
@@ -71,7 +71,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     asked(&browser).await;
     begun(&admin, "workflow=offboarding").await;
 
-    // Somebody who may sign in, by a token that is shown once.
+    // A user, with a token that is shown once.
     browser.go("system/people").await;
     browser.click("[data-order=user]").await;
     browser.write("dialog input[name=name]", "ada").await;
@@ -82,7 +82,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert_eq!(me.send().await.unwrap().status(), 200, "the token that is shown opens");
     browser.click("dialog button.close").await;
 
-    // Whether they may, and by which policy.
+    // Shows if access is allowed, and by which policy.
     browser.go("system/access").await;
     browser.write("form input[name=user]", "ada").await;
     browser.write("form input[name=action]", "manage_users").await;
@@ -91,7 +91,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert!(said.contains("no policy permits it") && said.contains("admin"), "{said}");
     browser.picture(&pictures().join("asking-access.png")).await;
 
-    // Another policy, once it was tried.
+    // Another policy, after it was tested.
     let policy = admin.get("/v1/policies/current").await;
     let version = policy["id"].as_u64().unwrap();
     let text = policy["text"].as_str().unwrap().replacen(
@@ -112,7 +112,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     assert_eq!(browser.complaints(&["422"]).await, Vec::<String>::new());
 }
 
-/// A server with a tenant in service, and olga signed in.
+/// A server with a tenant in service, and user olga signed in.
 async fn with_acme(dir: &tempfile::TempDir, browser: &Browser) -> (Server, Caller) {
     let (server, admin, id) = waiting(dir).await;
     let olga = admin.user("olga", "admin").await;
@@ -129,14 +129,14 @@ async fn with_acme(dir: &tempfile::TempDir, browser: &Browser) -> (Server, Calle
     (server, admin)
 }
 
-/// Chooses in a list, as somebody with a keyboard does.
+/// Chooses from a list by keyboard.
 async fn choose(browser: &Browser, name: &str, value: &str) {
     let script = format!(
         "const list = document.querySelector('dialog select[name={name}]'); list.value = {}; \
          list.dispatchEvent(new Event('input', {{ bubbles: true }})); return list.value",
         json!(value)
     );
-    assert_eq!(browser.run(&script).await, json!(value), "{name} has no such choice");
+    assert_eq!(browser.run(&script).await, json!(value), "{name} lacks this choice");
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     browser.write("dialog input[name=region]", "eu").await;
     browser.write("dialog input[name=model]", "B300").await;
     browser.click(PLAN).await;
-    assert!(browser.text("dialog .problem").await.contains("B300"), "there are none of those");
+    assert!(browser.text("dialog .problem").await.contains("B300"), "B300 is unknown");
     browser.write("dialog input[name=model]", "H100").await;
     browser.click(PLAN).await;
     browser.text("dialog .plan").await;
@@ -185,7 +185,7 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     browser.click(PLAN).await;
     assert!(
         browser.text("dialog .plan").await.contains(&node),
-        "the node that is looked at is the one that is meant"
+        "the inspected node is the intended one"
     );
     browser.picture(&pictures().join("asking-incident.png")).await;
     asked(&browser).await;
@@ -196,21 +196,21 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     drop(server);
 }
 
-/// Takes the file of what was used, with prices: what is saved is what the server answered.
+/// Downloads the usage statement with prices, and checks that the file equals the server's answer.
 async fn bill(browser: &Browser) {
     browser.go("tenants/acme").await;
     browser.run("window.saved = []; URL.createObjectURL = (blob) => { blob.text().then((text) => saved.push(text)); return 'data:,'; }").await;
     browser.click("[data-order=focus]").await;
     let deadline = Instant::now() + PATIENCE;
     while browser.run("return saved.length").await != json!(1) {
-        assert!(Instant::now() < deadline, "nothing is saved");
+        assert!(Instant::now() < deadline, "the file is not saved");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let saved = browser.run("return saved[0]").await;
     assert!(saved.as_str().is_some_and(|text| text.starts_with("BilledCost,")), "{saved}");
 }
 
-/// The token that is shown, once it stands where the command stood that does the same.
+/// Returns the shown token, once it has replaced the equivalent command.
 async fn token(browser: &Browser) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -223,7 +223,7 @@ async fn token(browser: &Browser) -> String {
     }
 }
 
-/// The one execution that is so, once it can be found.
+/// Returns the one matching execution, once it can be found.
 async fn begun(admin: &Caller, so: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -248,7 +248,7 @@ fn disabled() -> String {
     format!("return document.querySelector({ASK:?}).disabled")
 }
 
-/// Asks for what was seen, and is shown the execution that does it.
+/// Sends the previewed request and follows the link to its execution.
 async fn asked(browser: &Browser) {
     browser.text("dialog .plan").await;
     assert_eq!(browser.run(&disabled()).await, json!(false));

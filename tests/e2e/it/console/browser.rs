@@ -1,4 +1,4 @@
-//! A browser, driven by what every browser understands: `WebDriver` over HTTP.
+//! A browser, driven over `WebDriver`, which every browser supports.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{Client, Method};
@@ -12,13 +12,13 @@ use std::{
 };
 use tests::processes::Process;
 
-/// How an element is named in answers.
+/// The key of an element in answers.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// How long something may take to appear.
+/// How long to wait for an element.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A browser of its own profile, which ends with its owner.
+/// A browser with its own profile, which ends with its owner.
 #[derive(Debug)]
 pub struct Browser {
     http: Client,
@@ -29,7 +29,7 @@ pub struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends the browser; killed before that, it would leave it running.
+        // The driver ends the browser; if it were killed first, the browser would keep running.
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
             let request = format!(
                 "DELETE /session/{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
@@ -44,7 +44,7 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Starts one without a screen; nothing where no driver is installed.
+    /// Starts a headless browser; returns `None` if no driver is installed.
     pub async fn start(profile: &Path) -> Option<Self> {
         let installed = Command::new("chromedriver").arg("--version").output().is_ok();
         if !installed {
@@ -96,7 +96,7 @@ impl Browser {
         self.post("/url", json!({ "url": url })).await;
     }
 
-    /// Goes to a page of the console, and waits until it shows what it shows.
+    /// Goes to a page of the console, and waits until it has loaded.
     pub async fn go(&self, page: &str) {
         self.run(&format!("location.hash = {}", json!(format!("#/{page}")))).await;
         let deadline = Instant::now() + PATIENCE;
@@ -106,16 +106,16 @@ impl Browser {
             assert!(Instant::now() < deadline, "{page} shows nothing: {}", self.text("body").await);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        // What is asked for besides has come, or has failed, soon after.
+        // Requests of the page end, or fail, soon afterwards.
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 
-    /// Runs a script in the page; answers with what it returns.
+    /// Runs a script in the page and returns its result.
     pub async fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
-    /// How many elements there are now.
+    /// Returns the current number of elements.
     pub async fn count(&self, css: &str) -> u64 {
         self.run(&format!("return document.querySelectorAll({}).length", json!(css)))
             .await
@@ -123,7 +123,7 @@ impl Browser {
             .unwrap_or(0)
     }
 
-    /// The first element, once it is there.
+    /// Returns the first element, once it exists.
     async fn element(&self, css: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -137,7 +137,7 @@ impl Browser {
         }
     }
 
-    /// What is read of the first element, once it is there and says something.
+    /// Returns the text of the first element, once it exists and is not empty.
     pub async fn text(&self, css: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -151,12 +151,12 @@ impl Browser {
         }
     }
 
-    /// Clicks the first element, as somebody with a mouse does.
+    /// Clicks the first element with the mouse.
     pub async fn click(&self, css: &str) {
         self.clicked(css).await;
     }
 
-    /// The element that was clicked. One that the page has drawn anew since it was found was not: the click is for its successor.
+    /// Returns the clicked element. If the page has redrawn it since it was found, the click goes to its replacement.
     async fn clicked(&self, css: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -172,8 +172,7 @@ impl Browser {
         }
     }
 
-    /// Clicks what sends a form of a page without scripts, and waits until another page has come: the next click is not for the
-    /// button that goes.
+    /// Submits a form of a page without scripts, and waits for the next page: the next click must not hit the old button.
     pub async fn send(&self, css: &str) {
         let element = self.clicked(css).await;
         let deadline = Instant::now() + PATIENCE;
@@ -184,7 +183,7 @@ impl Browser {
         }
     }
 
-    /// Writes into the first element, in place of what is there.
+    /// Replaces the text of the first element.
     pub async fn write(&self, css: &str, text: &str) {
         let element = self.element(css).await;
         self.post(&format!("/element/{element}/clear"), json!({})).await;
@@ -192,7 +191,7 @@ impl Browser {
         assert!(answer.is_null(), "{css}: {answer}");
     }
 
-    /// Presses keys, one after the other, wherever the focus is.
+    /// Presses keys, one after the other, at the focus.
     pub async fn press(&self, keys: &str) {
         let press = |key: char| {
             [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
@@ -209,7 +208,7 @@ impl Browser {
         self.post("/goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await
     }
 
-    /// Is so wide from now on, and prefers this scheme of colours.
+    /// Sets the width and the preferred colour scheme.
     pub async fn wear(&self, width: u32, scheme: &str) {
         let screen = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.devtools("Emulation.setDeviceMetricsOverride", screen).await;
@@ -217,14 +216,14 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", media).await;
     }
 
-    /// Takes a picture of what is seen.
+    /// Saves a screenshot of the visible page.
     pub async fn picture(&self, file: &Path) {
         let shot = self.devtools("Page.captureScreenshot", json!({ "format": "png" })).await;
         let bytes = STANDARD.decode(shot["data"].as_str().unwrap_or_default()).unwrap();
         std::fs::write(file, bytes).unwrap();
     }
 
-    /// What the page complained of, but for what names one of `expected`.
+    /// Returns the page's console errors, except those that match an entry of `expected`.
     pub async fn complaints(&self, expected: &[&str]) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "browser" })).await;
         let entries = log.as_array().cloned().unwrap_or_else(|| panic!("{log}"));

@@ -1,13 +1,13 @@
-//! The console while something happens: it hears of it, and what somebody is at stays where it is.
+//! Live updates of the console: the page follows events, and does not move the element that a user works on.
 
 use super::{browser::Browser, until, waiting};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// How soon a page shows what has happened; without a stream it would ask after 3 to 15 s.
+/// How soon a page shows an event; without a stream it would poll every 3 to 15 s.
 const SOON: Duration = Duration::from_secs(3);
 
-/// What the page shows, once it is so.
+/// Waits until the script returns true in the page.
 async fn shows(browser: &Browser, script: &str, within: Duration) {
     let deadline = Instant::now() + within;
     while browser.run(script).await != json!(true) {
@@ -35,7 +35,7 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
     browser.go("executions?open=true").await;
     let live = "return document.querySelector('#live .live')?.innerText === 'live'";
     shows(&browser, live, SOON).await;
-    // Long enough that it asks seldom.
+    // Long enough for the slow polling interval.
     tokio::time::sleep(Duration::from_secs(8)).await;
     let focus = "const link = document.querySelector('#main [data-row] a, #main tbody a'); link.focus(); \
                  window.before = link; return link.href";
@@ -47,7 +47,7 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
     assert!(status.is_success(), "{said}");
     shows(&browser, "return document.querySelector('#main').innerText.includes('paused')", SOON).await;
     let kept = "return document.activeElement === window.before && document.activeElement.href";
-    assert_eq!(browser.run(kept).await, href, "the row keeps its place, and its link the focus");
+    assert_eq!(browser.run(kept).await, href, "the row stays in place, and its link keeps the focus");
 
     browser.go(&format!("executions/{id}")).await;
     shows(&browser, live, SOON).await;
@@ -61,7 +61,7 @@ async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it
         .await;
 
     browser.go("fleet").await;
-    // Of nodes there is no stream, and the page says so.
+    // Nodes have no stream, and the page says that it polls.
     shows(&browser, "return document.querySelector('#live .live')?.innerText === 'asking'", SOON).await;
     until(&admin, &id, |item| item["state"] == "AwaitingApproval").await;
     assert_eq!(browser.complaints(&[]).await, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! The console in a browser: an operator signs in, agrees to a tenant, and looks at every page.
+//! The console in a browser: an operator signs in, approves a tenant, and visits every page.
 
 mod asking;
 mod browser;
@@ -17,10 +17,10 @@ use tests::processes::{Caller, Server};
 
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
 
-/// How long a page, or an onboarding on the simulated platform, may take; a browser is slow beside other tests.
+/// How long a page, or an onboarding on the simulated platform, may take; a browser is slow on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request that people must agree to.
+/// A request that needs an approval.
 const ACME: &str = "name: acme\ntenant:\n  tier: enterprise\n  isolation: dedicated\n  data_residency: eu-only\n  \
                     allow_preemption: false\n  allow_gpu_sharing: false\nentitlement:\n  gpu_model: H100\n  gpus: 16\n";
 
@@ -50,7 +50,7 @@ const PAGES: [&str; 22] = [
     "system/access",
 ];
 
-/// A server with nodes and an onboarding that waits for people; who asked, and the execution.
+/// A server with nodes and an onboarding that waits for approval; returns the requester and the execution.
 async fn waiting(dir: &tempfile::TempDir) -> (Server, Caller, String) {
     let server = Server::start_with(TENURE.as_ref(), &dir.path().join("data"), None, Vec::new());
     let admin = server.caller(&server.admin());
@@ -75,7 +75,7 @@ async fn sent(server: &Server, path: &str, media: &str, body: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The execution once it is so.
+/// Returns the execution once it matches.
 async fn until(caller: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -88,7 +88,7 @@ async fn until(caller: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value 
     }
 }
 
-/// Where pictures of the pages are left for whoever looks.
+/// The folder for screenshots of the pages.
 fn pictures() -> PathBuf {
     let dir = PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/console"));
     std::fs::create_dir_all(&dir).unwrap();
@@ -110,18 +110,18 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     browser.open(&server.url()).await;
     assert!(
         browser.text("main").await.contains("admin.token"),
-        "the first page says where the first token is"
+        "the first page names the file of the first token"
     );
     browser.write("input[name=token]", "tn_wrong").await;
     browser.click("button.primary").await;
-    assert!(browser.text(".problem").await.contains("auth.bad_token"), "what is refused is said");
+    assert!(browser.text(".problem").await.contains("auth.bad_token"), "a refusal is shown");
     browser.write("input[name=token]", olga.token()).await;
     browser.click("button.primary").await;
     assert!(browser.text("[data-slot=left]").await.contains("onboard acme: 16 H100"), "it waits for olga");
 
     browser.press("ga").await;
     browser.click("[data-slot=inbox] a").await;
-    assert!(browser.text(".plan").await.contains("namespace"), "the plan says what is made");
+    assert!(browser.text(".plan").await.contains("namespace"), "the plan lists the created objects");
     browser.write("textarea[name=reason]", "capacity is there").await;
     browser.click("[data-verb=approve]").await;
     let item = until(&admin, &id, |item| item["state"] == "Active").await;
@@ -132,7 +132,7 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     browser.go(&format!("executions/{id}")).await;
     assert!(browser.text(".standing").await.contains("Active"));
     assert!(browser.count(".machine .current").await == 1 && browser.count(".edge.taken").await > 10);
-    // Whatever people write is text, also where it looks like markup.
+    // Text of users is shown as text, also if it looks like markup.
     let reason = "<img src=x onerror=\"document.title='taken'\">";
     let hold = json!({ "tenant": "acme", "id": "case-9", "kind": "legal", "reason": reason });
     let (status, said) = admin.call(Method::POST, "/v1/holds", None, Some(hold)).await;
@@ -145,7 +145,7 @@ async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an
     drop(server);
 }
 
-/// Every page, light and dark, wide and narrow: nothing is missing, refused or wider than the screen.
+/// Visits every page, light and dark, wide and narrow: nothing is missing, refused or wider than the screen.
 async fn look(browser: &Browser, more: &[String]) {
     for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
         browser.wear(width, scheme).await;

@@ -1,4 +1,4 @@
-//! The tutorial as a newcomer types it, who agrees in the console where the tutorial says how.
+//! The tutorial as a newcomer types it, with the approval in the console.
 
 use super::{PATIENCE, TENURE, browser::Browser};
 use std::{
@@ -8,12 +8,12 @@ use std::{
 };
 use tests::newcomer::{Newcomer, WITHIN, Walk};
 
-/// What the tutorial has whoever stays at the command line do.
+/// The commands that the tutorial gives to readers of the command line.
 const BY_COMMAND: &str =
     r#"tenure --token "$(cat olga.token)" approvals approve "$ASKED" --reason "capacity is there""#;
-/// What is done meanwhile by whoever has gone to the console.
+/// Waits while the reader works in the console.
 const WAITS: &str = r#"touch asked; while tenure approvals list | grep -q "$ASKED"; do sleep 0.2; done"#;
-/// A token copied, a page opened, a plan read, a reason typed, a button: six things to do, at ten seconds each.
+/// Copy a token, open a page, read a plan, type a reason, click a button: six actions, ten seconds each.
 const BY_HAND: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
     };
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorial.md")).unwrap();
     let walk = Walk::of(&page);
-    assert!(walk.script.contains(BY_COMMAND), "the tutorial says it otherwise now");
+    assert!(walk.script.contains(BY_COMMAND), "the tutorial has other commands");
     let script = walk.script.replace(BY_COMMAND, WAITS);
     let mut newcomer = Newcomer::begins(&script, Path::new(TENURE));
 
@@ -42,11 +42,11 @@ async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
     browser.open(&newcomer.url).await;
     browser.write("input[name=token]", token.trim()).await;
     browser.click("button.primary").await;
-    // Keys are for the console, which comes once it is known who is asking.
+    // Keys work only in the console, which appears after the sign-in.
     browser.text("[data-slot=figures]").await;
     browser.press("ga").await;
     browser.click("[data-slot=inbox] a").await;
-    assert!(browser.text(".plan").await.contains("globex"), "the plan that the tutorial speaks of");
+    assert!(browser.text(".plan").await.contains("globex"), "the plan of the tutorial");
     browser.write("textarea[name=reason]", "capacity is there").await;
     browser.click("[data-verb=approve]").await;
 

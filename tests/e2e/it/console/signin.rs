@@ -30,7 +30,7 @@ async fn me(server: &Server, token: &str) -> (u16, Value) {
     (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
-/// What somebody does at the provider's own pages.
+/// Signs in at the provider's own pages.
 async fn sign_in_as(browser: &Browser, name: &str) {
     browser.write("input[name=login]", name).await;
     browser.write("input[name=password]", "any").await;
@@ -73,13 +73,13 @@ async fn people_sign_in_through_a_certified_provider_in_the_console_and_for_the_
     browser.send("button[type=submit]").await;
     assert_eq!(browser.text(".who").await.trim(), "oidc:alice@example.com");
     let at = browser.run("return location.href").await;
-    assert_eq!(at, format!("{}/#/executions", server.url()), "back where she was going, with no code left");
+    assert_eq!(at, format!("{}/#/executions", server.url()), "back at the requested page, without the code");
     let token = browser.run("return sessionStorage.getItem('tenure.token')").await;
     let token = token.as_str().unwrap().to_owned();
     assert_eq!(me(&server, &token).await.1["roles"], serde_json::json!(["platform_ops"]));
     browser.click("[data-out]").await;
     browser.text(".provider").await;
-    assert_eq!(me(&server, &token).await.0, 401, "signed out is signed out at the server");
+    assert_eq!(me(&server, &token).await.0, 401, "the sign-out also ends the session at the server");
 
     let mut login = Command::new(TENURE)
         .args(["--server", &server.url(), "login"])
@@ -93,7 +93,7 @@ async fn people_sign_in_through_a_certified_provider_in_the_console_and_for_the_
     let told = said.find(|line| line.contains("open http")).expect("where to go");
     let at = told.split(' ').find(|word| word.starts_with("http")).unwrap();
     browser.open(at).await;
-    // The code is compared, then what is asked for is agreed to; she is signed in at the provider already.
+    // The user compares the code and then approves the request; she is already signed in at the provider.
     browser.send("button[type=submit]").await;
     if browser.count("input[name=login]").await > 0 {
         sign_in_as(&browser, "alice").await;

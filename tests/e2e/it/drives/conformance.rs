@@ -1,5 +1,5 @@
-//! The kit of conformance over what is done to drives: erasures, that a stand-in of nvme-cli takes, and keys of LUKS volumes, by the
-//! real cryptsetup on files of this machine. Whatever stands before the programs has the trouble.
+//! The conformance kit for drives: erasures by a fake nvme-cli, and keys of LUKS volumes by the real cryptsetup on files of this
+//! machine. Wrappers of the programs inject the faults.
 
 use super::stand_in::Drive;
 use async_trait::async_trait;
@@ -27,7 +27,7 @@ const NODE: &str = "gpu-7";
 const TENANT: &str = "acme";
 const NOBODY_TURNS_AWAY: &str = "local programs do not throttle";
 
-/// Meets what the file `trouble` beside it says, and runs the words after it if it gets there.
+/// Injects the fault in the file `trouble`, and else runs its arguments.
 const TROUBLE: &str = r#"#!/bin/sh
 beside=$(dirname "$0")
 read -r what span <"$beside/trouble"
@@ -51,7 +51,7 @@ esac
 exec "$@"
 "#;
 
-/// The way to a machine, with trouble on it.
+/// The path to a machine, with faults.
 struct Way(TempDir);
 
 impl Way {
@@ -92,14 +92,14 @@ fn found(uid: String) -> FoundObject {
     FoundObject { uid, tenant: TENANT.into(), step: String::new(), spec: Value::Null, terminating: false }
 }
 
-/// Whether the case is about taking something away again.
+/// Returns true if the case removes something.
 fn takes_away(case: &str) -> bool {
     case.split('.').any(|part| part.starts_with("remove") || part.starts_with("undo") || part == "undone")
         || case.ends_with("_undo")
         || case == "look.gone"
 }
 
-/// Erasures of drives, each drive in a machine of its own. The technique stands for the amount.
+/// Erasures of drives, each drive in its own machine. The technique represents the amount.
 struct Erasures {
     way: Way,
     drives: Mutex<BTreeMap<String, Drive>>,
@@ -146,11 +146,11 @@ impl Subject for Erasures {
     }
 
     async fn remove(&self, _: &str, _: &FoundObject, _: &CallMetadata) -> Result<(), ActionError> {
-        // What a case leaves behind stays with its drive.
+        // The result of a case stays with its drive.
         Ok(())
     }
 
-    /// What the drive was told, if it was told once.
+    /// Returns the command that the drive got, if it got exactly one.
     async fn really(&self, thing: &str) -> Option<u64> {
         let drives = self.drives.lock().unwrap();
         let told = drives.get(thing).map(Drive::words).unwrap_or_default();
@@ -187,12 +187,12 @@ async fn erasures_of_drives_hold_what_actuators_promise() {
     holds(&kit::run(&subject).await);
 }
 
-/// Keys of volumes that others made: LUKS on files, which a stand-in of `lsblk` lists as disks.
+/// Keys of existing volumes: LUKS on files, which a fake `lsblk` lists as disks.
 struct Volumes {
     way: Way,
     folder: TempDir,
     machine: LocalMachine,
-    /// By thing: the UUID of the volume that has its name, and the amount that it stands for.
+    /// The UUID of each object's volume, and the amount that it represents.
     made: Mutex<BTreeMap<String, (String, u64)>>,
 }
 
@@ -212,7 +212,7 @@ fn cryptsetup(words: &[&str]) -> (bool, String) {
 }
 
 impl Volumes {
-    /// None where cryptsetup is not here; then it was said that the test is skipped.
+    /// Returns `None` without cryptsetup, after printing that the test is skipped.
     fn new() -> Option<Self> {
         if !Path::new("/usr/sbin/cryptsetup").is_file() {
             e2e::skipped("cryptsetup", "tests/servers/prepare.sh installs what is needed");
@@ -254,7 +254,7 @@ impl Subject for Volumes {
         "drives (LUKS keys)"
     }
 
-    /// By cryptsetup itself.
+    /// Uses cryptsetup itself.
     async fn make(&self, thing: &str, amount: u64, _: &CallMetadata) -> Result<FoundObject, ActionError> {
         let (file, key) = (self.file(thing), self.folder.path().join("key"));
         fs::File::create(&file).unwrap().set_len(20 << 20).unwrap();
@@ -287,7 +287,7 @@ impl Subject for Volumes {
         TenantResources::remove(&self.machine, &Self::key(&found.uid), &found.uid, stamp).await
     }
 
-    /// Whether the key that made it opens it.
+    /// Returns its amount if its key opens the volume.
     async fn really(&self, thing: &str) -> Option<u64> {
         let (file, key) = (self.file(thing), self.folder.path().join("key"));
         let (path, key) = (file.to_str().unwrap(), key.to_str().unwrap());

@@ -1,4 +1,5 @@
-//! A tenant leaves, and one of its nodes has a real drive. The engine runs in this process; everything but the drive is simulated.
+//! The offboarding of a tenant with a real drive in one of its nodes. The engine runs in this process; everything but the drive is
+//! simulated.
 
 use super::{
     stamp,
@@ -131,7 +132,7 @@ fn patient(of: &CallMetadata) -> CallMetadata {
     CallMetadata { deadline: stamp("").deadline, ..of.clone() }
 }
 
-/// A tenant with one node, which leaves.
+/// A tenant with one node, during its offboarding.
 struct Leaving {
     engine: Engine<Platform>,
     store: Arc<Memory>,
@@ -141,7 +142,7 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// `policy` are changes of the built-in one.
+    /// Starts it; `policy` are changes of the built-in policy.
     async fn begin(vm: &Vm, policy: &[(&str, &str)]) -> Self {
         let (drives, state) = vm.machine();
         Self { _state: Some(state), ..Self::with(drives, policy).await }
@@ -167,7 +168,7 @@ impl Leaving {
         Self { engine, store, clock, id, _state: None }
     }
 
-    /// Goes on until it has ended; where it ended.
+    /// Runs until it has ended; returns its final state.
     async fn to_rest(&self) -> String {
         for _ in 0..5_000 {
             let record = self.engine.record(self.id).await.unwrap();
@@ -206,7 +207,7 @@ impl Leaving {
         page.items.iter().map(|document| serde_json::from_slice(&document.body).unwrap()).collect()
     }
 
-    /// The certificate as a file, verified by the issuer's public key; with how many exceptions it says that it has.
+    /// Returns the certificate, verified with the issuer's public key, and its number of exceptions.
     async fn certificate(&self) -> (Verification, usize) {
         let id = self.id;
         let file = self.engine.transact(false, |view| certificate_file(view, id)).await.unwrap().unwrap();
@@ -227,7 +228,7 @@ fn drive(of: &Verification) -> SanitisationRecord {
     entry.record.clone().unwrap()
 }
 
-/// Policy asks for a purge, as it does by default; the drive knows a format alone, which clears.
+/// Policy requires a purge by default; the drive only supports a format, which clears.
 #[tokio::test]
 async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_exception_on_the_certificate() {
     let Some(vm) = Vm::in_memory() else { return };
@@ -244,7 +245,7 @@ async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_excepti
     assert!(record.passes().is_err());
     let SanitisationOutcome::Failed { reason } = &record.result else { panic!("{record:?}") };
     assert!(reason.contains("no technique that policy accepts"), "{reason}");
-    assert!(vm.scan("LEAVE001", SECRET) > 0, "and the data is there, as the certificate says");
+    assert!(vm.scan("LEAVE001", SECRET) > 0, "the data remains, as the certificate says");
     drop(turn);
 }
 
@@ -258,7 +259,7 @@ async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_th
     assert_eq!(leaving.to_rest().await, "Closed");
 
     assert_ne!(leaving.node().await, NodeState::Quarantined);
-    assert_eq!(vm.scan("LEAVE001", SECRET), 0, "what the certificate says is so");
+    assert_eq!(vm.scan("LEAVE001", SECRET), 0, "the certificate is right");
     let (certificate, exceptions) = leaving.certificate().await;
     assert_eq!(exceptions, 0);
     let record = drive(&certificate);
@@ -274,7 +275,7 @@ async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_th
     drop(turn);
 }
 
-/// What a controller says of itself is no evidence: the technique was there, and the command was not taken.
+/// A controller's claim is no evidence: it listed the technique and then refused the command.
 #[tokio::test]
 async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_said_that_it_can() {
     let drive = Drive::called("LEAVE001");
@@ -283,7 +284,7 @@ async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_
 
     assert_eq!(leaving.to_rest().await, "ClosedWithExceptions");
 
-    assert!(!drive.words().is_empty(), "it was told");
+    assert!(!drive.words().is_empty(), "the drive received commands");
     assert_eq!(leaving.node().await, NodeState::Quarantined);
     let (certificate, exceptions) = leaving.certificate().await;
     assert!(exceptions > 0);

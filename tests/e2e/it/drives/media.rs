@@ -1,4 +1,4 @@
-//! What becomes of data on a drive, seen by reading the file in which qemu keeps its content.
+//! The data that remains on a drive, read from the image file of qemu.
 
 use super::{
     stamp,
@@ -14,13 +14,13 @@ async fn a_secret_written_to_a_namespace_is_not_found_by_an_independent_scan_aft
     let Some(vm) = Vm::from_drive() else { return };
     let (machine, _state) = vm.machine();
     vm.fill(&vm.device("WIPE0001"), SECRET, 64);
-    assert!(vm.scan("WIPE0001", SECRET) > 1_000_000, "it is there before");
+    assert!(vm.scan("WIPE0001", SECRET) > 1_000_000, "the secret is on the drive");
     let before = machine.sample_sectors(CLUSTER, NODE, "WIPE0001", "before", &stamp("sample")).await.unwrap();
-    assert!(before.mismatches == before.read && before.read > 100, "every place shows it: {before:?}");
+    assert!(before.mismatches == before.read && before.read > 100, "every sample shows it: {before:?}");
 
     let (format, dry) = (DriveTechnique::Format, stamp("format").as_dry_run());
     machine.sanitise(CLUSTER, NODE, "WIPE0001", format, &dry).await.unwrap();
-    assert!(vm.scan("WIPE0001", SECRET) > 1_000_000, "a dry run takes nothing");
+    assert!(vm.scan("WIPE0001", SECRET) > 1_000_000, "a dry run erases nothing");
     machine.sanitise(CLUSTER, NODE, "WIPE0001", format, &stamp("format")).await.unwrap();
 
     assert_eq!(vm.scan("WIPE0001", SECRET), 0);
@@ -30,7 +30,7 @@ async fn a_secret_written_to_a_namespace_is_not_found_by_an_independent_scan_aft
     assert_eq!((after.read, after.mismatches, after.unreadable), (before.read, 0, 0));
     vm.fill(&vm.device("WIPE0001"), SECRET, 1);
     machine.sanitise(CLUSTER, NODE, "WIPE0001", format, &stamp("format")).await.unwrap();
-    assert!(vm.scan("WIPE0001", SECRET) > 0, "a key that was done does nothing more");
+    assert!(vm.scan("WIPE0001", SECRET) > 0, "a repeated key does nothing");
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn a_drive_that_cannot_sanitise_is_said_so_and_never_counted_as_done() {
     let device = vm.device("KEEP0001");
     vm.fill(&device, SECRET, 1);
     let (code, said) = vm.tries(&["nvme", "sanitize", device.trim_end_matches("n1"), "--sanact=2"]);
-    assert!(code != 0 && said.contains("Invalid Command Opcode"), "the drive itself: {said}");
+    assert!(code != 0 && said.contains("Invalid Command Opcode"), "an error of the drive itself: {said}");
 
     let drives = machine.drives(&stamp("look")).await.unwrap();
     let drive = drives.iter().find(|drive| drive.serial == "KEEP0001").unwrap();
@@ -54,9 +54,9 @@ async fn a_drive_that_cannot_sanitise_is_said_so_and_never_counted_as_done() {
 
     let log = machine.sanitize_log(CLUSTER, NODE, "KEEP0001", &stamp("log")).await.unwrap();
     assert_eq!((log.status, log.begun), (SanitiseStatus::Never, 0));
-    assert!(vm.scan("KEEP0001", SECRET) > 0, "and nothing was taken");
+    assert!(vm.scan("KEEP0001", SECRET) > 0, "nothing was erased");
     let absent = machine.sanitize_log(CLUSTER, NODE, "GONE0001", &stamp("log")).await.unwrap_err();
-    assert_eq!(absent.code, codes::OBJECT_MISSING, "what is not there never reads as erased");
+    assert_eq!(absent.code, codes::OBJECT_MISSING, "a missing drive never counts as erased");
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn the_drive_of_the_running_system_is_refused() {
     let Some(vm) = Vm::from_drive() else { return };
     let (machine, _state) = vm.machine();
     let system = machine.drives(&stamp("look")).await.unwrap().into_iter().find(|d| d.serial == "SYS0001");
-    assert_eq!(system.unwrap().can, [DriveTechnique::Format], "its controller could");
+    assert_eq!(system.unwrap().can, [DriveTechnique::Format], "its controller supports it");
 
     let format = DriveTechnique::Format;
     let refused = machine.sanitise(CLUSTER, NODE, "SYS0001", format, &stamp("system")).await.unwrap_err();

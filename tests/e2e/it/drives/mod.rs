@@ -1,5 +1,5 @@
-//! Drives that really forget: emulated NVMe drives of a machine in qemu, with the very nvme-cli, cryptsetup, lsblk and dd that
-//! stand on a node. qemu's drives format and do not sanitise; what sanitises is a stand-in of a program, which says so.
+//! Real erasures: emulated NVMe drives of a qemu machine, with the nvme-cli, cryptsetup, lsblk and dd of a real node. qemu's
+//! drives support format and not sanitise; a fake program sanitises and reports itself as fake.
 
 mod conformance;
 mod leaving;

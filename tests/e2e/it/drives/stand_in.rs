@@ -1,5 +1,5 @@
-//! Sanitising, which qemu's drives cannot: `nvme` and `lsblk` are shell scripts here, which play one drive from files. They are no
-//! evidence of what real controllers do; what is examined is what the backend makes of the pages.
+//! Sanitising, which qemu's drives do not support: `nvme` and `lsblk` are shell scripts that simulate one drive in files. They
+//! prove nothing about real controllers; the tests check how the backend reads the log pages.
 
 use super::stamp;
 use backends::{
@@ -37,7 +37,7 @@ cd "$(dirname "$0")" || exit 1
 echo '{"blockdevices":[{"name":"nvme0n1","path":"/dev/nvme0n1","type":"disk","size":1048576,"serial":"'"$(cat serial)"'","mountpoints":[null]}]}'
 "#;
 
-/// A drive in a folder.
+/// A simulated drive in a folder.
 pub struct Drive(TempDir);
 
 impl Drive {
@@ -68,7 +68,7 @@ impl Drive {
         self.0.path().join(name)
     }
 
-    /// Its sanitize log: SSTAT and the action that was asked last.
+    /// Writes its sanitize log: SSTAT and the last requested action.
     fn log(&self, name: &str, sstat: u16, action: u8) {
         let mut page = vec![0; 512];
         page[2..4].copy_from_slice(&sstat.to_le_bytes());
@@ -77,18 +77,18 @@ impl Drive {
         fs::write(self.file(name), page).unwrap();
     }
 
-    /// Has it answer a command to sanitise that it cannot.
+    /// Makes it answer sanitise commands as unsupported.
     pub fn refuses(&self) {
         fs::write(self.file("refuses"), "").unwrap();
     }
 
-    /// Each command to sanitise that it was told.
+    /// Returns the sanitise commands that the drive received.
     pub fn words(&self) -> Vec<String> {
         let told = fs::read_to_string(self.file("told")).unwrap_or_default();
         told.lines().map(str::to_owned).collect()
     }
 
-    /// How often it was told to sanitise.
+    /// Returns the number of sanitise commands.
     fn told(&self) -> usize {
         self.words().len()
     }
@@ -97,7 +97,7 @@ impl Drive {
         LocalMachine::connect("eu-1", "gpu-7", self.target()).unwrap()
     }
 
-    /// The settings of a machine that has it.
+    /// Returns the settings of a machine with this drive.
     pub fn target(&self) -> DrivesTarget {
         let (nvme, lsblk) = (self.file("nvme"), self.file("lsblk"));
         DrivesTarget { nvme, lsblk, ..DrivesTarget::new(self.file("state")) }
@@ -129,7 +129,7 @@ async fn a_sanitisation_that_runs_is_not_begun_again() {
     drive.log("log", 0x101, 2);
     assert_eq!(drive.status().await, (SanitiseStatus::Completed, 1));
     drive.log("log", 0x001, 2);
-    assert_eq!(drive.status().await, (SanitiseStatus::Failed, 1), "somebody has written to it since");
+    assert_eq!(drive.status().await, (SanitiseStatus::Failed, 1), "data was written since");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_proce
     assert!(!Path::new("/proc").join(process.trim()).exists(), "it was killed");
     assert_eq!(drive.status().await, (SanitiseStatus::InProgress, 1));
     drive.begin(&stamp("first")).await.unwrap();
-    assert_eq!(drive.told(), 1, "the log has told that it arrived");
+    assert_eq!(drive.told(), 1, "the log shows that the command arrived");
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothin
     assert_eq!(drive.told(), 2);
 }
 
-/// A kernel's name may be another drive's by now: what counts is the serial number that the drive itself says.
+/// A kernel name may refer to another drive by now: the serial number that the drive itself reports counts.
 #[tokio::test]
 async fn a_drive_is_erased_by_its_serial_number_and_never_by_its_name() {
     let drive = Drive::new();
@@ -206,10 +206,10 @@ async fn what_has_no_hook_is_refused_with_what_to_write() {
     assert_eq!((missing.class, missing.code.as_str()), (Class::Permanent, codes::UNSUPPORTED));
     assert!(missing.message.contains("`hooks.reset` of its settings"), "{missing}");
     let other = machine.reset("eu-1", "gpu-8", &stamp("reset")).await.unwrap_err();
-    assert_eq!(other.code, codes::REFUSED, "another machine was meant");
+    assert_eq!(other.code, codes::REFUSED, "the command is for another machine");
 }
 
-/// The rest of the machine is told by a hook; its drives are read from them, and other machines are simulated still.
+/// A hook handles the rest of the machine. Drives are read directly, and other machines are still simulated.
 #[tokio::test]
 async fn a_file_of_targets_names_a_machine_and_its_hook_is_not_believed_about_drives() {
     let drive = Drive::new();

@@ -1,4 +1,4 @@
-//! A machine of the tests, emulated, with drives that forget nothing by themselves: their contents are files of this one.
+//! An emulated test machine with persistent drives, whose contents are files of this machine.
 
 use backends::drives::{DrivesTarget, LocalMachine, VerifierTarget};
 use serde_json::{Value, json};
@@ -9,11 +9,11 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Under which names workflows know it.
+/// The names of the machine in workflows.
 pub const CLUSTER: &str = "slurm-1";
 pub const NODE: &str = "s-0000";
 
-/// A machine that runs; it ends with the last that uses it.
+/// A running machine; it ends with its last user.
 #[derive(Debug)]
 pub struct Vm {
     dir: TempDir,
@@ -26,17 +26,17 @@ static IN_MEMORY: Mutex<Weak<Vm>> = Mutex::new(Weak::new());
 static OF_A_TENANT: Mutex<Weak<Vm>> = Mutex::new(Weak::new());
 
 impl Vm {
-    /// A machine that runs from a drive, `SYS0001`, with a drive for each test beside it.
+    /// A machine that boots from a drive, `SYS0001`, and has a drive for each test.
     pub fn from_drive() -> Option<Arc<Self>> {
         Self::shared(&FROM_DRIVE, "drive", &["WIPE0001", "KEEP0001=16", "LUKS0001=32"])
     }
 
-    /// A machine whose system is in memory, as when it is scrubbed, with one drive.
+    /// A machine whose system is in memory, as during a scrub, with one drive.
     pub fn in_memory() -> Option<Arc<Self>> {
         Self::shared(&IN_MEMORY, "memory", &["LEAVE001"])
     }
 
-    /// The same with two drives, of one tenant: one for its files, and one for an encrypted volume.
+    /// The same with two drives of one tenant: one for its files, and one for an encrypted volume.
     pub fn of_a_tenant() -> Option<Arc<Self>> {
         Self::shared(&OF_A_TENANT, "memory", &["FILES001=32", "VOLUME01=32"])
     }
@@ -64,19 +64,19 @@ impl Vm {
         Some(running)
     }
 
-    /// Held by a test that shares its drive with another.
+    /// Locks a drive that two tests share.
     pub async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.one_at_a_time.lock().await
     }
 
-    /// What a program in the machine says; it must succeed.
+    /// Runs a program in the machine, which must succeed, and returns its output.
     pub fn says(&self, words: &[&str]) -> String {
         let (code, said) = self.tries(words);
         assert_eq!(code, 0, "{words:?}: {said}");
         said
     }
 
-    /// How a program in the machine ends, and what it says.
+    /// Runs a program in the machine and returns its exit code and output.
     pub fn tries(&self, words: &[&str]) -> (i32, String) {
         let mut command = Command::new(exec());
         let output = command.arg(&self.port).args(words).stdin(Stdio::null()).output().unwrap();
@@ -84,7 +84,7 @@ impl Vm {
         (output.status.code().unwrap(), said.into_owned())
     }
 
-    /// The device file of the namespace of this drive.
+    /// Returns the device file of the drive's namespace.
     pub fn device(&self, serial: &str) -> String {
         let said = self.says(&["lsblk", "--json", "--nodeps", "--output", "PATH,SERIAL"]);
         let said: Value = serde_json::from_str(&said).unwrap();
@@ -93,7 +93,7 @@ impl Vm {
         all.iter().find(of).unwrap()["path"].as_str().unwrap().to_owned()
     }
 
-    /// Fills a device with lines of a text, past its caches.
+    /// Fills a device with lines of a text, bypassing caches.
     pub fn fill(&self, device: &str, text: &str, mebibytes: u32) {
         let line = format!(
             "yes '{text}' | dd of={device} bs=1M count={mebibytes} iflag=fullblock oflag=direct status=none"
@@ -101,7 +101,8 @@ impl Vm {
         self.says(&["sh", "-c", &line]);
     }
 
-    /// In how many lines of a drive's content a text lies. That is a file here: no tool of the machine has a part in it.
+    /// Counts the lines with this text in a drive's content. It reads a file of this machine, without any tool of the
+    /// emulated one.
     pub fn scan(&self, serial: &str, text: &str) -> usize {
         let content = self.dir.path().join(format!("{serial}.img"));
         let found = Command::new("grep").args(["-caF", "-e", text]).arg(content).output().unwrap();
@@ -126,7 +127,7 @@ impl Vm {
         }
     }
 
-    /// The same, as a file of targets has them.
+    /// The same, in the format of a target file.
     pub fn settings(&self, state: &Path) -> Value {
         let target = self.target(state);
         json!({
@@ -136,7 +137,7 @@ impl Vm {
         })
     }
 
-    /// The backend, with what it keeps in a folder of its own.
+    /// Returns the backend, with its state in a folder of its own.
     pub fn machine(&self) -> (LocalMachine, TempDir) {
         let state = tempfile::tempdir().unwrap();
         (LocalMachine::connect(CLUSTER, NODE, self.target(state.path())).unwrap(), state)
@@ -146,7 +147,7 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         let down = Command::new(e2e::scripts().join("vm-down.sh")).arg(self.dir.path()).status();
-        assert!(down.is_ok_and(|status| status.success()), "the machine is ended");
+        assert!(down.is_ok_and(|status| status.success()), "the machine has ended");
     }
 }
 

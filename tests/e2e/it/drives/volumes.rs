@@ -1,4 +1,4 @@
-//! LUKS volumes: what no key opens any more.
+//! LUKS volumes that no key opens any more.
 
 use super::{
     stamp,
@@ -15,7 +15,7 @@ use workflows::platform::{Observer, ShredKey, TenantResources, codes};
 
 const PLAIN: &str = "plaintext of acme, 7";
 
-/// Both keys fit before, none after; and what was written was never readable without one.
+/// Both keys open it before and none after; the data was never readable without a key.
 #[tokio::test]
 async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     let Some(vm) = Vm::from_drive() else { return };
@@ -40,10 +40,10 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     assert_eq!(machine.survey("storage", "zeta", Observer::Platform, &stamp("survey")).await.unwrap(), []);
     let thing = found[0].thing.clone();
     let open = machine.remove(&thing, &uuid, &stamp("open")).await.unwrap_err();
-    assert_eq!(open.code, codes::NODE_BUSY, "while it is open, the kernel has the key: {open}");
+    assert_eq!(open.code, codes::NODE_BUSY, "the kernel has the key of an open volume: {open}");
     vm.says(&["cryptsetup", "close", "volume"]);
     assert_eq!((opens("/tmp/1"), opens("/tmp/2")), (0, 0));
-    assert!(!machine.undecryptable(&thing, &stamp("try")).await.unwrap().held, "not before it is erased");
+    assert!(!machine.undecryptable(&thing, &stamp("try")).await.unwrap().held, "decryptable before it is erased");
 
     let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
     platform.tenant_resources = machine.clone();
@@ -56,5 +56,5 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     assert!(opens("/tmp/1") != 0 && opens("/tmp/2") != 0);
     assert_eq!(machine.read_resource(&thing, Observer::Verifier, &stamp("look")).await.unwrap(), None);
     assert_eq!(vm.scan("LUKS0001", PLAIN), 0);
-    assert!(vm.scan("LUKS0001", &uuid) > 0, "it was the right file that was scanned");
+    assert!(vm.scan("LUKS0001", &uuid) > 0, "the scan read the right file");
 }

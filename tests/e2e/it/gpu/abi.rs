@@ -1,4 +1,4 @@
-//! That the stand-in speaks the interface that the bindings were generated for.
+//! The fake library has the interface that the bindings were generated for.
 
 use nvml_stand_in::abi;
 use nvml_wrapper_sys::bindings as sys;

@@ -1,4 +1,4 @@
-//! A machine with GPUs, in a folder: the stand-in under both libraries' names, and the file in which the GPUs are.
+//! A machine with GPUs, in a folder: the fake under both libraries' names, and the state file of the GPUs.
 
 use backends::nvml::{LocalNode, NvmlTarget};
 use engine::ActionError;
@@ -19,7 +19,7 @@ pub struct Bench {
     _own: Option<TempDir>,
 }
 
-/// The library, as it was built with this binary.
+/// The library, built with this binary.
 fn stand_in() -> PathBuf {
     let own = env::current_exe().unwrap();
     let built = own.parent().unwrap().join("libnvml_stand_in.so");
@@ -32,7 +32,7 @@ fn stand_in() -> PathBuf {
 }
 
 impl Bench {
-    /// A machine with these GPUs; `{}` has eight well ones.
+    /// A machine with these GPUs; `{}` has eight healthy ones.
     pub fn new(state: Value) -> Self {
         let own = tempfile::tempdir().unwrap();
         let bench = Self { folder: own.path().to_owned(), _own: Some(own) };
@@ -43,7 +43,7 @@ impl Bench {
         bench
     }
 
-    /// The same machine, seen by another process.
+    /// The same machine in another process.
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), _own: None }
     }
@@ -53,7 +53,7 @@ impl Bench {
         Self::new(json!({ "gpus": [gpu] }))
     }
 
-    /// Changes the GPUs behind the back of the driver's users.
+    /// Changes the GPUs without using the driver.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
         let changed = |text: &str| {
             let mut state: Value = serde_json::from_str(text).unwrap();
@@ -63,14 +63,14 @@ impl Bench {
         nvml_stand_in::edit(&self.folder.join("gpus.json"), changed).unwrap();
     }
 
-    /// The GPUs as they really are.
+    /// Returns the actual state of the GPUs.
     pub fn state(&self) -> Value {
         let mut seen = Value::Null;
         self.edit(|state| seen = state.clone());
         seen
     }
 
-    /// What was changed at the GPUs since it was last asked.
+    /// Returns the changes of the GPUs since the last call.
     pub fn log(&self) -> Vec<String> {
         let mut lines = Vec::new();
         self.edit(|state| {
@@ -81,7 +81,7 @@ impl Bench {
         lines
     }
 
-    /// Has a function fail.
+    /// Makes a function fail.
     pub fn fail(&self, function: &str, how: Value) {
         self.edit(|state| {
             if state["fail"].is_null() {
@@ -95,12 +95,12 @@ impl Bench {
         self.edit(|state| state["fail"] = json!({}));
     }
 
-    /// Mode, and instances with what is in them, without the numbers that they got, of every GPU.
+    /// Returns the mode and the nested instances of every GPU, without their ids.
     pub fn stands(&self) -> Value {
         let state = self.state();
         let gpus = state["gpus"].as_array().cloned().unwrap_or_default();
         let each = gpus.iter().map(|gpu| {
-            // What nobody has looked at yet is not written out in full.
+            // An unread state is abbreviated.
             let mut instances: Vec<Value> = gpu["instances"]
                 .as_array()
                 .into_iter()
@@ -137,7 +137,7 @@ impl Bench {
     }
 }
 
-/// Stamps of steps, each of a later epoch than the one before.
+/// Call metadata, each with a later epoch than the one before.
 pub struct Stamps(Calls);
 
 impl Stamps {

@@ -1,5 +1,5 @@
-//! The kit of conformance over layouts of GPUs: by NVML in this process, and by way of an agent. Each thing is a machine with one
-//! GPU, and the layout that it has stands for the amount.
+//! The conformance kit for GPU layouts: by NVML in this process, and through an agent. Each object is a machine with one GPU, and
+//! its layout represents the amount.
 
 use super::bench::{Bench, CLUSTER, NODE};
 use async_trait::async_trait;
@@ -29,7 +29,7 @@ const LAYOUTS: [(u64, &str, &[u64]); 6] = [
     (9, "all-3g.40gb", &[9, 9]),
     (12, "all-4g.40gb", &[5]),
 ];
-/// What NVML answers: `NVML_ERROR_NOT_SUPPORTED`, `.._NO_PERMISSION`, `.._DRIVER_NOT_LOADED`, `.._UNKNOWN`.
+/// Answers of NVML: `NVML_ERROR_NOT_SUPPORTED`, `.._NO_PERMISSION`, `.._DRIVER_NOT_LOADED`, `.._UNKNOWN`.
 const UNSUPPORTED: u32 = 3;
 const DENIED: u32 = 4;
 const NOT_LOADED: u32 = 9;
@@ -39,7 +39,7 @@ fn profile(amount: u64) -> &'static str {
     LAYOUTS.iter().find(|(of, _, _)| *of == amount).unwrap().1
 }
 
-/// How a driver has trouble.
+/// Returns the driver settings of a fault.
 fn driver(next: Trouble) -> Value {
     match next {
         Trouble::Deny => json!({ "init": DENIED }),
@@ -61,7 +61,7 @@ fn driver(next: Trouble) -> Value {
     }
 }
 
-/// A machine, and what serves it.
+/// A machine and its backend.
 struct Machine {
     bench: Bench,
     node: LocalNode,
@@ -89,7 +89,7 @@ impl Machine {
         Some(known.map_or(u64::MAX, |(amount, _, _)| *amount))
     }
 
-    /// Somebody switches partitions off by hand.
+    /// Switches partitioning off by hand.
     fn switched_off(&self) {
         self.bench.edit(|state| {
             let gpu = &mut state["gpus"][0];
@@ -108,7 +108,7 @@ impl Drop for Machine {
 
 /// Layouts of machines.
 struct Layouts {
-    /// Where agents come for orders; none where the driver is called here.
+    /// The agents' mailboxes; none if the driver is called here.
     agents: Option<Arc<Agents>>,
     trouble: Arc<Mutex<Trouble>>,
     machines: Mutex<BTreeMap<String, Machine>>,
@@ -119,7 +119,7 @@ impl Layouts {
         Self { agents, trouble: Arc::new(Mutex::new(Trouble::Calm)), machines: Mutex::default() }
     }
 
-    /// The driver's trouble, as far as it is his: an agent has its own.
+    /// Returns the driver's part of a fault: an agent has its own part.
     fn of_driver(&self, next: Trouble) -> Trouble {
         match next {
             Trouble::Down | Trouble::Slow(_) if self.agents.is_some() => Trouble::Calm,
@@ -127,7 +127,7 @@ impl Layouts {
         }
     }
 
-    /// The machine of this name, made now if there is none.
+    /// Returns the machine of this name, and creates it if it is missing.
     async fn machine(&self, thing: &str) -> LocalNode {
         if let Some(machine) = self.machines.lock().unwrap().get(thing) {
             return machine.node.clone();
@@ -147,7 +147,7 @@ impl Layouts {
         node
     }
 
-    /// Waits until every agent comes for orders, or none does.
+    /// Waits until every agent polls, or none does.
     async fn until_present(&self, wanted: bool) {
         let Some(agents) = &self.agents else { return };
         let is = || {
@@ -175,7 +175,7 @@ impl Layouts {
     }
 }
 
-/// A layout has no identity and bears no mark.
+/// A layout has neither an identity nor a label.
 fn found() -> FoundObject {
     let (uid, tenant, step) = ("layout".to_owned(), "acme".to_owned(), String::new());
     FoundObject { uid, tenant, step, spec: Value::Null, terminating: false }
@@ -262,7 +262,7 @@ impl Subject for Layouts {
         }
     }
 
-    /// The machine goes with its case, once it has no layout.
+    /// Removes the machine's layout, so that the machine goes with its case.
     async fn vanish(&self, thing: &str) -> Result<(), &'static str> {
         let mut machines = self.machines.lock().unwrap();
         let has = machines.get(thing).and_then(Machine::amount);
@@ -274,7 +274,7 @@ impl Subject for Layouts {
     }
 }
 
-/// The agent of a machine, as one process after the other: it dies when its trouble says so, and another comes.
+/// The agent of a machine, as successive processes: its fault kills it, and the next one starts.
 struct Agent {
     agents: Arc<Agents>,
     node: String,
@@ -311,7 +311,7 @@ impl Agent {
         }
     }
 
-    /// Whether the process dies of this order, before it or after.
+    /// Returns true if the process dies of this order, before it or after it.
     async fn dies_of(&self, order: &IssuedCommand) -> bool {
         let next = *self.trouble.lock().unwrap();
         if !matches!(next, Trouble::LoseRequest | Trouble::LoseAnswer) || !order.command.changes() {

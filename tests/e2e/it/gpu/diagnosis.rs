@@ -1,4 +1,4 @@
-//! What a program says of GPUs, and what it does not say.
+//! How reports of GPU diagnosis programs are read.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps};
 use engine::{ActionError, Class};
@@ -8,7 +8,7 @@ use workflows::platform::{Diagnosis, DiagnosisLevel, Gpus};
 
 const RECIPE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/recipes/dcgm/diagnosis.sh");
 
-/// A program in the folder of these GPUs.
+/// Writes a program into the folder of these GPUs.
 fn program(bench: &Bench, name: &str, text: &str) -> PathBuf {
     let path = bench.folder.join(name);
     fs::write(&path, format!("#!/usr/bin/env bash\n{text}\n")).unwrap();
@@ -16,7 +16,7 @@ fn program(bench: &Bench, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// What comes of a program of this text.
+/// Returns the result of a program with this text.
 async fn said(text: &str, level: DiagnosisLevel) -> Result<Diagnosis, ActionError> {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     let program = program(&bench, "program", text);
@@ -63,7 +63,7 @@ async fn without_a_program_there_is_no_diagnosis_and_it_is_said_what_to_do() {
     }
 }
 
-/// What `dcgmi diag -j` of these versions prints of some tests, cut down to what is read.
+/// The output of `dcgmi diag -j` of these versions for some tests, reduced to the fields that are read.
 fn dcgm(version: u8, statuses: &[&str]) -> String {
     let result = |status: &&str| match version {
         3 => json!({ "gpu_id": "0", "status": status }),
@@ -87,7 +87,7 @@ async fn the_recipe_for_dcgm_tells_fit_from_unfit_from_untested() {
             // Nothing was tested.
             (&["Skip", "Skip"], 0, 69),
             (&[], 0, 69),
-            // It broke off.
+            // It was aborted.
             (&["Pass"], 255, 69),
         ] {
             let bench = Bench::one(json!({}));

@@ -36,7 +36,7 @@ async fn gpus_are_free_only_after_three_looks_a_span_apart() {
     let node = bench.node_with(json!({ "looks_apart_ms": 150 }));
     let stamp = stamps.next("look");
     let late = async {
-        // After the second look.
+        // After the second read.
         tokio::time::sleep(Duration::from_millis(225)).await;
         bench.edit(|state| state["gpus"][0]["processes"] = json!([{ "pid": 3 }]));
     };

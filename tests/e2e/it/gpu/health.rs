@@ -1,4 +1,4 @@
-//! What a node's GPUs are said to be.
+//! The reported health of a node's GPUs.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn a_gpu_that_is_missing_is_noticed_where_their_number_is_known() {
     assert!(!missing.fit && missing.report.contains("3 of 4 GPUs"), "{}", missing.report);
 
     let none = Bench::new(json!({ "gpus": [] }));
-    assert!(!health(&none, json!({})).await.fit, "a node without GPUs is not a well GPU node");
+    assert!(!health(&none, json!({})).await.fit, "a node without GPUs is not healthy");
 }
 
 #[tokio::test]

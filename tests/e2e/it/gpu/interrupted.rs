@@ -1,4 +1,4 @@
-//! Changes that nobody waits for any more, and processes that are killed in the middle of one.
+//! Changes whose caller has gone, and processes that are killed during one.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use serde_json::json;
@@ -7,7 +7,7 @@ use workflows::platform::{Gpus, LayoutState};
 
 const FOLDER: &str = "TENURE_E2E_GPUS";
 
-/// Makes the change in a process of its own: run by the tests below, and by nobody else.
+/// Makes the change in a separate process: run only by the tests below.
 #[tokio::test]
 #[ignore = "a part of other tests"]
 async fn as_another_process() {
@@ -38,7 +38,7 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
     child.kill().unwrap();
     child.wait().unwrap();
     bench.calm();
-    assert_ne!(bench.stands()[1]["instances"].as_array().unwrap().len(), 7, "it was killed in the middle");
+    assert_ne!(bench.stands()[1]["instances"].as_array().unwrap().len(), 7, "it was killed during the change");
 
     let left = bench.node().layout(CLUSTER, NODE, &stamps.at("read", 3)).await.unwrap();
     assert!(!left.manager_active && left.profile.starts_with("gpus:"), "{left:?}");
@@ -49,7 +49,7 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
     );
 }
 
-/// The change goes back to where the killed process began, not to the half that it left.
+/// The undo restores the state before the killed process began, not the intermediate state.
 #[tokio::test]
 async fn a_change_that_was_left_half_done_is_undone_to_its_beginning() {
     let (bench, stamps) = (Bench::one(json!({})), Stamps::new().await);
@@ -87,7 +87,7 @@ async fn nothing_goes_on_after_the_caller_has_gone_and_the_same_call_finishes_it
     let left = bench.log().len();
     assert!(left > 2, "it had begun");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(bench.log(), [""; 0], "nothing of it goes on");
+    assert_eq!(bench.log(), [""; 0], "the change does not continue");
 
     bench.calm();
     node.set_layout(CLUSTER, NODE, "all-1g.10gb", &stamp).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_driver_that_does_not_answer_in_time_leaves_the_outcome_unknown() {
     assert_eq!(code(read), "platform.unavailable");
 }
 
-/// Waits until so many compute instances were made.
+/// Waits until `count` compute instances were made.
 async fn until(bench: &Bench, count: usize) {
     for _ in 0..2_000 {
         let state = bench.state();

@@ -43,7 +43,7 @@ async fn what_fits_stays_and_goes_on_working_while_the_rest_changes() {
     assert_eq!(log.iter().filter(|line| line.starts_with("create gi")).count(), 2, "{log:?}");
     assert_eq!(node.layout(CLUSTER, NODE, &stamps.next("read")).await.unwrap().profile, "mixed");
 
-    // Both would have to go now, and one of them is at work.
+    // Both would have to be removed now, and one of them is busy.
     let refused = node.set_layout(CLUSTER, NODE, "all-7g.80gb", &stamps.next("three")).await;
     assert_eq!(code(refused), "gpu.busy");
     assert_eq!(bench.log(), [""; 0], "nothing was touched");
@@ -86,7 +86,7 @@ async fn what_cannot_be_is_refused_before_anything_is_touched() {
         assert_eq!(error.code, wanted, "{layout}: {}", error.message);
         assert_eq!(bench.log(), [""; 0], "{layout}");
     }
-    // Where they may lie is told only once partitions are enabled.
+    // The driver reports placements only after partitioning is enabled.
     let unfit = node.set_layout(CLUSTER, NODE, "gpus:off|4g.40gb,4g.40gb", &stamps.next("unfit")).await;
     assert_eq!(code(unfit), "gpu.layout_failed");
     assert_eq!(bench.log(), ["mig 1 1", "mig 1 0"]);

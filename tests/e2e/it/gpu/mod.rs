@@ -1,6 +1,6 @@
-//! GPUs by the real bindings, over a stand-in for the driver's libraries that is built with these tests.
+//! GPUs with the real bindings, on a fake of the driver's libraries that is built with these tests.
 //!
-//! What is proven is the path from an action to the C interface and back. What an NVIDIA driver does itself is played.
+//! The tests cover the path from an action to the C interface and back. The NVIDIA driver itself is simulated.
 
 mod abi;
 mod bench;

@@ -1,4 +1,4 @@
-//! Plans of partitions, over every GPU that can stand.
+//! Plans of partitions, for every possible GPU state.
 
 use backends::nvml::layout::{
     ComputeInstance, Goal, GpuInstance, Placement, PlanError, Profile, Step, is_reached, plan, steps,
@@ -27,7 +27,7 @@ fn profiles() -> Vec<Profile> {
     ]
 }
 
-/// Whether instances can be at once, by the rules and not by the planner.
+/// Checks by the rules, without the planner, that instances can exist together.
 fn fits(profiles: &[Profile], all: &[(u32, Placement)]) -> bool {
     let of = |id: u32| profiles.iter().find(|profile| profile.id == id).unwrap();
     let apart = all.iter().enumerate().all(|(number, (_, one))| {
@@ -42,7 +42,7 @@ fn fits(profiles: &[Profile], all: &[(u32, Placement)]) -> bool {
     apart && few && slices <= 7 && all.iter().all(|(id, at)| of(*id).placements.contains(at))
 }
 
-/// A GPU as it may stand: instances put down one after the other where there is room, some without what should be in them.
+/// A random state of a GPU: instances placed one after the other where there is room, some with missing compute instances.
 fn standing() -> impl Strategy<Value = Vec<GpuInstance>> {
     vec((0..7_usize, 0..7_usize, 0..5_u8), 0..8).prop_map(|picks| {
         let profiles = profiles();
@@ -80,8 +80,8 @@ fn ids(names: &[String]) -> Vec<u32> {
     ids
 }
 
-/// Whether the rest, sorted, can be put down beside what is there, by trying all. Two of one profile are alike, so the second is
-/// only tried after the first: `last` is what was put down last.
+/// Tries if the sorted rest can be placed next to the existing instances. Two of one profile are interchangeable, so the second
+/// is only tried after the first: `last` is the latest placement.
 fn possible(
     profiles: &[Profile],
     there: &mut Vec<(u32, Placement)>,
@@ -99,7 +99,7 @@ fn possible(
     })
 }
 
-/// The most instances that any way keeps, of those ways in which no busy one goes.
+/// Returns the maximum number of kept instances, among the changes that remove no busy one.
 fn most_kept(now: &[GpuInstance], busy: &BTreeSet<u32>, wanted: &[u32]) -> Option<u32> {
     let profiles = profiles();
     let ways = 0..1_u32 << now.len();
@@ -122,7 +122,7 @@ fn most_kept(now: &[GpuInstance], busy: &BTreeSet<u32>, wanted: &[u32]) -> Optio
     counts.max()
 }
 
-/// Does the steps as a GPU would, refusing what one refuses.
+/// Runs the steps as a GPU would, and fails where it would refuse.
 fn act(now: &[GpuInstance], steps: &[Step]) -> Vec<GpuInstance> {
     let mut all = now.to_vec();
     for step in steps {
@@ -133,7 +133,7 @@ fn act(now: &[GpuInstance], steps: &[Step]) -> Vec<GpuInstance> {
             }
             Step::DestroyInstance { instance } => {
                 let at = all.iter().position(|one| one.id == *instance).unwrap();
-                assert!(all.remove(at).compute.is_empty(), "an instance goes only when it is empty");
+                assert!(all.remove(at).compute.is_empty(), "only an empty instance is removed");
             }
             Step::CreateInstance { profile, placement } => {
                 assert!(!all.iter().any(|one| one.placement.overlaps(*placement)), "there is room for it");
@@ -172,8 +172,8 @@ proptest! {
                 prop_assert_eq!(planned, ids(&names));
                 let kept = now.iter().filter(|one| places.contains(&(one.profile, one.placement)));
                 let kept: Vec<u32> = kept.map(|one| one.id).collect();
-                prop_assert!(busy.iter().all(|id| kept.contains(id)), "no instance goes that is at work");
-                prop_assert!(kept.len() as u32 >= possible.unwrap(), "kept {kept:?}, and {possible:?} can be");
+                prop_assert!(busy.iter().all(|id| kept.contains(id)), "no busy instance is removed");
+                prop_assert!(kept.len() as u32 >= possible.unwrap(), "kept {kept:?} of possible {possible:?}");
 
                 let steps = steps(&now, &goals);
                 let gone = steps.iter().filter(|step| matches!(step, Step::DestroyInstance { .. })).count();

@@ -1,6 +1,6 @@
-//! A real driver, with a GPU that nobody uses. No script can install one, so these are run by hand where there is one:
-//! `cargo test -p e2e -- --ignored --nocapture gpu::real`, with python3 and nvidia-smi. Of the first GPU the memory is overwritten;
-//! nothing else is changed.
+//! A real driver, with an idle GPU. No script can install one, so run these by hand where there is one: `cargo test -p e2e --
+//! --ignored --nocapture gpu::real`, with python3 and nvidia-smi. They overwrite the memory of the first GPU and change nothing
+//! else.
 
 use super::bench::{CLUSTER, NODE, Stamps, code};
 use backends::nvml::{Client, LocalNode};
@@ -36,7 +36,7 @@ impl Here {
         Self { node: node(folder.path(), "node.json"), folder, _alone: alone }
     }
 
-    /// The same machine, seen by somebody else.
+    /// A second backend for the same machine.
     fn other(&self) -> LocalNode {
         node(self.folder.path(), "other.json")
     }
@@ -49,7 +49,7 @@ fn node(folder: &Path, file: &str) -> LocalNode {
     LocalNode::connect(serde_json::from_value(settings).unwrap()).unwrap()
 }
 
-/// What the driver's own program says of each GPU.
+/// Returns what nvidia-smi reports of each GPU.
 fn smi(fields: &str) -> Vec<Vec<String>> {
     let query = format!("--query-gpu={fields}");
     let said = Command::new("nvidia-smi").args([&query, "--format=csv,noheader,nounits"]).output().unwrap();
@@ -69,7 +69,7 @@ impl Drop for Tenant {
 }
 
 impl Tenant {
-    /// Fills the memory with a secret and stays.
+    /// Fills the memory with a secret and keeps running.
     fn stays() -> Self {
         let mut child =
             Command::new("python3").args([TENANT, "leave"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -80,7 +80,7 @@ impl Tenant {
         Self(child)
     }
 
-    /// How many bytes the next tenant sees, and how many blocks of them are not zero.
+    /// Returns the number of bytes that the next tenant sees, and how many blocks of them are not zero.
     fn next() -> (u64, u64) {
         let said = Command::new("python3").args([TENANT, "look"]).output().unwrap();
         assert!(said.status.success(), "{said:?}");
@@ -133,10 +133,10 @@ async fn a_gpu_is_said_to_be_what_its_maker_says() {
     }
     assert!(!health.report.contains("unknown"), "{}", health.report);
     let seen = clients(&here.node, &stamps.next("clients")).await;
-    assert!(seen.is_empty(), "somebody uses it: {seen:?}");
+    assert!(seen.is_empty(), "the GPU is in use: {seen:?}");
 }
 
-/// Nothing is partitioned: what would be done is only looked at.
+/// Nothing is partitioned: only the plan is checked.
 #[tokio::test]
 #[ignore = "needs a GPU that nobody uses"]
 async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() {
@@ -189,9 +189,9 @@ async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone()
     let stamp = stamps.next("clear");
     let scrubbed = here.node.scrub_gpus(&gpu, ScrubLevel::Verified, WITHIN, &stamp).await.unwrap();
     println!("{scrubbed:#?}");
-    assert!(scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98, "nearly all of it was had");
+    assert!(scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98, "nearly all of the memory was claimed");
     let again = here.node.scrub_gpus(&gpu, ScrubLevel::Verified, Duration::from_secs(1), &stamp).await;
-    assert_eq!(again.unwrap(), scrubbed, "done once for its key, and told from the node's file");
+    assert_eq!(again.unwrap(), scrubbed, "done once for its key, and answered from the node's file");
 
     let (bytes, nonzero) = Tenant::next();
     assert!(bytes * 100 > scrubbed.total_bytes * 98);
@@ -223,7 +223,7 @@ async fn whoever_clears_a_gpu_has_it_open_for_everybody_else() {
     assert!(scrubbed.coverage() > 98_000, "{}", scrubbed.coverage());
 }
 
-/// Clears the GPU in a process of its own: run by the test below, and by nobody else.
+/// Clears the GPU in a separate process: run only by the test below.
 #[tokio::test]
 #[ignore = "a part of other tests"]
 async fn as_another_process() {
@@ -244,9 +244,9 @@ async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
         .spawn()
         .unwrap();
     while clients(&here.node, &stamps.next("begun")).await.is_empty() {}
-    // It is long since filling, and not yet done with reading.
+    // Filling is long over, and reading has not finished.
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert!(child.try_wait().unwrap().is_none(), "it was too quick");
+    assert!(child.try_wait().unwrap().is_none(), "it finished too early");
     child.kill().unwrap();
     child.wait().unwrap();
     while !clients(&here.node, &stamps.next("gone")).await.is_empty() {}
@@ -258,7 +258,7 @@ async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
     println!("{scrubbed:#?}");
     assert!(
         scrubbed.covered_bytes * 100 > scrubbed.total_bytes * 98,
-        "all of it, and not what was left to do"
+        "all of the memory, and not only the rest"
     );
     assert_eq!(Tenant::next().1, 0);
 }

@@ -1,4 +1,4 @@
-//! What is left when a change of a layout fails at any of its calls.
+//! The state after a layout change that fails at any of its calls.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn furnished(stamps: &mut Stamps) -> Bench {
     bench
 }
 
-/// Every call that changes something fails once, before or after it took effect: all is as it was, or all is as was asked for.
+/// Every changing call fails once, before or after its effect: the layout is then either the old or the new one.
 #[tokio::test]
 async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
     let mut stamps = Stamps::new().await;
@@ -36,7 +36,7 @@ async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
 
             match answer {
                 Ok(()) => {
-                    // It never came so far, and what is after that is not reached either.
+                    // The change never reached this call, so later calls are not reached either.
                     fine += 1;
                     break;
                 }
@@ -49,7 +49,7 @@ async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
             }
         }
     }
-    // One mode, two of each to go, three of each to come; each fails before and after.
+    // One mode, two instances of each kind to remove, three of each to create; each fails before and after.
     assert_eq!((backs, fine), (22, CHANGING.len()));
 }
 
@@ -69,13 +69,13 @@ async fn what_cannot_be_put_back_is_told_as_it_stands() {
     let stands = bench.stands();
     assert!(stands[0]["instances"] != json!([]), "{stands}");
 
-    // Mended, the same is asked for again, and comes to stand whole.
+    // After the repair, the same change succeeds completely.
     bench.calm();
     bench.node().set_layout(CLUSTER, NODE, "all-7g.80gb", &stamps.next("again")).await.unwrap();
     assert_eq!(bench.stands()[0]["instances"], json!([[0, 0, [7]]]));
 }
 
-/// The driver makes the instances, and the GPU does not list them: what schedulers count is not what was asked for.
+/// The driver makes the instances, and the GPU does not list them: schedulers would count something else.
 #[tokio::test]
 async fn a_gpu_that_lists_other_devices_than_it_has_is_put_back() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);

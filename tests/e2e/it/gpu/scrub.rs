@@ -1,4 +1,4 @@
-//! Clearing GPU memory, over a stand-in for the CUDA driver whose memory is a file.
+//! Clearing GPU memory, with a fake CUDA driver whose memory is a file.
 
 use super::bench::{Bench, CLUSTER, NODE, Stamps, code};
 use backends::nvml::{LocalNode, Scrub};
@@ -10,7 +10,7 @@ const UUID: &str = "GPU-00000000-0000-4000-8000-000000000000";
 const MIB: u64 = 1 << 20;
 const SECRET: &[u8] = b"weights of a model that was ours";
 
-/// A GPU of 64 MiB, full of somebody's data.
+/// A GPU of 64 MiB, full of a tenant's data.
 fn used() -> Bench {
     let bench = Bench::one(json!({ "memory_mib": 64 }));
     fs::write(bench.folder.join("gpu-0.memory"), SECRET.repeat(2 * MIB as usize)).unwrap();
@@ -33,17 +33,17 @@ async fn a_secret_in_gpu_memory_is_seen_and_cannot_be_found_afterwards() {
 
     let first = scrub(&bench.node()).await.unwrap();
 
-    assert_eq!(first.leftovers, 31, "one sample of every 2 MiB that could be had");
+    assert_eq!(first.leftovers, 31, "one sample for every 2 MiB of claimed memory");
     assert_eq!((first.mismatches, first.bytes_total, first.bytes_covered), (0, 64 * MIB, 62 * MIB));
     assert_eq!(first.coverage(), 96_875);
     assert!(first.took > Duration::ZERO);
-    // The driver keeps the first MiB for itself, and less than a block is left at the end: neither is claimed.
+    // The driver reserves the first MiB, and less than a block is left at the end: neither is claimed.
     let memory = fs::read(bench.folder.join("gpu-0.memory")).unwrap();
     let cleared = &memory[MIB as usize..63 * MIB as usize];
-    assert!(cleared.iter().all(|byte| *byte == 0), "what is handed on is zero");
+    assert!(cleared.iter().all(|byte| *byte == 0), "the memory for the next tenant is zero");
 
     let again = scrub(&bench.node()).await.unwrap();
-    assert_eq!(again.leftovers, 0, "the pattern is not taken for data of a user");
+    assert_eq!(again.leftovers, 0, "the pattern does not count as a user's data");
     let filled = FilledGpu::from(again);
     assert_eq!((filled.uuid.as_str(), filled.reset), (UUID, false), "no reset is claimed");
     assert_eq!(bench.state()["gpus"][0]["processes"], json!([]), "it has left the GPU");
@@ -65,11 +65,11 @@ async fn what_cannot_be_had_is_not_claimed() {
     assert_eq!((scrubbed.bytes_covered, scrubbed.coverage(), scrubbed.bytes_total), (0, 0, 64 * MIB));
     assert!(finds(&none, 0));
 
-    // Memory in pieces: the biggest is refused a few times.
+    // Fragmented memory: the largest block is refused a few times.
     let pieces = used();
     pieces.fail("cuMemAlloc_v2", json!({ "code": 2, "times": 2 }));
     let scrubbed = scrub(&pieces.node()).await.unwrap();
-    assert_eq!(scrubbed.bytes_covered, 62 * MIB, "smaller pieces cover the same");
+    assert_eq!(scrubbed.bytes_covered, 62 * MIB, "smaller blocks cover the same");
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn without_cuda_it_is_not_supported_and_never_clean() {
         assert_eq!(code(scrub(&bench.node()).await), "platform.unsupported");
     }
     bench.calm();
-    // A CUDA that shows this process other GPUs.
+    // A CUDA driver that shows this process other GPUs.
     bench.fail("cuDeviceGetCount", json!({ "code": 100 }));
     assert_eq!(code(scrub(&bench.node()).await), "gpu.scrub_failed");
     assert!(finds(&bench, 0));
@@ -150,5 +150,5 @@ async fn a_scrub_ends_when_nobody_waits_for_it() {
     }
     assert_eq!(bench.state()["gpus"][0]["processes"], json!([]), "it has left the GPU");
     let seen = bench.state()["fail"]["cuMemsetD32_v2"]["seen"].clone();
-    assert!(seen.as_u64().unwrap() < 31, "it broke off: {seen}");
+    assert!(seen.as_u64().unwrap() < 31, "it was aborted: {seen}");
 }

@@ -1,4 +1,4 @@
-//! Key stores: Vault by a stand-in, PKCS#11 by a real token.
+//! Key stores: a fake Vault, and PKCS#11 with a real token.
 
 mod pkcs11;
 mod subject;

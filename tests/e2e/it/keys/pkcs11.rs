@@ -1,7 +1,7 @@
-//! Tenants' keys in a token, by PKCS#11: SoftHSM, which keeps each object in a file of its own.
+//! Tenants' keys in a token, by PKCS#11: SoftHSM, which stores each object in a separate file.
 //!
-//! The library learns from the environment which token it has, once for a process: each test here starts this program again
-//! for the part that uses it.
+//! The library reads its token from the environment once for each process: each test here starts this program again for its
+//! token part.
 
 use super::{
     NAME, TENANT, stamp,
@@ -27,13 +27,13 @@ fn target() -> Pkcs11Target {
     }
 }
 
-/// S82. The key's file is gone from the token, and what it wrapped is unwrapped by no key that is left.
+/// S82. The key's file is deleted from the token, and no remaining key unwraps the data.
 #[test]
 fn a_destroyed_key_unwraps_nothing() {
     let Some(token) = Token::new() else { return };
     token.run("keys::pkcs11::in_a_process_with_a_token_a_destroyed_key_unwraps_nothing");
     assert_eq!(token.labels(), Vec::<String>::new());
-    assert_eq!(token.files(), 1, "what was wrapped is kept as evidence, and nothing else");
+    assert_eq!(token.files(), 1, "the wrapped data stays as evidence, and nothing else");
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
     assert_eq!(files_inside(), 1);
 }
 
-/// Marks, epochs, twins and strangers, in one process with a token of its own.
+/// Labels, epochs, namesakes and foreign keys, in one process with its own token.
 #[test]
 fn keys_of_others_are_left_alone_and_what_a_token_refuses_is_classed() {
     let Some(token) = Token::new() else { return };
@@ -108,7 +108,7 @@ async fn in_a_process_with_a_token_others_are_left_alone() {
     for twin in twins.collect::<Vec<_>>() {
         twin.await.unwrap().unwrap();
     }
-    assert_eq!(labels_inside().len(), 1, "eight at once make one");
+    assert_eq!(labels_inside().len(), 1, "eight parallel calls make one key");
     let (found, _) = hsm.read(NAME, &one).await.unwrap().unwrap();
     let fenced = hsm.create(NAME, TENANT, &CallMetadata { step: found.step.clone(), ..stamp("", 4) }).await;
     assert_eq!(fenced.unwrap_err().code, codes::FENCED);
@@ -119,7 +119,7 @@ async fn in_a_process_with_a_token_others_are_left_alone() {
     assert_eq!((error.class, error.code.as_str()), (Class::Transient, codes::UNAVAILABLE));
 }
 
-/// Looks at the token with OpenSC's tool.
+/// Reads the token with OpenSC's tool.
 struct Tool;
 
 impl Behind for Tool {

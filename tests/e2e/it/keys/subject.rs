@@ -1,4 +1,4 @@
-//! The kit of conformance over keys: in the stand-in for Vault, and in a token. What amount a key stands for is remembered here.
+//! The conformance kit for keys: in the fake Vault, and in a token. The test stores the amount that a key represents.
 
 use super::TENANT;
 use async_trait::async_trait;
@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tests::kit::{Subject, Trouble, proxy::Proxy};
 use workflows::platform::{CallMetadata, FoundObject, Keys};
 
-/// Looks and meddles past the backend.
+/// Reads and changes without the backend.
 pub(super) trait Behind: Send + Sync {
-    /// Whether the key is there.
+    /// Returns true if the key exists.
     fn there(&self, name: &str) -> bool;
 
     /// Removes it.
@@ -23,7 +23,7 @@ pub(super) struct KeysOf<K, B> {
     pub(super) keys: K,
     pub(super) behind: B,
     pub(super) proxy: Option<Proxy>,
-    /// How long a key must be gone before one made again can be told from it.
+    /// How long a key must be absent before a new key of its name is distinguishable from it.
     pub(super) apart: Duration,
     amounts: Mutex<BTreeMap<String, u64>>,
 }

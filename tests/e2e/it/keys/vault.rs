@@ -1,4 +1,4 @@
-//! Tenants' keys in Vault's transit engine. What answers is a stand-in: no Vault can be installed from a distribution.
+//! Tenants' keys in Vault's transit engine. A fake server answers: no distribution packages Vault.
 
 use super::{
     NAME, TENANT, stamp,
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-/// S82. Made so that it can never leave, and gone for good: what was encrypted before stays so for everybody.
+/// S82. The key is not exportable, and its destruction is final: old ciphertext cannot be decrypted any more.
 #[tokio::test]
 async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     let on = stage().await;
@@ -96,7 +96,7 @@ async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
     assert!(dead.transcript.contains("encryption key not found"), "{}", dead.transcript);
 }
 
-/// Asks the stand-in past the backend, as an operator would.
+/// Calls the fake without the backend, as an operator would.
 async fn operator(on: &Stage, method: Method, path: &str, body: serde_json::Value) -> serde_json::Value {
     let client = Client::builder().no_proxy().build().unwrap();
     let ask = client.request(method, format!("{}/v1/transit/{path}", on.server.url()));
@@ -105,7 +105,7 @@ async fn operator(on: &Stage, method: Method, path: &str, body: serde_json::Valu
     serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap_or_default()
 }
 
-/// A backup whose flags were cleared before it was restored: the key looks as if it had never left, and decrypts what it did.
+/// A backup whose flags were cleared before its restore: the key looks as if it had never left, and decrypts the old data.
 #[tokio::test]
 async fn a_key_that_was_imported_backed_up_or_restored_says_so_whatever_it_allows_now() {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -156,7 +156,7 @@ async fn a_softly_deleted_key_is_deleted_for_good_or_named() {
     assert!(on.vault.undecryptable(&thing(), &off).await.unwrap().held);
 }
 
-/// As an undo it takes its mark along; nothing is left of a key that never held anything.
+/// As an undo it also removes its label; no trace is left of a key that never encrypted anything.
 #[tokio::test]
 async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
     let on = stage().await;
@@ -171,7 +171,7 @@ async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
     assert_eq!((on.server.keys().len(), on.server.metadata(MARK)), (0, None));
     on.vault.create(NAME, TENANT, &stamp("one", 2)).await.unwrap();
     let late = on.vault.destroy(NAME, &found, &stamp("two", 1)).await.unwrap_err();
-    assert_eq!(late.code, codes::OBJECT_CHANGED, "another key of the name");
+    assert_eq!(late.code, codes::OBJECT_CHANGED, "another key of that name");
     assert_eq!(on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap_err().code, codes::FENCED);
 }
 
@@ -187,7 +187,7 @@ async fn a_key_that_could_be_copied_is_told_and_one_without_a_mark_is_nobodys() 
     assert_eq!((found.tenant.as_str(), on.server.metadata(MARK)), ("", None));
 }
 
-/// Only Vault's own word for absence is believed: not a wrong path, not a proxy, not a seal, not a lack of rights.
+/// Only Vault's own answer for absence counts: not a wrong path, a proxy, a seal, or missing rights.
 #[tokio::test]
 async fn nothing_but_absence_is_read_as_absence() {
     let on = stage().await;
@@ -266,7 +266,7 @@ impl Behind for Arc<StandIn> {
     }
 }
 
-/// A making is of several calls. Lost is the one that makes the key, as that decides.
+/// Making a key takes several calls. The lost call is the creation itself, as it decides the outcome.
 fn changes(asked: &Asked) -> bool {
     let key = asked.target.contains("/transit/keys/") && !asked.target.ends_with("/config");
     key && asked.method != Method::GET
@@ -278,7 +278,7 @@ async fn keys_in_vault_hold_what_actuators_promise() {
     let client = Client::builder().no_proxy().build().unwrap();
     let proxy = Proxy::with(&server.url(), client, changes).await.unwrap();
     let vault = Vault::connect(&VaultTarget { endpoint: proxy.url(), ..target }).unwrap();
-    // Transit tells the second in which a key was made.
+    // Transit reports the creation time of a key in seconds.
     let apart = Duration::from_millis(1_010);
     let subject = KeysOf::new("vault (a stand-in)", vault, Arc::new(server), Some(proxy), apart);
 
@@ -286,7 +286,7 @@ async fn keys_in_vault_hold_what_actuators_promise() {
     drop(token);
 }
 
-/// Broken off after any of its calls, a making is ended by its repeat, and a destruction by its own.
+/// After an interruption at any of its calls, a repeat completes a creation, and a repeat completes a destruction.
 #[tokio::test]
 async fn whatever_call_is_the_last_to_arrive_a_repeat_ends_the_work() {
     let Stage { server, target, .. } = &stage().await;

@@ -1,4 +1,4 @@
-//! The chart that is shipped: what it makes is taken by a real API server, field by field.
+//! The shipped chart: a real API server accepts its objects, field by field.
 
 use super::server::{World, world};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The objects of the chart with these values, or `None`, said aloud, where it cannot be rendered.
+/// Returns the objects of the chart with these values, or `None` with a message if it cannot be rendered.
 fn rendered(values: &Value) -> Option<Vec<Value>> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("values.yaml");
@@ -29,11 +29,11 @@ fn rendered(values: &Value) -> Option<Vec<Value>> {
     let text = String::from_utf8(ran.stdout).unwrap();
     let documents = text.split("\n---\n").map(|text| text.trim_start_matches("---\n"));
     let read = |text| serde_saphyr::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-    // A template that makes nothing with these values leaves an empty document.
+    // A template without output for these values leaves an empty document.
     Some(documents.map(read).filter(|object: &Value| !object.is_null()).collect())
 }
 
-/// What the server says to an object as a dry run: which fields it has and which it does not know.
+/// Sends an object as a dry run; the server reports unknown fields.
 fn tried(world: &World, object: &Value) {
     let mut apply = Command::new("kubectl")
         .args([
@@ -60,7 +60,7 @@ fn find<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
 }
 
-/// Nobody is root, nothing is written but to the data, no capability is left.
+/// No container runs as root, only the data volume is writable, and all capabilities are dropped.
 fn contained(workload: &Value, scheme: &str) {
     let pod = &workload["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{pod:#}");
@@ -106,7 +106,7 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
     let many = rendered(&many).unwrap();
 
     for object in plain.iter().chain(&many) {
-        // The operator of Prometheus is not there, and so its kinds are not.
+        // The Prometheus operator is not installed, so its kinds are unknown.
         if object["apiVersion"] != "monitoring.coreos.com/v1" {
             tried(&world, object);
         }
@@ -126,7 +126,7 @@ async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
     assert_eq!(find(&many, "PodDisruptionBudget")["spec"]["maxUnavailable"], 1);
     let alerts = find(&many, "PrometheusRule").to_string();
     assert!(alerts.contains("\"https://docs.example/tenure/docs/operations.md#alert-down\""));
-    assert!(alerts.contains("{{ $labels.reason }}"), "what alerts say is not rendered by the chart");
+    assert!(alerts.contains("{{ $labels.reason }}"), "placeholders of alerts are not rendered by the chart");
     let roles = many.iter().filter(|object| object["kind"] == "ClusterRole").count();
     assert_eq!(roles, 5, "the rights are those of rbac.yaml");
 }

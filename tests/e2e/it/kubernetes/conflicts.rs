@@ -1,4 +1,4 @@
-//! Others who write to the same cluster.
+//! Other writers to the same cluster.
 
 use super::{
     server::{differences, world},
@@ -20,7 +20,7 @@ fn quota(tenant: &str) -> (ObjectRef, String) {
     (ObjectRef::within(CLUSTER, ObjectKind::ResourceQuota, &name, "tenure"), path)
 }
 
-/// The swap of the GPUs in a quota as it is found.
+/// Returns the swap of the GPUs in a quota as found.
 fn gpus(found: &FoundObject, to: u64) -> FieldSwap {
     let from = found.spec["hard"].clone();
     let mut hard = from.clone();
@@ -28,8 +28,8 @@ fn gpus(found: &FoundObject, to: u64) -> FieldSwap {
     FieldSwap { field: "hard".into(), from, to: hard }
 }
 
-/// A field that another manager has taken is not taken back: the refusal names the manager and the field, so that people can
-/// agree on who sets it.
+/// A field of another manager is never taken back: the refusal names the manager and the field, so that the owners can
+/// agree.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_field_manager_is_named_and_never_overruled() {
     let Some(world) = world().await else { return };
@@ -45,14 +45,14 @@ async fn another_field_manager_is_named_and_never_overruled() {
 
     let stamp = stage.stamp("change", 100);
     let found = stage.on.kubernetes.read(&place, &stamp).await.unwrap().unwrap();
-    assert_eq!(found.spec["hard"]["requests.nvidia.com/gpu"], 64, "what stands is what is read");
+    assert_eq!(found.spec["hard"]["requests.nvidia.com/gpu"], 64, "the actual value is read");
     let error =
         stage.on.kubernetes.compare_and_set(&place, "foreign", &gpus(&found, 8), &stamp).await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), (codes::QUOTA_DRIFTED, Class::Permanent));
     assert!(error.message.contains("argocd") && error.message.contains("requests.nvidia.com/gpu"), "{error}");
     assert_eq!(world.get(&path).await.unwrap()["spec"]["hard"]["requests.nvidia.com/gpu"], "64");
-    // The step that made it finds its own object changed by others, and says by whom.
+    // The creating step finds its object changed by another manager, and names it.
     let again = stage.stamp("another", 100);
     let manifest =
         Manifest { place, tenant: "foreign".into(), spec: json!({ "hard": super::steps::hard() }) };
@@ -62,8 +62,8 @@ async fn another_field_manager_is_named_and_never_overruled() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// Another manager sets the field between our look and our write: the write is refused by the server (409), and what the other has set
-/// stands. Once it is looked at anew, the change is refused for what it is.
+/// Another manager sets the field between our read and our write. The server refuses the write (409), and the other value stays. After
+/// the next read the change is refused because of the other owner.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwritten() {
     let Some(world) = world().await else { return };
@@ -91,7 +91,7 @@ async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwrit
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// What others made under our name is neither taken over nor removed.
+/// An object of another manager under our name is neither adopted nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_of_somebody_else_is_left_as_it_is() {
     let Some(world) = world().await else { return };
@@ -114,7 +114,7 @@ async fn an_object_of_somebody_else_is_left_as_it_is() {
     world.delete(&format!("/api/v1/namespaces/{name}")).await;
 }
 
-/// 409: an object that changes all the time is read again, and the change comes through.
+/// 409: an object that changes all the time is read again, and the change succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_changes_under_a_write_is_read_again() {
     let Some(world) = world().await else { return };
@@ -171,7 +171,7 @@ async fn an_object_that_changes_under_a_write_is_read_again() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// A deletion names the identity that was found, so that what was made again since is not taken.
+/// A deletion names the found identity, so that a later object of that name is kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_was_made_again_is_not_taken() {
     let Some(world) = world().await else { return };
@@ -190,7 +190,7 @@ async fn an_object_that_was_made_again_is_not_taken() {
 
     assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient));
     assert_eq!(stage.on.kubernetes.read(&place, &stamp).await.unwrap().unwrap().uid, second.uid);
-    // The undo of the first step finds what the second made, and leaves it.
+    // The undo of the first step finds the second's object, and keeps it.
     stage.done(pairs[1].undo.as_ref(), "quota", true).await;
     assert!(world.get(&path).await.is_some());
     stage.done(pairs[1].undo.as_ref(), "quota-again", true).await;
@@ -198,7 +198,8 @@ async fn an_object_that_was_made_again_is_not_taken() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// Of two workers on one step, the one whose lease is over is refused, whatever it sends; and what took effect is answered again.
+/// Of two workers on one step, every call of the one with the expired lease is refused; a call that took effect is answered
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_lease_is_over_is_refused() {
     let Some(world) = world().await else { return };
@@ -217,7 +218,7 @@ async fn a_worker_whose_lease_is_over_is_refused() {
     let error = on.compare_and_set(&place, "late", &gpus(&now, 10), &older).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::FENCED, Class::Permanent));
     assert_eq!(on.delete(&place, &now.uid, &older).await.unwrap_err().code, codes::FENCED);
-    // The same key again, after another has changed it since: it is answered, and nothing is changed.
+    // The same key again, after a later change by another caller: it is answered, and nothing changes.
     let other = stage.stamp("other", 1);
     on.compare_and_set(&place, "late", &gpus(&now, 11), &other).await.unwrap();
     let repeated = on.compare_and_set(&place, "late", &swap, &newer).await.unwrap();

@@ -1,5 +1,5 @@
-//! The conformance kit over the backend: a resource quota is the thing, its GPUs are the amount, and a proxy on the way to the
-//! real server makes the trouble.
+//! The conformance kit for the backend: a resource quota is the object, its GPUs are the amount, and a proxy in front of the
+//! real server injects the faults.
 
 use super::{
     server::{World, world},
@@ -24,11 +24,11 @@ struct Quotas<'a> {
     world: &'a World,
     proxy: Proxy,
     cluster: KubernetesCluster,
-    /// Looked at and removed as what a tenant left behind, rather than as the object of a step.
+    /// True to observe and remove it as a tenant's leftover, instead of as the object of a step.
     left: bool,
 }
 
-/// What can change the amount. That a created object becomes ours by apply is a call before the change, and changes nothing of it.
+/// Returns true if the call can change the amount. Adopting a created object by apply precedes the change.
 fn changes(asked: &Asked) -> bool {
     by_method(asked) && !String::from_utf8_lossy(&asked.body).contains("/metadata/managedFields")
 }
@@ -150,7 +150,7 @@ async fn with_a_namespace(world: &World) {
     }
 }
 
-/// Every promise of the contract, on a real server, with the excuses that `docs/backends/kubernetes.md` gives.
+/// The whole contract, on a real server, with the exceptions that `docs/backends/kubernetes.md` gives.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_backend_keeps_the_contract_of_actuators() {
     let Some(world) = world().await else { return };
@@ -166,7 +166,7 @@ async fn the_backend_keeps_the_contract_of_actuators() {
     world.delete(&format!("/api/v1/namespaces/{NAMESPACE}")).await;
 }
 
-/// What a tenant left is looked at and removed by the same promises, whatever trouble the server makes on the way.
+/// The survey and removal of leftovers keep the same promises, whatever faults the server has.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_is_looked_at_and_removed_by_the_contract_of_actuators() {
     let Some(world) = world().await else { return };

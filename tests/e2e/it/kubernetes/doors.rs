@@ -1,4 +1,4 @@
-//! What a tenant's queue lets in: as usual, nothing new, nothing.
+//! The admission states of a tenant's queue: open, held, closed.
 
 use super::{
     server::{World, differences, world},
@@ -15,7 +15,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-/// A pod that runs, as its node would say.
+/// Reports a running pod, as its node would.
 async fn running(world: &World, pods: &str, name: &str) {
     world.post(pods, pod(name)).await;
     let ready = json!([{ "type": "Ready", "status": "True" }]);
@@ -28,8 +28,8 @@ async fn seen(stage: &Stage, door: &TenantResource) -> Value {
     stage.on.tenant_resources.read_resource(door, Observer::Platform, &stamp).await.unwrap().unwrap().spec
 }
 
-/// Held, what runs runs on. Closed, nothing begins and what runs is evicted, except what a budget keeps, which is waited for by name;
-/// broken off there, it is gone through again. Opened, everything is as it was, and a quota of somebody else's is never taken.
+/// Held: running work continues. Closed: no work starts and running work is evicted, except pods that a disruption budget protects,
+/// which are named; an interrupted closing is repeated. Opened: all is as before. A quota of another manager is never changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
     let Some(world) = world().await else { return };
@@ -88,7 +88,7 @@ async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
     assert_eq!(left, [""; 0]);
     assert_eq!(world.try_post(&pods, pod("late")).await.0, 201);
 
-    // The same by the namespace alone, where there is no queue.
+    // The same by the namespace, where there is no queue.
     let space = TenantResource::new("kubernetes", CLUSTER, "Namespace", &space);
     let set = |admits| SetAdmission { thing: space.clone(), tenant: "door".into(), admits };
     stage.done(&set(AccessMode::Nothing), "close", false).await;

@@ -1,4 +1,4 @@
-//! Removals: of the very thing that was found, with its data, and gone only when it is gone.
+//! Removals: exactly the found object, with its data; a removal is complete when the object is gone.
 
 use super::{
     server::{World, world},
@@ -18,8 +18,8 @@ async fn look(stage: &Stage, thing: &TenantResource, eyes: Observer) -> Option<O
     stage.on.tenant_resources.read_resource(thing, eyes, &stage.stamp("look", 100)).await.unwrap()
 }
 
-/// S57. Deleted is not gone: while it terminates a namespace is there for every eye, with the words of who holds it, and no finalizer
-/// is taken off. A person does; then it is gone.
+/// S57. Deleted is not gone: a terminating namespace is visible to every account, with its blockers, and no finalizer is removed.
+/// Once an operator removes the finalizer, it is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
     let Some(world) = world().await else { return };
@@ -62,7 +62,7 @@ async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
     assert_eq!(found(&stage, "going", Observer::Verifier).await.unwrap(), [""; 0]);
 }
 
-/// What was made again under a name since it was listed is another, and stays.
+/// An object that was created again under the same name since the survey is another one, and stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
     let Some(world) = world().await else { return };
@@ -83,13 +83,13 @@ async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
     assert_eq!((error.code.as_str(), error.class), (codes::OBJECT_CHANGED, Class::Transient));
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()));
     stage.on.tenant_resources.remove(&quota, &second.uid, &stamp.as_dry_run()).await.unwrap();
-    assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()), "that was a dry run");
+    assert_eq!(look(&stage, &quota, Observer::Verifier).await, Some(second.clone()), "only a dry run");
     stage.on.tenant_resources.remove(&quota, &second.uid, &stamp).await.unwrap();
     assert_eq!(look(&stage, &quota, Observer::Verifier).await, None);
     stage.roll_back(&pairs).await;
 }
 
-/// A volume in a folder of this machine, bound to a claim of the tenant's, with something in it.
+/// A volume in a folder of this machine, bound to a tenant's claim, with data in it.
 async fn volume(world: &World, tenant: &str, name: &str, policy: &str, folder: &Path) {
     std::fs::create_dir(folder).unwrap();
     std::fs::write(folder.join("weights"), "of the tenant").unwrap();
@@ -115,8 +115,8 @@ async fn volume(world: &World, tenant: &str, name: &str, policy: &str, folder: &
     world.until(|| async { world.get(&path).await.unwrap()["status"]["phase"] == "Bound" }).await;
 }
 
-/// A volume bears no mark and outlives its namespace. Its data is deleted by its driver, and it is gone once that is done; one that
-/// would leave its data is refused, before its claim is touched, and is found also when the namespace has gone.
+/// A volume has no label and outlives its namespace. Its driver deletes its data, and then it is gone. A volume that would leave
+/// its data is refused before its claim is touched, and is also found after its namespace has gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() {
     let Some(world) = world().await else { return };
@@ -140,7 +140,7 @@ async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() 
     }
 
     stage.done(&removals[0], "goes", false).await;
-    assert!(!goes.exists(), "its data is left");
+    assert!(!goes.exists(), "its data remains");
     let error = stage.once(&removals[1], "stays", false).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.class), (codes::REFUSED, Class::Permanent));
     let (says, at) = (error.message.as_str(), stays.display().to_string());
@@ -154,6 +154,6 @@ async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() 
     let policy = json!({ "spec": { "persistentVolumeReclaimPolicy": "Delete" } });
     world.merge("/api/v1/persistentvolumes/vols-stays", policy).await;
     stage.done(&removals[1], "stays", false).await;
-    assert!(!stays.exists(), "its data is left");
+    assert!(!stays.exists(), "its data remains");
     assert_eq!(found(&stage, "vols", Observer::Verifier).await.unwrap(), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Limit ranges and priority classes, as an API server's admission goes by them.
+//! Limit ranges and priority classes, as an API server's admission applies them.
 
 use super::{
     objects::free_epoch,
@@ -8,13 +8,13 @@ use super::{
 use serde_json::{Value, json};
 use workflows::{platform::*, tenancy::Tier};
 
-/// A namespace with its hard limits, and the class before it.
+/// Returns a namespace with its hard limits, after its priority class.
 fn limited(tenant: &str) -> Vec<Pair> {
     let wanted = |pair: &Pair| ["namespace", "quota"].contains(&pair.step);
     onboarding(tenant, 1).into_iter().filter(wanted).collect()
 }
 
-/// What admission makes of a pod, which is not made in earnest.
+/// Returns the result of admission for a dry-run pod.
 async fn admitted(world: &World, tenant: &str, resources: Value, class: Option<&str>) -> (u16, Value) {
     let space = namespace(tenant);
     // A new namespace has neither its account nor the status of its quota yet.
@@ -39,7 +39,7 @@ fn range(tenant: &str) -> String {
     format!("/api/v1/namespaces/{}/limitranges/tenure", namespace(tenant))
 }
 
-/// S-122. Whoever asks for nothing is counted for something and held to it; nobody is larger than the workspace.
+/// S-122. A container without requests gets defaults and is held to them, and none is larger than the workspace.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     let Some(world) = world().await else { return };
@@ -51,7 +51,7 @@ async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     assert_eq!(status, 201, "{pod}");
     let given = &pod["spec"]["containers"][0]["resources"];
     assert_eq!(given["requests"], json!({ "cpu": "1", "memory": "4294967296" }), "{given}");
-    assert_eq!(given["limits"], json!({ "cpu": "1" }), "the quota counts cores alone: {given}");
+    assert_eq!(given["limits"], json!({ "cpu": "1" }), "the quota counts only cores: {given}");
 
     let (status, refused) = admitted(&world, "ranged", json!({ "limits": { "cpu": "2001" } }), None).await;
     assert_eq!(status, 403, "{refused}");
@@ -64,8 +64,8 @@ async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// The largest container is as large as the workspace, also after its quota was raised, lowered and put back; and a workspace
-/// without a limit range has its quota changed all the same.
+/// The container limit equals the workspace's size, also after its quota was raised, lowered and restored. The quota of a
+/// workspace without a limit range is changed all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_container_follows_the_quota() {
     let Some(world) = world().await else { return };
@@ -92,7 +92,7 @@ async fn the_largest_container_follows_the_quota() {
     let again = largest().await;
     assert_eq!((&again["max"]["cpu"], &again["default"]["cpu"]), (&json!("2k"), &json!("1")), "{again}");
 
-    // What somebody else has set is told.
+    // A setting of another manager is reported.
     let theirs = json!({
         "type": "Container", "max": { "cpu": "9k" }, "default": { "cpu": "1" },
         "defaultRequest": { "cpu": "1", "memory": "4Gi" },
@@ -114,8 +114,8 @@ fn keep(of: &LimitNames, cores: u64) -> KeepLimits {
     KeepLimits { of: of.clone(), limits: LayerLimits { hard: Some(cores), ..LayerLimits::default() } }
 }
 
-/// S-54. The class of a service level is made once for all tenants, ranks their pods, and stays when they go. One of its name that
-/// says something else is told of and left.
+/// S-54. The class of a service level is made once for all tenants, ranks their pods, and stays after them. A different class of
+/// the same name is reported and left unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     let Some(world) = world().await else { return };
@@ -130,20 +130,20 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
         spec: json!({ "value": 100, "preemption": "Never" }),
     };
     stage.on.kubernetes.apply(&rehearsal, &stage.stamp("rehearsal", 1).as_dry_run()).await.unwrap();
-    assert!(world.get(&path).await.is_none(), "that was a dry run");
+    assert!(world.get(&path).await.is_none(), "only a dry run");
 
     stage.onboard(&first).await;
     let class = world.get(&path).await.unwrap();
     assert_eq!((&class["value"], &class["preemptionPolicy"]), (&json!(100), &json!("Never")));
-    assert!(class["metadata"]["labels"].is_null(), "it is nobody's: {class}");
+    assert!(class["metadata"]["labels"].is_null(), "the class has no owner: {class}");
     stage.onboard(&second).await;
-    assert_eq!(world.get(&path).await.unwrap(), class, "the second finds it, and does not touch it");
+    assert_eq!(world.get(&path).await.unwrap(), class, "the second tenant finds it and does not change it");
     let (status, pod) = admitted(&world, "first", json!({}), Some(CLASS)).await;
     assert_eq!(status, 201, "{pod}");
     assert_eq!((&pod["spec"]["priority"], &pod["spec"]["preemptionPolicy"]), (&json!(100), &json!("Never")));
     stage.roll_back(&first).await;
     stage.roll_back(&second).await;
-    assert_eq!(world.get(&path).await.unwrap(), class, "others may use it");
+    assert_eq!(world.get(&path).await.unwrap(), class, "other tenants may use it");
 
     let other = PriorityClass::new(Tier::Research, 77);
     let theirs = json!({
@@ -164,7 +164,7 @@ async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
     world.delete(&format!("{CLASSES}/{}", other.name)).await;
 }
 
-/// The limit range goes with its namespace: an offboarding finds nothing of it that it would have to name.
+/// The limit range is deleted with its namespace: an offboarding finds nothing of it to name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_survey_names_neither_the_limit_range_nor_the_class() {
     let Some(world) = world().await else { return };

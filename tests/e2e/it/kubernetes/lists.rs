@@ -1,4 +1,4 @@
-//! Lists of more objects than come in one page, on a server whose memory of the list is gone before the second page is asked for.
+//! Lists of several pages, on a server that loses its snapshot before the second page is requested.
 
 use super::{
     server::world,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tests::kit::proxy::{Asked, by_method};
 use workflows::platform::*;
 
-/// One more than fit into a page.
+/// One more than a page holds.
 const MANY: usize = 501;
 
 fn second_page(asked: &Asked) -> bool {
@@ -22,8 +22,8 @@ fn map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "labels": labels } })
 }
 
-/// Between two pages one object goes and another comes, and etcd forgets how it was: the list is begun anew. Neither what went nor
-/// half of the list is taken for the whole.
+/// Between two pages one object is deleted and another is created, and etcd compacts the revision: the list starts again. Neither
+/// the deleted object nor half a list is taken for the whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_survey_whose_list_has_expired_is_begun_anew() {
     let Some(world) = world().await else { return };
@@ -47,7 +47,7 @@ async fn a_survey_whose_list_has_expired_is_begun_anew() {
     world.remove(&format!("{maps}?labelSelector=tenure.dev/tenant=many")).await;
 }
 
-/// The same of the pods on a node: a GPU is not taken for free because the pod that holds it is on the second page.
+/// The same for the pods of a node: a GPU is not free because its pod is on the second page.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_a_node_whose_list_has_expired_are_listed_anew() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Layouts of GPUs by the labels of NVIDIA's GPU operator. Neither it nor a GPU is here: [`Manager`] writes what its MIG manager, the
+//! GPU layouts by the labels of NVIDIA's GPU operator. Neither it nor a GPU is here: [`Manager`] writes what its MIG manager, the
 //! kubelet and GPU feature discovery would.
 
 use super::{
@@ -24,16 +24,16 @@ const WHOLE: &str = "all-disabled";
 const GPUS: u32 = 2;
 const SLICES: u32 = 7 * GPUS;
 
-/// What the stand-in does when it is asked for a layout.
+/// How the fake reacts to a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
-    /// All that it should.
+    /// Everything as intended.
     Its,
-    /// It says `success`, and the kubelet gives out what it gave out before.
+    /// It reports `success`, and the kubelet offers the old devices.
     Forgets,
-    /// The kubelet gives out what was asked for, and the hardware is as it was.
+    /// The kubelet offers the requested devices, and the hardware is unchanged.
     Pretends,
-    /// It gives up.
+    /// It reports a failure.
     Fails,
     /// It begins, and dies.
     Dies,
@@ -96,7 +96,7 @@ impl Manager {
     }
 }
 
-/// What the stand-ins write with.
+/// The client with which the fakes write.
 struct Hand {
     client: Client,
     url: String,
@@ -203,7 +203,7 @@ fn set(node: &str, profile: &str) -> SetGpuLayout {
     SetGpuLayout { cluster: CLUSTER.into(), node: node.into(), profile: profile.into() }
 }
 
-/// Attempts until there is something else to be said than that it is under way.
+/// Repeats the call while it is pending.
 async fn judged(stage: &Stage, deed: &SetGpuLayout, step: &str) -> Result<(), ActionError> {
     for _ in 0..300 {
         match stage.once(deed, step, false).await {
@@ -216,8 +216,8 @@ async fn judged(stage: &Stage, deed: &SetGpuLayout, step: &str) -> Result<(), Ac
     panic!("{deed:?} is pending for ever");
 }
 
-/// A node is cut up and made whole again, by the label alone; it is done once manager, kubelet and hardware say so, and nothing else of the
-/// node is touched.
+/// A node is partitioned and restored only by its label. It is done once manager, kubelet and hardware agree, and nothing else of the node
+/// changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
     let Some(server) = world().await else { return };
@@ -241,7 +241,7 @@ async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
     assert_eq!(
         first.code,
         codes::LAYOUT_PENDING,
-        "the word of the layout before is none of this one: {first}"
+        "the status of the earlier layout does not count for this one: {first}"
     );
     stage.done(&restore, "slice", true).await;
     let live = server.get(&path(node)).await.unwrap();
@@ -249,8 +249,8 @@ async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
     assert_eq!(label(&live, "nvidia.com/mig.config"), Some(WHOLE));
 }
 
-/// Pending for ever is seen: with no manager at work it is wedged, and a person is asked. Failed is failed, and success that the kubelet
-/// does not share is none.
+/// A permanent pending state is detected: without a manager it is wedged, and an operator is needed. A failure is a failure, and success
+/// without the kubelet's confirmation is no success.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manager_that_dies_fails_or_forgets_is_no_success() {
     let Some(server) = world().await else { return };
@@ -268,8 +268,8 @@ async fn a_manager_that_dies_fails_or_forgets_is_no_success() {
     }
 }
 
-/// What cannot be is refused before a label is written: a layout without a meaning, GPUs that cannot be cut, partitions that are no resource,
-/// GPUs that somebody has, and calls that come late.
+/// An impossible change is refused before a label is written: an unknown layout, GPUs without partitioning, partitions without a resource,
+/// GPUs in use, and late calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_layout_that_cannot_be_is_refused_before_anything_is_written() {
     let Some(server) = world().await else { return };

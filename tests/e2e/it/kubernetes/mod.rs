@@ -1,6 +1,6 @@
-//! The Kubernetes backend against a real API server (1.20.2), with the rights that the shipped manifest gives and no others.
+//! The Kubernetes backend against a real API server (1.20.2), with exactly the rights of the shipped manifest.
 //!
-//! There is no kubelet and no Kueue: nodes are records, and [`queues`] stands in for Kueue's controller.
+//! There is no kubelet and no Kueue: nodes are records, and [`queues`] simulates Kueue's controller.
 
 mod chart;
 mod conflicts;

@@ -1,4 +1,4 @@
-//! Whose a node is, and who keeps work from it.
+//! The ownership of a node, and its cordons.
 
 use super::{
     server::{World, world},
@@ -25,7 +25,7 @@ fn taints(node: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Label, taint and epoch come and go together; an epoch is spent once, whether or not the node was ever taken with it.
+/// Label, taint and epoch change together; an epoch is spent once, even if the node was never taken with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     let Some(world) = world().await else { return };
@@ -42,7 +42,7 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     let same = world.get(&path).await.unwrap();
     assert_eq!(
         node["metadata"]["resourceVersion"], same["metadata"]["resourceVersion"],
-        "nothing is written twice"
+        "a repeat writes nothing"
     );
     let refused = |owner, epoch| {
         let stamp = stamp("other");
@@ -53,7 +53,7 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
 
     on.return_node(CLUSTER, "owned", &of("acme", 3), &stamp("give")).await.unwrap();
     on.return_node(CLUSTER, "owned", &of("never", 5), &stamp("never")).await.unwrap();
-    assert_eq!(refused("acme", 5).await, codes::EPOCH_OLD, "spent by a return, though never taken");
+    assert_eq!(refused("acme", 5).await, codes::EPOCH_OLD, "spent by a return without a take");
     let node = world.get(&path).await.unwrap();
     assert_eq!(node["metadata"]["annotations"], json!({ "tenure.dev/spent-epoch": "5" }));
     assert!(taints(&node).is_empty() && node["metadata"]["labels"].is_null(), "{node}");
@@ -62,12 +62,13 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
     assert_eq!(
         taints(&world.get(&path).await.unwrap()),
         ["tenure.dev/tenant=other"],
-        "a late return takes nothing"
+        "a late return has no effect"
     );
     world.delete(&path).await;
 }
 
-/// Several may keep work from a node. Ours are told apart by step, and what people or other controllers did is not touched.
+/// Several owners may cordon a node. Ours are distinguished by step, and cordons of operators or other controllers are not
+/// touched.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cordon_of_somebody_else_is_never_lifted() {
     let Some(world) = world().await else { return };
@@ -86,7 +87,7 @@ async fn a_cordon_of_somebody_else_is_never_lifted() {
     assert!(on.cordon_node(CLUSTER, "shared", &owner, &two).await.unwrap().cordoned);
     let lift = stage.stamp("lift", 1);
     let held = on.uncordon_node(CLUSTER, "shared", &owner, &one.step, &lift).await.unwrap();
-    assert!(held.cordoned, "the other step still holds it");
+    assert!(held.cordoned, "the cordon of the other step remains");
     let held =
         on.uncordon_node(CLUSTER, "shared", &owner, "nobody", &stage.stamp("nobody", 1)).await.unwrap();
     assert!(held.cordoned);
@@ -102,7 +103,7 @@ async fn a_cordon_of_somebody_else_is_never_lifted() {
     world.delete(&path).await;
 }
 
-/// A node that is not in the cluster cannot be taken, and has nothing to give back.
+/// A node that is not in the cluster can be neither taken nor returned.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_not_there_is_said_to_be_missing() {
     let Some(world) = world().await else { return };

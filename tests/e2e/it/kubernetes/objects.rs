@@ -1,4 +1,4 @@
-//! What an onboarding makes, and that its rollback leaves nothing.
+//! The objects of an onboarding, and that its rollback leaves nothing.
 
 use super::{
     queues::Controller,
@@ -10,7 +10,7 @@ use workflows::platform::*;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/kubernetes-onboarding.json");
 
-/// What was made or changed, without what differs from one making to the next.
+/// Returns the created or changed objects, without fields that differ from run to run.
 fn made(before: &Snapshot, after: &Snapshot, tenant: &str) -> Value {
     let mut made = serde_json::Map::new();
     for (key, object) in after.iter().filter(|(key, object)| before.get(*key) != Some(object)) {
@@ -40,8 +40,8 @@ fn made(before: &Snapshot, after: &Snapshot, tenant: &str) -> Value {
     Value::Object(made)
 }
 
-/// S11. A rollback takes back everything but the spent epoch of the node, which has to stay so that a late claim is refused.
-/// The golden objects are compared with `BLESS=1` writing them.
+/// S11. A rollback removes everything but the spent epoch of the node, which stays so that a late claim is refused.
+/// `BLESS=1` writes the golden objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_onboarding_makes_exactly_the_golden_objects_and_a_rollback_leaves_none() {
     let Some(world) = world().await else { return };
@@ -52,7 +52,7 @@ async fn an_onboarding_makes_exactly_the_golden_objects_and_a_rollback_leaves_no
     let (before, pairs) = (world.snapshot().await, onboarding("golden", epoch));
 
     stage.onboard(&pairs).await;
-    // The controllers have been everywhere once the quota has a status.
+    // The controllers have finished once the quota has a status.
     let quota = format!("/api/v1/namespaces/{}/resourcequotas/tenure", namespace("golden"));
     world
         .until(|| async { world.get(&quota).await.is_some_and(|quota| quota["status"]["hard"].is_object()) })
@@ -60,7 +60,7 @@ async fn an_onboarding_makes_exactly_the_golden_objects_and_a_rollback_leaves_no
     let mut after = world.snapshot().await;
     after.extend([world.class(CLASS).await.unwrap()]);
     let seen = made(&before, &after, "golden");
-    // Done again with the same keys, nothing changes.
+    // A repeat with the same keys changes nothing.
     let once = world.snapshot().await;
     stage.onboard(&pairs).await;
     assert_eq!(differences(&once, &world.snapshot().await), [""; 0]);
@@ -90,7 +90,7 @@ pub async fn free_epoch(world: &super::server::World) -> u64 {
     spent.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) + 1
 }
 
-/// A limit is read, changed, refused when it has changed since, and put back.
+/// A limit is read, changed, refused when it has changed since, and restored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
     let Some(world) = world().await else { return };
@@ -138,7 +138,7 @@ async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
     assert_eq!(namespace["metadata"]["labels"]["class"], "serving");
     assert!(
         namespace["metadata"]["labels"]["priority"].is_null(),
-        "a label that is asked for no more is gone"
+        "a label that is no longer requested is gone"
     );
 
     let late = ChangeResourceQuota { of: of.clone(), from: Some(8), to: Some(99) };
@@ -152,8 +152,8 @@ async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
     assert_eq!(differences(&before, &world.snapshot().await).len(), 1);
 }
 
-/// S57. A finalizer that nobody takes off holds a namespace: the wait says which, takes nothing off by itself, and ends once a
-/// person has taken it off.
+/// S57. A finalizer that no controller removes holds a namespace. The wait names it, removes nothing by itself, and ends once
+/// an operator has removed it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_will_not_die_says_what_holds_it() {
     let Some(world) = world().await else { return };
@@ -184,7 +184,7 @@ async fn a_namespace_that_will_not_die_says_what_holds_it() {
         said.contains("NamespaceFinalizersRemaining") && said.contains("storage.example/volume"),
         "{said}"
     );
-    // Nothing new is made in what goes, and that is a wait too, with the same words.
+    // A terminating namespace accepts no new object, which is also a wait with the same text.
     let quota = &onboarding("stuck", 1)[5];
     let error = stage.once(quota.act.as_ref(), "quota", false).await.unwrap_err();
     assert_eq!(error.code, codes::TERMINATING, "{error}");
@@ -197,7 +197,7 @@ async fn a_namespace_that_will_not_die_says_what_holds_it() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// Work that holds quota keeps a queue, and the wait names Kueue's finalizer.
+/// A queue with admitted work stays, and the wait names Kueue's finalizer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_in_use_stays_until_its_work_has_gone() {
     let Some(world) = world().await else { return };
@@ -219,7 +219,8 @@ async fn a_queue_in_use_stays_until_its_work_has_gone() {
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 }
 
-/// An API server of 1.20 serves no admission policies: that is said, with what to do, and no guard is passed over in silence.
+/// An API server of 1.20 has no admission policies: the error names this and a remedy, and no guard is silently
+/// skipped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_admission_policies_is_told_plainly() {
     let Some(world) = world().await else { return };

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tests::actions::pairs::Deed;
 use workflows::platform::codes;
 
-/// S3. Killed in the middle of every step and of every undo, at moments that differ, and started again: all is done once, and all
-/// is taken back.
+/// S3. Killed during every step and every undo, at varying moments, and restarted: everything is done once, and everything is
+/// undone.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_may_die_in_the_middle_of_every_step() {
     let Some(world) = world().await else { return };
@@ -50,7 +50,7 @@ async fn the_api_server_may_die_in_the_middle_of_every_step() {
     let gone = format!("/api/v1/namespaces/{}", namespace("outage"));
     assert!(world.get(&gone).await.is_none());
     let mut left = differences(&before, &world.snapshot().await);
-    // An API server registers the groups that it serves anew as it starts.
+    // An API server registers its groups again when it starts.
     left.retain(|line| !line.contains("/apiservices "));
     assert!(left.len() == 1 && left[0].contains("spent-epoch"), "{left:#?}");
 }

@@ -1,4 +1,4 @@
-//! Probes that try what can be tried without pods, and say so of the rest.
+//! Probes without pods, and clear answers where a probe needs pods.
 
 use super::{
     server::{PATIENCE, differences, world},
@@ -7,7 +7,7 @@ use super::{
 use serde_json::json;
 use workflows::platform::*;
 
-/// S135. What holds is seen to hold, what does not is seen not to, and what cannot be tried is no pass.
+/// S135. Probes detect protections that hold and protections that do not, and an impossible probe does not pass.
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
     let Some(world) = world().await else { return };
@@ -36,10 +36,10 @@ async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
     let credentials = probe(IsolationKind::ForeignCredentials).await.unwrap();
     assert!(credentials.held, "{}", credentials.transcript);
     assert!(credentials.transcript.contains("by probed-admins: allowed"), "{}", credentials.transcript);
-    // Nor is a quota that is not in force yet taken for one that does not hold.
+    // A quota that is not yet enforced does not count as a broken one.
     let quota = probe(IsolationKind::OverQuota).await.unwrap();
     assert!(quota.held && quota.transcript.contains("exceeded quota: tenure"), "{}", quota.transcript);
-    // Here is no webhook, so that the image is let in: that must not pass.
+    // There is no webhook here, so the image is admitted: the probe must not pass.
     let image = probe(IsolationKind::ForeignImage).await.unwrap();
     assert!(!image.held, "{}", image.transcript);
     for kind in [IsolationKind::CrossTenantTraffic, IsolationKind::ForeignPod] {
@@ -47,7 +47,7 @@ async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
         assert!(error.code == codes::UNSUPPORTED && error.message.starts_with("not supported"), "{error}");
     }
 
-    // A door that somebody opened is found.
+    // An added network policy that opens access is found.
     let name = namespace("probed");
     let door = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "door" },
@@ -61,9 +61,9 @@ async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    assert!(!probe(IsolationKind::ForeignCredentials).await.unwrap().held, "the open door is not seen");
+    assert!(!probe(IsolationKind::ForeignCredentials).await.unwrap().held, "the open access is not detected");
     world.delete(&format!("/api/v1/namespaces/{name}/resourcequotas/tenure")).await;
-    assert!(!probe(IsolationKind::OverQuota).await.unwrap().held, "without a quota nothing is held");
+    assert!(!probe(IsolationKind::OverQuota).await.unwrap().held, "without a quota the probe fails");
     stage.roll_back(&pairs).await;
-    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves nothing");
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves no objects");
 }

@@ -1,7 +1,7 @@
-//! A stand-in for Kueue's controller, whose own cannot be had here.
+//! Simulates Kueue's controller, which cannot be installed here.
 //!
-//! It plays what Tenure has to live with: a finalizer on every queue that is taken off once the queue is asked to go and nothing is
-//! admitted there any more, and a status on every entrance. It admits no work.
+//! It simulates what Tenure must handle: a finalizer on every queue, removed once the queue is deleted and has no admitted work,
+//! and a status on every local queue. It admits no work.
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::server::World;
 pub const IN_USE: &str = "kueue.x-k8s.io/resource-in-use";
 const GROUP: &str = "/apis/kueue.x-k8s.io/v1beta1";
 
-/// The controller at work; it ends when it is dropped.
+/// The running controller; it ends when it is dropped.
 pub struct Controller {
     work: JoinHandle<()>,
     busy: Arc<AtomicBool>,
@@ -33,7 +33,7 @@ impl Drop for Controller {
 }
 
 impl Controller {
-    /// Starts it beside a world.
+    /// Starts it for an API server.
     pub fn beside(world: &World) -> Self {
         let busy = Arc::new(AtomicBool::new(false));
         let (url, token) = world.access();
@@ -49,7 +49,7 @@ impl Controller {
         Self { work, busy }
     }
 
-    /// Whether work holds quota in every queue, so that none may go.
+    /// If `busy`, work holds quota in every queue, so that no queue may be deleted.
     pub fn hold(&self, busy: bool) {
         self.busy.store(busy, Ordering::SeqCst);
     }

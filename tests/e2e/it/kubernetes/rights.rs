@@ -1,4 +1,4 @@
-//! The shipped rights are enough (every test here has exactly them), and none of them is too many.
+//! The shipped rights are sufficient (every test here has exactly these), and each one is necessary.
 
 use super::{
     objects::free_epoch,
@@ -30,7 +30,7 @@ fn without(rules: &Value, resource: &str, verb: &str) -> Value {
     json!(kept)
 }
 
-/// The first refusal on the way through all steps and back.
+/// Returns the first refusal over all steps and back.
 async fn refusal(stage: &Stage, pairs: &[Pair]) -> Option<ActionError> {
     let acts = pairs.iter().map(|pair| (pair.step, pair.act.as_ref(), false));
     let undos = pairs.iter().rev().map(|pair| (pair.step, pair.undo.as_ref(), true));
@@ -48,7 +48,7 @@ async fn refusal(stage: &Stage, pairs: &[Pair]) -> Option<ActionError> {
 
 async fn settle(world: &World, stage: &Stage, pairs: &[Pair], rules: &Value) {
     world.merge(ROLE, json!({ "rules": rules })).await;
-    // Rights are looked up in a cache of the server, which follows.
+    // The server caches rights, and updates them with a delay.
     for _ in 0..100 {
         let undone = pairs.iter().rev().map(|pair| stage.once(pair.undo.as_ref(), pair.step, true));
         let mut denied = false;
@@ -63,8 +63,8 @@ async fn settle(world: &World, stage: &Stage, pairs: &[Pair], rules: &Value) {
     stage.roll_back(pairs).await;
 }
 
-/// S48. One verb taken away is `platform.denied`, permanent, and names the verb and the resource; nothing half done stays once the
-/// right is given back.
+/// S48. One missing verb is `platform.denied`, permanent, and names the verb and the resource; no partial work stays once the
+/// right is restored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verb_taken_away_is_denied_by_name() {
     let Some(world) = world().await else { return };
@@ -90,7 +90,7 @@ async fn a_verb_taken_away_is_denied_by_name() {
     .into_iter()
     .enumerate()
     {
-        // The class of another tenant need not be made.
+        // The class already exists from another tenant.
         world.delete(&format!("{CLASSES}/{CLASS}")).await;
         let pairs = onboarding(&format!("denied{n}"), free_epoch(&world).await);
         world.merge(ROLE, json!({ "rules": without(&rules, resource, verb) })).await;
@@ -112,7 +112,7 @@ async fn a_verb_taken_away_is_denied_by_name() {
     assert!(left.iter().all(|line| line.contains("spent-epoch")), "{left:#?}");
 }
 
-/// Credentials that are none are denied too, and no secret is in any message.
+/// Invalid credentials are denied too, and no message contains a secret.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_denied_and_never_shown() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Probes with pods, on a real API server; scheduler, kubelets and network are the stand-in of [`e2e::kubelet`].
+//! Probes with pods, on a real API server; [`e2e::kubelet`] simulates scheduler, kubelets and network.
 
 use super::{
     server::{World, differences, world},
@@ -12,13 +12,13 @@ use std::time::Duration;
 use workflows::platform::{IsolationKind::*, *};
 
 const NODE: &str = "probed-node";
-/// A node of nobody's, for pods of the platform.
+/// A node without a tenant, for pods of the platform.
 const COMMON: &str = "common-node";
 const PROBES: &str = "tenure-probes";
 const IMAGE: &str =
     "registry.example/busybox@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// A tenant with a namespace and a node, and the stand-in at work.
+/// A tenant with a namespace and a node, and the running simulation.
 struct Scene {
     stage: Stage,
     tenant: &'static str,
@@ -39,7 +39,7 @@ impl Scene {
         stage.on.kubernetes.take_node(CLUSTER, NODE, &owner, &stage.stamp("take", 1)).await.unwrap();
         let space = &onboarding(tenant, 1)[0];
         stage.done(space.act.as_ref(), space.step, false).await;
-        // A pod wants the account that a controller makes in a new namespace, and its token comes later still.
+        // A pod needs the account that a controller makes in a new namespace, and its token comes even later.
         let account = format!("/api/v1/namespaces/{}/serviceaccounts/default", namespace(tenant));
         world
             .until(|| async {
@@ -53,7 +53,7 @@ impl Scene {
         self.stage.on.kubernetes.probe_isolation(CLUSTER, self.tenant, WORKSPACE, kind, stamp).await
     }
 
-    /// The circumstances of a call that has as long as it has in earnest.
+    /// Returns the metadata of a call with its real deadline.
     fn stamp(&self, step: &str, epoch: u64) -> CallMetadata {
         CallMetadata { deadline: Duration::from_secs(30), ..self.stage.stamp(step, epoch) }
     }
@@ -71,7 +71,7 @@ async fn pods(world: &World) -> Vec<Value> {
     world.get("/api/v1/pods").await.unwrap()["items"].as_array().unwrap().clone()
 }
 
-/// A network that keeps apart passes, one that does not fails, and each finding leaves nothing.
+/// An isolating network passes, an open one fails, and neither probe leaves objects behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() {
     let Some(world) = world().await else { return };
@@ -81,18 +81,19 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
 
     let held = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
     assert!(held.held && held.transcript.contains("0 of 3 attempts got through"), "{held:?}");
-    // Whichever side lets through, it is no wall.
+    // A leak in either direction means that there is no isolation.
     for from in [PROBES.to_owned(), namespace("walled")] {
         scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other || one == from));
         let open = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
         assert!(!open.held && open.transcript.contains("3 of 3 attempts got through"), "{open:?}");
     }
 
-    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves nothing");
+    assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves no objects");
     scene.end(&world).await;
 }
 
-/// Where what must be let through is not, a refusal proves nothing; nor does a probe whose pods do not run, or a dry run.
+/// If the probe's permitted control connection fails, a refusal proves nothing. A probe whose pods do not run, or a dry
+/// run, also proves nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     let Some(world) = world().await else { return };
@@ -119,7 +120,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
     scene.end(&world).await;
 }
 
-/// A stranger's pod stays off the tenant's nodes since the scheduler says that their taint keeps it off; nothing else will do.
+/// A foreign pod stays off the tenant's nodes if the scheduler reports their taint as the reason; no other reason counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strangers_pod_on_a_tenants_node_is_found() {
     let Some(world) = world().await else { return };
@@ -134,7 +135,7 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     assert!(!on.held && on.transcript.contains(&format!("was placed on node {NODE}")), "{on:?}");
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 
-    // Without a node of the tenant's neither is placed, which is no evidence.
+    // Without a node of the tenant neither pod is placed, which is no evidence.
     world.delete(&format!("/api/v1/nodes/{NODE}")).await;
     scene.kubelets.play(|play| play.heeds_taints = true);
     let short = CallMetadata { deadline: Duration::from_secs(4), ..stamp };
@@ -143,14 +144,15 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
     scene.end(&world).await;
 }
 
-/// What a call that was given up left behind is removed by the next of its step, is not read as its finding, and goes with the tenant.
+/// The leftovers of an interrupted call are removed by the next call of its step, are not read as its result, and are deleted with the
+/// tenant.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "broken-off").await;
     let stamp = scene.stamp("traffic", 2);
     let before = world.snapshot().await;
-    // Given up once all four pods are there and one client has found that the wall holds; without the other nothing is found.
+    // Given up once all four pods exist and one client has found isolation; without the other one there is no result.
     scene.kubelets.play(|play| play.ends = 1);
     let left = async {
         loop {
@@ -168,16 +170,16 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
         found = scene.probe(CrossTenantTraffic, &stamp) => panic!("it was to be given up: {found:?}"),
     };
     let late = scene.probe(CrossTenantTraffic, &scene.stage.stamp("traffic", 1)).await.unwrap_err();
-    assert_eq!(late.code, codes::FENCED, "an earlier holder of the lease touches nothing: {late}");
+    assert_eq!(late.code, codes::FENCED, "an earlier holder of the lease changes nothing: {late}");
 
-    // Meanwhile the wall has fallen.
+    // Meanwhile the isolation is gone.
     scene.kubelets.play(|play| play.reaches = Box::new(|_, _| true));
     scene.kubelets.play(|play| (play.runs, play.ends) = (true, usize::MAX));
     let found = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
-    assert!(!found.held, "an old pod was believed: {found:?}");
+    assert!(!found.held, "the result of an old pod was used: {found:?}");
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0]);
 
-    // Nobody comes back: what is left in the platform's namespace goes with the tenant's.
+    // The step is never repeated: its leftovers in the platform's namespace are deleted with the tenant's.
     let uid = |space: &str| format!("/api/v1/namespaces/{space}");
     let home = world.get(&uid(&namespace("broken-off"))).await.unwrap()["metadata"]["uid"].clone();
     let mine = left.iter().find(|pod| pod["metadata"]["namespace"] == PROBES).unwrap();
@@ -185,7 +187,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
     scene.end(&world).await;
 }
 
-/// A pod of the probe's name that another made is left, and the probe says so.
+/// A pod of another owner with the probe's name stays, and the probe reports it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_of_somebody_elses_is_never_removed_by_a_probe() {
     let Some(world) = world().await else { return };

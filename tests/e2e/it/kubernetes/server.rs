@@ -1,4 +1,4 @@
-//! The API servers that tests take turns at, and what is seen of them by other means than the backend.
+//! API servers that tests use in turn, and their contents, read without the backend.
 
 use backends::kubernetes::KubernetesTarget;
 use serde_json::{Value, json};
@@ -16,16 +16,16 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How long anything on its way is waited for.
+/// The maximum wait for anything asynchronous.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 const BETWEEN: Duration = Duration::from_millis(100);
 /// Where priority classes are.
 pub const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
-/// So many servers run at most: most of a test's time is spent in waiting for what the cluster's own controllers do.
+/// At most this number of servers run: a test mostly waits for the cluster's own controllers.
 const SERVERS: usize = 2;
 static TURNS: Semaphore = Semaphore::const_new(SERVERS);
-/// Servers that no test has at the moment.
+/// Servers that no test uses at the moment.
 static IDLE: Mutex<Vec<Arc<Server>>> = Mutex::new(Vec::new());
 
 /// A server, which ends with this process.
@@ -48,10 +48,10 @@ impl Drop for World {
     }
 }
 
-/// What every object of the cluster says, by `plural.group namespace/name`.
+/// The content of every object of the cluster, by `plural.group namespace/name`.
 pub type Snapshot = BTreeMap<String, Value>;
 
-/// Has a server to oneself; `None`, said aloud, where it cannot be had.
+/// Takes a server; `None` with a message if there is none.
 pub async fn world() -> Option<World> {
     let turn = TURNS.acquire().await.unwrap();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -81,7 +81,7 @@ fn start() -> Option<Server> {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&up.stderr).into_owned();
-    // What cannot be installed is a reason to skip; what does not start is a failure.
+    // A failed installation is a reason to skip; a server that does not start is a failure.
     if up.status.code() == Some(3) {
         println!("{said}");
         return None;
@@ -116,7 +116,7 @@ impl World {
             verifier_kubeconfig: Some(self.kubeconfig("verifier")),
             // An API server of 1.20 has no admission policies.
             admission_webhook: Some("images.example".into()),
-            // The tests look again soon by themselves.
+            // The tests poll again soon by themselves.
             watch_ms: 300,
             ..KubernetesTarget::default()
         }
@@ -126,7 +126,7 @@ impl World {
         self.dir().join(format!("{who}.kubeconfig"))
     }
 
-    /// The same by way of a proxy before the server.
+    /// The same through a proxy in front of the server.
     pub async fn proxied(&self, changes: Changes) -> (Proxy, KubernetesTarget) {
         let client = trusting(&self.dir().join("ca.crt")).unwrap();
         let proxy = Proxy::with(&self.url, client, changes).await.unwrap();
@@ -136,7 +136,7 @@ impl World {
         (proxy, KubernetesTarget { kubeconfig: Some(path), ..self.target() })
     }
 
-    /// Has etcd forget all that was before now, as it does by itself after some minutes.
+    /// Compacts etcd's history up to now, as happens by itself after some minutes.
     pub async fn compact(&self) {
         let etcd = std::fs::read_to_string(self.dir().join("etcd.url")).unwrap().trim().to_owned();
         let ask = async |what: &str, body: Value| -> Value {
@@ -144,18 +144,18 @@ impl World {
             assert!(answer.status().is_success(), "{what}: {}", answer.status());
             answer.json().await.unwrap()
         };
-        // Of one key that is not there: what is wanted is at which revision the answer was.
+        // Reads a missing key, only for the revision of the answer.
         let seen = ask("range", json!({ "key": "AA==" })).await;
         ask("compaction", json!({ "revision": seen["header"]["revision"], "physical": true })).await;
     }
 
-    /// What a watch of a list from that version on says in its first second.
+    /// Returns the events of the first second of a watch from this version on.
     pub async fn watched(&self, path: &str, version: &str) -> String {
         let asked = format!("{}{path}?watch=true&timeoutSeconds=1&resourceVersion={version}", self.url);
         self.client.get(asked).bearer_auth(&self.token).send().await.unwrap().text().await.unwrap()
     }
 
-    /// Ends the API server at once.
+    /// Kills the API server.
     pub async fn kill(&self) {
         self.script("kubernetes-apiserver.sh", &["kill"], false).await;
     }
@@ -182,24 +182,24 @@ impl World {
         Some((status, serde_json::from_str(&body).unwrap_or(Value::String(body))))
     }
 
-    /// What is at a path.
+    /// Returns the object at a path.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let (status, body) = self.send(self.client.get(format!("{}{path}", self.url))).await?;
         (status == 200).then_some(body)
     }
 
-    /// What the server says to the making of an object.
+    /// Tries to create an object, and returns the server's answer.
     pub async fn try_post(&self, path: &str, body: Value) -> (u16, Value) {
         self.send(self.client.post(format!("{}{path}", self.url)).json(&body)).await.unwrap()
     }
 
-    /// Makes an object as somebody else would, who asks again where the server says that it will take it in a moment: a pod in a
-    /// namespace whose account has no token yet.
+    /// Creates an object as another client, which retries an answer that asks for it: a pod in a namespace whose service account
+    /// has no token yet.
     pub async fn post(&self, path: &str, body: Value) -> Value {
         post(self.client.post(format!("{}{path}", self.url)).bearer_auth(&self.token), body).await
     }
 
-    /// Makes many objects, some at a time.
+    /// Makes many objects, several at a time.
     pub async fn post_all(&self, path: &str, objects: Vec<Value>) {
         let mut making = JoinSet::new();
         for object in objects {
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Merges into an object under another field manager.
+    /// Merges into an object as another field manager.
     pub async fn merge(&self, path: &str, body: Value) -> Value {
         let request = self.client.patch(format!("{}{path}?fieldManager=somebody-else", self.url));
         let request = request.header("content-type", "application/merge-patch+json").body(body.to_string());
@@ -225,7 +225,7 @@ impl World {
         body
     }
 
-    /// Server-side apply under another field manager, by force.
+    /// Applies an object server-side as another field manager, by force.
     pub async fn apply(&self, path: &str, body: Value) -> Value {
         let request = self.client.patch(format!("{}{path}?fieldManager=argocd&force=true", self.url));
         let request = request.header("content-type", "application/apply-patch+yaml").body(body.to_string());
@@ -234,18 +234,18 @@ impl World {
         body
     }
 
-    /// Deletes an object as somebody else would.
+    /// Deletes an object as another client.
     pub async fn remove(&self, path: &str) {
         self.send(self.client.delete(format!("{}{path}", self.url))).await;
     }
 
-    /// Deletes an object, whoever's it is, and waits until it is gone.
+    /// Deletes an object of any owner, and waits until it is gone.
     pub async fn delete(&self, path: &str) {
         self.send(self.client.delete(format!("{}{path}", self.url))).await;
         self.until(|| async { self.get(path).await.is_none() }).await;
     }
 
-    /// Waits until something is so.
+    /// Waits until the condition is true.
     pub async fn until<F: Future<Output = bool>>(&self, mut so: impl FnMut() -> F) {
         for _ in 0..PATIENCE.as_millis() / BETWEEN.as_millis() {
             if so().await {
@@ -256,37 +256,38 @@ impl World {
         panic!("it does not come to be so within {PATIENCE:?}");
     }
 
-    /// A node that is a record and no machine.
+    /// Adds a node record without a machine.
     pub async fn node(&self, name: &str) {
         if self.get(&format!("/api/v1/nodes/{name}")).await.is_none() {
             let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
             self.post("/api/v1/nodes", node).await;
-            // Admission taints a new node until its kubelet is ready; there is none.
+            // Admission taints a new node until its kubelet is ready; here there is no kubelet.
             self.merge(&format!("/api/v1/nodes/{name}"), json!({ "spec": { "taints": null } })).await;
         }
     }
 
-    /// A priority class as in a snapshot, which leaves those of ours out: whoever comes first makes one, and it stays.
+    /// Returns a priority class as a snapshot would have it. Snapshots leave ours out: the first tenant makes one, and
+    /// it stays.
     pub async fn class(&self, name: &str) -> Option<(String, Value)> {
         let class = self.get(&format!("{CLASSES}/{name}")).await?;
         Some(plain(CLASSES, &class))
     }
 
-    /// Every object of every kind that can be listed, without what differs from one making to the next.
+    /// Returns every listable object, without fields that differ from run to run.
     pub async fn snapshot(&self) -> Snapshot {
         let until = Instant::now() + PATIENCE;
         loop {
-            // A server that was started anew lists groups before it serves them.
+            // A restarted server lists groups before it serves them.
             if let Some(snapshot) = self.look().await {
                 return snapshot;
             }
-            assert!(Instant::now() < until, "not all that is listed is served");
+            assert!(Instant::now() < until, "not every listed kind is served");
             tokio::time::sleep(BETWEEN).await;
         }
     }
 
-    /// Waits until nothing goes any more that a test before this one has left to the cluster's own controllers, which make up for what
-    /// they missed while the server was down.
+    /// Waits until the cluster's controllers have deleted the objects of earlier tests. They catch up on the time in which the server
+    /// was down.
     async fn settle(&self) {
         let until = Instant::now() + PATIENCE / 3;
         let mut before = self.snapshot().await;
@@ -339,7 +340,7 @@ impl World {
     }
 }
 
-/// Asks until the server takes it, where it says that it will in a moment.
+/// Retries until the server accepts, if its answer asks for a retry.
 async fn post(request: reqwest::RequestBuilder, body: Value) -> Value {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -366,7 +367,7 @@ fn plain(kind: &str, item: &Value) -> (String, Value) {
     (key, item)
 }
 
-/// What differs between two snapshots, one line each.
+/// Returns the differences between two snapshots, one line each.
 pub fn differences(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();
     for (key, is) in after {

@@ -1,4 +1,4 @@
-//! What an onboarding does to a cluster, as pairs of actions and undos, played without an engine.
+//! The actions of an onboarding on a cluster, as pairs of actions and undos, run without an engine.
 
 use super::server::{PATIENCE, World};
 use backends::{
@@ -14,7 +14,7 @@ use workflows::{platform::*, tenancy::Tier};
 pub const CLUSTER: &str = "eu-1";
 pub const WORKSPACE: &str = "prod";
 pub const NODE: &str = "gpu-1";
-/// The class of the tests' tenants.
+/// The priority class of the tests' tenants.
 pub const CLASS: &str = "tenure-research-100";
 
 /// An action and its undo, and the name of their step.
@@ -33,7 +33,7 @@ pub fn namespace(tenant: &str) -> String {
     workspace_name(tenant, WORKSPACE).unwrap()
 }
 
-/// All that an onboarding does to a Kubernetes cluster, in its order.
+/// Returns all actions of an onboarding on a Kubernetes cluster, in their order.
 pub fn onboarding(tenant: &str, owner_epoch: u64) -> Vec<Pair> {
     let (c, t, w) = (|| CLUSTER.to_owned(), || tenant.to_owned(), || WORKSPACE.to_owned());
     let model = || "H100".to_owned();
@@ -117,7 +117,7 @@ pub fn hard() -> BTreeMap<String, u64> {
     [("requests.nvidia.com/gpu".to_owned(), 8), ("requests.cpu".to_owned(), 2000)].into()
 }
 
-/// A platform whose clusters are real, and everything else simulated.
+/// A platform with real clusters, and everything else simulated.
 pub struct Stage {
     pub on: Platform,
     calls: Calls,
@@ -137,7 +137,7 @@ impl Stage {
         Self { on, calls: Calls::new().await, epoch: 100 }
     }
 
-    /// The circumstances of a step's call.
+    /// Returns the metadata of a step's call.
     pub fn stamp(&self, step: &str, epoch: u64) -> CallMetadata {
         let call = self.calls.at(step, false, epoch);
         CallMetadata {
@@ -151,12 +151,12 @@ impl Stage {
         }
     }
 
-    /// One attempt.
+    /// Makes one attempt.
     pub async fn once(&self, deed: &dyn Deed, step: &str, undo: bool) -> Result<(), ActionError> {
         deed.run(&self.on, &self.calls.at(step, undo, self.epoch)).await.map(drop)
     }
 
-    /// Attempts as an engine makes them: again what may pass, and what has no known outcome, until it is done.
+    /// Retries as an engine does, after transient failures and unknown outcomes, until the action is done.
     pub async fn done(&self, deed: &dyn Deed, step: &str, undo: bool) {
         let mut last = None;
         let ended = tokio::time::timeout(PATIENCE, async {
@@ -176,7 +176,7 @@ impl Stage {
         }
     }
 
-    /// Does all pairs, in order.
+    /// Runs all pairs, in order.
     pub async fn onboard(&self, pairs: &[Pair]) {
         for Pair { step, act, .. } in pairs {
             self.done(act.as_ref(), step, false).await;

@@ -1,4 +1,4 @@
-//! What a tenant has in a cluster is found, whoever made it; and what cannot be looked for is said.
+//! All objects of a tenant in a cluster are found, whichever program made them, and incomplete searches are reported.
 
 use super::{
     objects::free_epoch,
@@ -11,7 +11,7 @@ use engine::{ActionError, Class};
 use serde_json::{Value, json};
 use workflows::platform::*;
 
-/// What a survey finds, as `Kind/name`.
+/// Returns the findings of a survey, as `Kind/name`.
 pub async fn found(stage: &Stage, tenant: &str, eyes: Observer) -> Result<Vec<String>, ActionError> {
     let all =
         stage.on.tenant_resources.survey("kubernetes", tenant, eyes, &stage.stamp("survey", 100)).await?;
@@ -19,7 +19,7 @@ pub async fn found(stage: &Stage, tenant: &str, eyes: Observer) -> Result<Vec<St
     Ok(all.into_iter().map(|seen| format!("{}/{}", seen.thing.kind, seen.thing.name)).collect())
 }
 
-/// An object that bears a tenant's mark.
+/// Returns an object with a tenant's label.
 fn marked(kind: &str, version: &str, name: &str, tenant: &str) -> Value {
     json!({
         "apiVersion": version, "kind": kind,
@@ -32,8 +32,8 @@ const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
-/// Every kind is looked through, by the platform's account and by the verifier's, which find the same. What lies in the tenant's own
-/// namespace goes with it; of it only what the records list is named.
+/// Every kind is searched, with the platform's account and with the verifier's, which find the same. Objects in the tenant's own
+/// namespace are deleted with it; only those in the records are named.
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours_made() {
     let Some(world) = world().await else { return };
@@ -74,12 +74,12 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
             "ResourceFlavor/t-left--h100",
             "ResourceQuota/t-left--prod/tenure",
             "RoleBinding/t-left--prod/tenant",
-            // The webhook's guard, in the place of the policy.
+            // The webhook's guard, which replaces the policy.
             "ValidatingAdmissionPolicy/t-left--prod",
         ]
     );
     assert_eq!(platform, verifier);
-    // What is not among our kinds may not be deleted by us either: that is said, and nothing is.
+    // The platform may not delete objects of other kinds: that is reported, and nothing is deleted.
     let map = TenantResource::new("kubernetes", CLUSTER, "ConfigMap", "default/left-extra");
     let stamp = stage.stamp("removal", 100);
     let seen =
@@ -96,7 +96,7 @@ async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours
     assert_eq!(found(&stage, "left", Observer::Verifier).await.unwrap(), [""; 0]);
 }
 
-/// Looks until the survey says what is wanted: rights and discovery follow a change.
+/// Repeats the survey until it has the expected result: rights and discovery follow a change with a delay.
 async fn comes_to(
     world: &World,
     stage: &Stage,
@@ -116,8 +116,8 @@ async fn comes_to(
     last.into_inner().unwrap()
 }
 
-/// A kind that may not be listed, and a group whose server is dead, may hold anything: the survey fails with their names, for as long
-/// as they are there, and in the middle of what else it would find.
+/// A kind without the right to list it, and a group whose server is down, may contain anything: the survey fails with their names
+/// while they exist, whatever else it finds.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_listed_is_an_error_that_names_it() {
     let Some(world) = world().await else { return };
@@ -170,7 +170,8 @@ async fn what_cannot_be_listed_is_an_error_that_names_it() {
     assert_eq!(comes_to(&world, &stage, Observer::Verifier, Result::is_ok).await.unwrap(), [""; 0]);
 }
 
-/// Who removed things does not verify that they are gone: without a verifier nothing is verified, and one that may delete is none.
+/// The account that removes objects does not verify the removal. Without a verifier nothing is verified, and an account that may
+/// delete is no verifier.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_credentials_that_cannot_delete_verify() {
     let Some(world) = world().await else { return };

@@ -1,4 +1,4 @@
-//! Waits that are told of the end, and do not ask again and again.
+//! Waits that end by a watch event, without polling.
 
 use super::{
     server::{World, world},
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tests::kit::proxy::{Asked, Proxy, by_method};
 use workflows::platform::*;
 
-/// Longer than any of these tests: what ends earlier was told.
+/// Longer than any of these tests: an earlier end was an event.
 const LONG: u64 = 60_000;
 
 fn watches(asked: &Asked) -> bool {
@@ -22,14 +22,14 @@ fn space(tenant: &str) -> String {
     format!("/api/v1/namespaces/{}", namespace(tenant))
 }
 
-/// A platform that waits long, behind a proxy. Its calls have two minutes.
+/// A platform with long waits, behind a proxy. Its calls have two minutes.
 async fn patient(world: &World) -> (Proxy, Stage, KubernetesTarget) {
     let (proxy, target) = world.proxied(by_method).await;
     let target = KubernetesTarget { watch_ms: LONG, ..target };
     (proxy, Stage::with(&target).await, target)
 }
 
-/// A namespace of a tenant with something in it that nobody lets go.
+/// A tenant's namespace with a finalizer that is never removed.
 async fn held(world: &World, tenant: &str) -> Value {
     let labels = json!({ "tenure.dev/tenant": tenant });
     let made = json!({ "metadata": { "name": namespace(tenant), "labels": labels }, "apiVersion": "v1", "kind": "Namespace" });
@@ -51,12 +51,12 @@ fn place(tenant: &str) -> ObjectRef {
     ObjectRef::new(CLUSTER, ObjectKind::Namespace, &namespace(tenant))
 }
 
-/// The stamp of a call that has two minutes.
+/// Returns the metadata of a call that has two minutes.
 fn stamp(stage: &Stage) -> CallMetadata {
     CallMetadata { deadline: Duration::from_secs(120), ..stage.stamp("wait", 1) }
 }
 
-/// What is being deleted is waited for by one watch, and the wait ends as it goes: with a handful of requests, however long it took.
+/// One watch waits for a deletion and ends with it: with few requests, whatever the duration.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
     let Some(world) = world().await else { return };
@@ -69,7 +69,7 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
     let freeing = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let_go(&world, "waits").await;
-        // The cluster's own controller takes as long as it takes, and longer on a busy machine.
+        // The cluster's own controller needs an unknown time, and more on a busy machine.
         world.until(|| async { world.get(&space("waits")).await.is_none() }).await;
         Instant::now()
     };
@@ -78,11 +78,10 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
     assert_eq!(left.unwrap(), None);
     assert!(gone.elapsed() < Duration::from_secs(5), "{:?}", gone.elapsed());
     let asked = proxy.seen() - before;
-    assert!(asked <= 4, "{asked} requests for one wait of three seconds and more");
+    assert!(asked <= 4, "{asked} requests for one wait of more than three seconds");
 }
 
-/// The watch arrives when the server does not remember any more what it begins with: the object is read, and the watch begun again
-/// from there.
+/// The watch starts at a version that the server no longer has: the object is read, and the watch starts again from there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
     let Some(world) = world().await else { return };
@@ -95,7 +94,7 @@ async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
     let forgetting = proxy.hold(watches).after(async {
         let seen = world.get(&space("forgets")).await.unwrap();
         let version = seen["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        // Of others there is news meanwhile, of which a server that starts afterwards knows the last word alone.
+        // Other objects change meanwhile; a server that starts afterwards knows only their last version.
         for n in 0..3 {
             let news = json!({ "metadata": { "annotations": { "news": n.to_string() } } });
             world.merge("/api/v1/namespaces/default", news).await;
@@ -114,11 +113,11 @@ async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
     };
     let (left, said) = tokio::join!(stage.on.kubernetes.wait_until_gone(&place, uid, &stamp), freeing);
 
-    assert!(said.contains("\"code\":410"), "the server remembers still: {said}");
+    assert!(said.contains("\"code\":410"), "the server still has the version: {said}");
     assert_eq!(left.unwrap(), None);
 }
 
-/// Connections that break, and a server that is away for a while, are no end of what is waited for: it is read, or the read says why not.
+/// Broken connections and a temporary outage do not end the wait: the object is read, or the read reports its failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_breaks_off_is_no_absence() {
     let Some(world) = world().await else { return };
@@ -154,7 +153,7 @@ async fn a_watch_that_breaks_off_is_no_absence() {
     world.until(|| async { world.get(&space("breaks")).await.is_none() }).await;
 }
 
-/// Who may not watch, or does not want to, waits for nothing and is told what there is.
+/// A client without the right or the wish to watch does not wait and gets the current state.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_watch_the_answer_is_what_there_is() {
     let Some(world) = world().await else { return };
@@ -179,7 +178,7 @@ async fn without_a_watch_the_answer_is_what_there_is() {
     world.until(|| async { world.get(&space("blind")).await.is_none() }).await;
 }
 
-/// The pods of a workload are waited for one after the other, and one that has ended needs not be gone.
+/// The pods of a workload are awaited one after the other; a terminated pod need not be deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_pod_ends_the_wait_for_a_workload() {
     let Some(world) = world().await else { return };

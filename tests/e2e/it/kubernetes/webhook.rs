@@ -1,4 +1,4 @@
-//! A house's own admission webhook, as it stands on clusters without admission policies: real TLS, called by the API server.
+//! An operator's admission webhook, as on clusters without admission policies: real TLS, called by the API server.
 
 use super::server::World;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -18,10 +18,10 @@ use tokio_rustls::TlsAcceptor;
 /// Its name, as the settings of the backend give it.
 pub const NAME: &str = "images.house.example";
 const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-/// Where images may come from.
+/// The allowed registries.
 const HOUSE: [&str; 2] = ["registry.tenure.internal/", "registry.example/"];
 
-/// The webhook at work.
+/// The running webhook.
 pub struct Webhook<'a> {
     world: &'a World,
     serving: JoinHandle<()>,
@@ -54,7 +54,7 @@ impl<'a> Webhook<'a> {
         Self { world, serving }
     }
 
-    /// Takes it away again.
+    /// Removes the registration.
     pub async fn end(self) {
         self.world.delete(&format!("{PATH}/house")).await;
         self.serving.abort();
@@ -87,7 +87,7 @@ fn acceptor(dir: &Path) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Reviews whatever comes over one connection.
+/// Reviews all requests of one connection.
 async fn answer(acceptor: TlsAcceptor, stream: TcpStream) -> Option<()> {
     let mut stream = acceptor.accept(stream).await.ok()?;
     let mut seen = Vec::new();

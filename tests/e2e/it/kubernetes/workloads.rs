@@ -1,5 +1,5 @@
-//! Workloads told, evicted and forced on a real API server. Kueue's controller, kubelets and the one for disruption budgets are not
-//! here: what they would write, the tests write.
+//! Workloads are notified, evicted and forced on a real API server. Kueue's controller, kubelets and the disruption controller are
+//! missing; the tests write their changes.
 
 mod scene;
 
@@ -16,7 +16,8 @@ fn labelled(name: &str) -> Value {
     json!({ "labels": { "tenure.dev/workload": name } })
 }
 
-/// A workload is evicted as the one that was seen, once; a namesake made since, a late call and a rehearsal do nothing.
+/// An eviction affects only the observed workload, once; a namesake created since, a late call and a dry run do
+/// nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     let Some(world) = world().await else { return };
@@ -25,7 +26,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(scene.seen("train").await, None);
     scene.queued("train").await;
     let first = scene.seen("train").await.unwrap();
-    assert!(first.active && first.pods, "what holds quota counts as there: {first:?}");
+    assert!(first.active && first.pods, "a workload with quota counts as present: {first:?}");
     world.delete(&format!("{KUEUE}/namespaces/{}/workloads/train", scene.space)).await;
     scene.queued("train").await;
     scene.pod("train-0", "gpu-1", json!({ "annotations": { "kueue.x-k8s.io/workload": "train" } })).await;
@@ -44,7 +45,7 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(evicted["metadata"]["annotations"]["theirs.example/x"], "stays");
     assert!(
         scene.live("train-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
-        "pods are Kueue's to end"
+        "only Kueue ends its pods"
     );
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
     assert_eq!(
@@ -52,11 +53,11 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
         evicted["metadata"]["resourceVersion"]
     );
 
-    // As Kueue lets go of the quota once the pods are gone.
+    // Kueue releases the quota once the pods are gone.
     let seen = scene.seen("train").await.unwrap();
     assert!(!seen.active && seen.pods, "{seen:?}");
     scene.gone("train-0").await;
-    assert!(scene.seen("train").await.unwrap().pods, "it holds quota still");
+    assert!(scene.seen("train").await.unwrap().pods, "it still holds quota");
     let released = json!({ "status": { "conditions": [{ "type": "QuotaReserved", "status": "False" }] } });
     world.merge(&format!("{KUEUE}/namespaces/{}/workloads/train/status", scene.space), released).await;
     assert!(!scene.seen("train").await.unwrap().pods);
@@ -65,14 +66,14 @@ async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
     assert_eq!(scene.workload("train").await["spec"]["active"], false, "it is held until it is admitted");
     scene.on.start(&of, &GpuSet::new(), false, &scene.stamp("start", 5)).await.unwrap();
     scene.on.evict(&of, &second.uid, &evict).await.unwrap();
-    assert_eq!(scene.workload("train").await["spec"]["active"], true, "an old eviction does nothing");
+    assert_eq!(scene.workload("train").await["spec"]["active"], true, "an old eviction has no effect");
     let late = scene.on.evict(&of, &second.uid, &scene.stamp("evict", 4)).await.unwrap_err();
     assert_eq!(late.code, codes::FENCED);
-    assert_eq!(scene.seen("other").await, None, "a pod alone is none without our label");
+    assert_eq!(scene.seen("other").await, None, "a pod without our label is ignored");
     scene.end().await;
 }
 
-/// Pods that no Kueue queues leave by eviction, one by one by identity; a disruption budget that says no is named, and tried again.
+/// Pods outside of Kueue are evicted one by one by identity; a blocking disruption budget is named, and the eviction is retried.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disruption_budget_is_respected_and_named() {
     let Some(world) = world().await else { return };
@@ -88,7 +89,7 @@ async fn a_disruption_budget_is_respected_and_named() {
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "tenure.dev/workload": "serve" } } },
     });
     world.post(&budgets, budget).await;
-    // Of two healthy pods, as the real controller of disruption budgets counts.
+    // Sets the allowed disruptions of two healthy pods, as the real controller would.
     let allow = async |n: u64| {
         let at = format!("{budgets}/keep-one");
         world.merge(&at, json!({ "spec": { "minAvailable": 2 - n } })).await;
@@ -112,16 +113,16 @@ async fn a_disruption_budget_is_respected_and_named() {
     scene.on.evict(&of, &seen.uid, &CallMetadata { dry_run: true, ..scene.stamp("dry", 1) }).await.unwrap();
     assert!(
         scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
-        "a dry run evicts nobody"
+        "a dry run evicts no workload"
     );
     let error = scene.on.evict(&of, &seen.uid, &evict).await.unwrap_err();
     assert!(
         error.code == codes::PROTECTED && error.message.contains("serve-1"),
-        "one may go, and no more: {error}"
+        "one pod may be evicted, and no more: {error}"
     );
     assert!(scene.live("serve-0").await.unwrap()["metadata"]["deletionTimestamp"].is_string());
 
-    // A pod that has come meanwhile is not one that was seen.
+    // A new pod is not one of the observed ones.
     scene.gone("serve-0").await;
     scene.pod("serve-0", "gpu-1", labelled("serve")).await;
     allow(2).await;
@@ -130,7 +131,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     let again = scene.seen("serve").await.unwrap();
     scene.on.evict(&of, &again.uid, &evict).await.unwrap();
     let ending = scene.seen("serve").await.unwrap();
-    assert!(!ending.active && ending.pods, "what ends is still there: {ending:?}");
+    assert!(!ending.active && ending.pods, "a terminating workload is still present: {ending:?}");
     scene.gone("serve-0").await;
     scene.gone("serve-1").await;
     assert_eq!(scene.seen("serve").await, None);
@@ -138,7 +139,7 @@ async fn a_disruption_budget_is_respected_and_named() {
     scene.end().await;
 }
 
-/// The notice, the question and the drained route go back to what they were; an answer to an earlier question is none to a later one.
+/// The notice, the request and the drained route are restored; an answer to an earlier request is not one to a later request.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_borrower_was_told_is_taken_back() {
     let Some(world) = world().await else { return };
@@ -195,7 +196,7 @@ async fn what_a_borrower_was_told_is_taken_back() {
     let told = scene.seen("llm").await.unwrap();
     assert_eq!((told.weight, told.reclaim_at, told.checkpointed), (Some(0), Some(ends_at), false));
     let bears = world.get(&pod).await.unwrap()["metadata"]["annotations"].clone();
-    assert_eq!(bears["tenure.dev/reclaim-at"], "2027-01-15T08:00:00.123Z", "the pod can read it, too");
+    assert_eq!(bears["tenure.dev/reclaim-at"], "2027-01-15T08:00:00.123Z", "the pod can read it too");
     let asked = bears["tenure.dev/checkpoint"].as_str().unwrap().to_owned();
     let answer = json!({ "metadata": { "annotations": { "tenure.dev/checkpointed": asked } } });
     world.merge(&pod, answer.clone()).await;
@@ -207,17 +208,18 @@ async fn what_a_borrower_was_told_is_taken_back() {
     assert_eq!(after["spec"], before["spec"]);
     assert!(after["metadata"]["annotations"]["tenure.dev/weights"].is_null(), "{after}");
     assert_eq!(scene.seen("llm").await.unwrap(), before_told);
-    // A late call of the notice does not come back to life.
+    // A late call of the notice has no effect.
     scene.on.set_notice(&of, &WorkloadNotice::EndsAt(ends_at), &scene.stamp("notify", 1)).await.unwrap();
     assert_eq!(scene.seen("llm").await.unwrap().reclaim_at, None);
-    // The owner's late answer is to a question that is no more.
+    // The owner's late answer belongs to a request that no longer exists.
     world.merge(&workload, answer).await;
     assert!(!scene.on.checkpoint(&of, &scene.stamp("save-again", 1)).await.unwrap());
     assert!(!scene.seen("llm").await.unwrap().checkpointed);
     scene.end().await;
 }
 
-/// While a node may still run a pod its record stays; fenced off and silent, what is left goes, and only this workload's.
+/// While a node may still run a pod its record stays. Once the node is fenced and silent, only this workload's pods are
+/// deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     let Some(world) = world().await else { return };
@@ -250,9 +252,9 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     ready("hang-1", "Unknown").await;
     refused().await;
     world.merge("/api/v1/nodes/hang-1", fence.clone()).await;
-    assert!(refused().await.contains("hang-2"), "all of it or nothing");
+    assert!(refused().await.contains("hang-2"), "all pods or none");
     world.merge("/api/v1/nodes/hang-2", fence).await;
-    assert!(refused().await.contains("hang-2"), "a machine that answers is not off, whatever was said of it");
+    assert!(refused().await.contains("hang-2"), "a node that responds is not off, whatever was reported");
     ready("hang-2", "False").await;
     scene.on.force_remove(&of, "somebody-else", &scene.stamp("force", 1)).await.unwrap_err();
     scene.on.force_remove(&of, &uid, &scene.stamp("force", 1).as_dry_run()).await.unwrap();
@@ -267,7 +269,7 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
     }
 }
 
-/// Every pod that asks for GPUs of a node is named until it has ended; indexes are said only where they are known.
+/// Every pod that requests GPUs of a node is named until it has ended; indexes are reported only if they are known.
 #[tokio::test(flavor = "multi_thread")]
 async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
     let Some(world) = world().await else { return };
@@ -297,7 +299,7 @@ async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
     assert_eq!(clients().await, held);
     let uid = scene.seen("train").await.unwrap().uid;
     scene.on.evict(&scene.of("train"), &uid, &scene.stamp("evict", 1)).await.unwrap();
-    assert_eq!(clients().await, held, "what ends holds what it held");
+    assert_eq!(clients().await, held, "a terminating workload keeps its allocation");
     scene.gone("half").await;
     world.merge(&format!("{}/whole/status", scene.pods()), json!({ "status": { "phase": "Failed" } })).await;
     assert_eq!(clients().await, [""; 0]);
@@ -326,11 +328,11 @@ async fn every_right_on_workloads_is_needed_and_missed_by_name() {
             let verbs = rule["verbs"].as_array().unwrap().clone();
             verbs.into_iter().map(move |verb| (resource.clone(), verb.as_str().unwrap().to_owned()))
         })
-        // Without it there is a look more in place of a wait.
+        // Without a watch there is one more read instead of a wait.
         .filter(|(_, verb)| verb != "watch")
         .collect();
     assert_eq!(rights.len(), 9);
-    // The roles of the probes and of surveys give some of them, too, and so does what an offboarding needs.
+    // The roles of probes, surveys and offboardings also contain some of them.
     let own = world.get(TENURE).await.unwrap()["rules"].clone();
     let evicting = json!(["pods/eviction"]);
     let others: Value =

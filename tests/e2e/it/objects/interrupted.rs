@@ -1,4 +1,4 @@
-//! The gateway dies in the midst of the work and comes back.
+//! The gateway is killed during work and restarted.
 
 use super::{bucket, stage, stamp};
 use e2e::gateway::Gateway;
@@ -7,7 +7,7 @@ use reqwest::Method;
 use std::time::Duration;
 use workflows::platform::{Objects, Observer, TenantResource, TenantResources};
 
-/// Whatever the calls say that were under way, they say nothing false, and a repeat ends the work.
+/// Interrupted calls report nothing false, and a repeat completes the work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
     let Some(gateway) = Gateway::start() else { return };
@@ -32,12 +32,12 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
         tokio::task::block_in_place(|| gateway.kill());
     };
     let (struck, ()) = tokio::join!(on.s3.empty(&thing, &seen.uid, &step), killing);
-    // It may have been done before the blow fell; if not, nobody is told that it was.
+    // The call may have taken effect before the kill; if not, it must not report success.
     if let Err(error) = &struck {
         assert!(matches!(error.class, Class::Unknown | Class::Transient), "{error:?}");
     }
     let away = on.s3.read_resource(&thing, Observer::Platform, &step).await.unwrap_err();
-    assert_eq!(away.class, Class::Transient, "a store that is away is not a store without the bucket");
+    assert_eq!(away.class, Class::Transient, "an unavailable store does not prove absence");
     tokio::task::block_in_place(|| gateway.restart());
 
     while on.s3.empty(&thing, &seen.uid, &step).await.unwrap().left > 0 {}
@@ -45,6 +45,7 @@ async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
 
     assert_eq!(on.s3.read_resource(&thing, Observer::Verifier, &step).await.unwrap(), None);
     assert_eq!(gateway.raw("VERIFIER").listings(&wanted.name).await, None);
-    // Seen once to fail, by one version's data: Ceph's own, of which docs/backends/objects.md tells. It stays forbidden.
+    // It failed once, with one version's data: a fault of Ceph, described in docs/backends/objects.md. It remains
+    // forbidden.
     assert_eq!(gateway.holding("the secret of the struck"), [""; 0]);
 }

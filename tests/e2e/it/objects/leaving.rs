@@ -1,4 +1,4 @@
-//! What a tenant had in a bucket cannot be found again.
+//! Data of a tenant in a bucket cannot be found again.
 
 use super::{Stage, bucket, stage, staged, stamp};
 use e2e::gateway::{Gateway, Raw, between};
@@ -10,7 +10,7 @@ use workflows::platform::{
 
 const SECRET: &str = "the launch code is 0000, as planted by a test";
 
-/// Plants the secret: in old versions, under delete markers, under odd keys, and in a part of an upload that is left open.
+/// Plants the secret: in old versions, under delete markers, under unusual keys, and in a part of an open upload.
 pub async fn plant(raw: &Raw, name: &str, secret: &str) {
     for n in 0..12 {
         raw.ok(Method::PUT, &format!("/{name}/plan"), format!("{secret} {n}").as_bytes()).await;
@@ -26,7 +26,7 @@ pub async fn plant(raw: &Raw, name: &str, secret: &str) {
     raw.ok(Method::PUT, &format!("/{name}/open?partNumber=1&uploadId={id}"), part.as_bytes()).await;
 }
 
-/// Empties until nothing is left that can be removed; how often that took.
+/// Empties the bucket until nothing removable is left; returns the number of calls.
 async fn emptied(
     on: &Stage,
     thing: &TenantResource,
@@ -38,7 +38,7 @@ async fn emptied(
         let page = on.s3.empty(thing, uid, stamp).await?;
         all = EmptyProgress { removed: all.removed + page.removed, ..page };
         calls += 1;
-        assert!(calls < 50, "it comes to an end: {all:?}");
+        assert!(calls < 50, "too many calls: {all:?}");
     }
     Ok((all, calls))
 }
@@ -47,18 +47,18 @@ async fn looked(on: &Stage, thing: &TenantResource, eyes: Observer) -> Option<Ob
     on.s3.read_resource(thing, eyes, &stamp("look", 1)).await.unwrap()
 }
 
-/// S81. Everything is destroyed: versions, delete markers, unfinished uploads, keys that no XML holds. An independent client
-/// with other credentials finds nothing, nor does the store's own tool in what lies on its disk.
+/// S81. Everything is destroyed: versions, delete markers, unfinished uploads, and keys that XML cannot express. An
+/// independent client with other credentials finds nothing, and the store's own tool finds nothing on its disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_removed() {
-    // Of its own: every byte of its store is searched.
+    // A separate gateway: every byte of its store is searched.
     let Some(gateway) = Gateway::start() else { return };
     let (on, step) = (stage(&gateway), stamp("offboard", 1));
     let (platform, verifier) = (gateway.raw("PLATFORM"), gateway.raw("VERIFIER"));
     let bucket = bucket("leaver");
     Objects::create(&on.s3, &bucket, "leaver", &stamp("onboard", 1)).await.unwrap();
     plant(&platform, &bucket.name, SECRET).await;
-    assert!(verifier.serves(SECRET).await && gateway.stores(SECRET), "the scans find what is there");
+    assert!(verifier.serves(SECRET).await && gateway.stores(SECRET), "the scans find the secret");
     let thing = TenantResource::new("objects", super::REGION, "Bucket", &bucket.name);
 
     let surveyed = on.s3.survey("objects", "leaver", Observer::Platform, &step).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_remov
     on.s3.remove(&thing, &seen.uid, &step).await.unwrap();
 }
 
-/// More than one listing and one batch hold, and each is asked for by where the one before ended.
+/// More objects than one listing or one batch holds; each page starts at the end of the one before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_with_more_than_a_page_is_emptied_page_by_page() {
     let Some(gateway) = Gateway::shared() else { return };
@@ -107,7 +107,7 @@ async fn a_bucket_with_more_than_a_page_is_emptied_page_by_page() {
     assert_eq!(raw.listings(&bucket.name).await, None);
 }
 
-/// A bucket that was made again under the name of the one that was approved for destruction is left alone.
+/// A bucket that was created again under the approved name is neither emptied nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_bucket_of_the_same_name_is_not_emptied_and_not_removed() {
     let Some(gateway) = Gateway::shared() else { return };
@@ -127,7 +127,7 @@ async fn another_bucket_of_the_same_name_is_not_emptied_and_not_removed() {
     on.s3.remove(&thing, &second.uid, &step).await.unwrap();
 }
 
-/// Whoever sees nothing of ours by nature would certify everything as gone.
+/// A verifier without read access would certify everything as gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verifier_that_cannot_see_our_buckets_verifies_nothing() {
     let Some(gateway) = Gateway::shared() else { return };

@@ -1,4 +1,4 @@
-//! What nobody can remove yet is told, with its day; the rest goes.
+//! Objects that cannot be removed yet are reported with their date; the rest is removed.
 
 use super::{bucket, stage, staged, stamp};
 use chrono::{Duration, SecondsFormat, Utc};
@@ -6,7 +6,7 @@ use e2e::gateway::Gateway;
 use reqwest::Method;
 use workflows::platform::{Observer, TenantResource, TenantResources, codes};
 
-/// A lock in governance mode is lifted only where the settings say so; one in compliance mode and a hold never.
+/// A governance lock is lifted only if the settings allow it; a compliance lock and a legal hold never are.
 #[tokio::test(flavor = "multi_thread")]
 async fn locked_versions_are_reported_as_kept_until_their_day_and_the_others_go() {
     let Some(gateway) = Gateway::shared() else { return };

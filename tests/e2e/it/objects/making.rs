@@ -1,4 +1,4 @@
-//! A bucket is made once, by whom it says, or left alone.
+//! A bucket is created once, by the named owner, or not changed.
 
 use super::{bucket, stage, staged, stamp};
 use backends::s3::Encryption;
@@ -36,7 +36,7 @@ async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
     raw.ok(Method::DELETE, &format!("/{}/k?versionId={id}", wanted.name), b"").await;
     let begun = raw.ok(Method::POST, &format!("/{}/open?uploads", wanted.name), b"").await;
     let open = on.s3.delete(super::REGION, &wanted.name, &made, &stamp("one", 5)).await.unwrap_err();
-    assert_eq!(open.code, codes::BUCKET_NOT_EMPTY, "an unfinished upload is something too");
+    assert_eq!(open.code, codes::BUCKET_NOT_EMPTY, "an unfinished upload counts as content");
     let id = e2e::gateway::between(&begun, "<UploadId>", "</UploadId>").concat();
     raw.ok(Method::DELETE, &format!("/{}/open?uploadId={id}", wanted.name), b"").await;
     on.s3.delete(super::REGION, &wanted.name, &made, &stamp("one", 5)).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
     assert_eq!(raw.listings(&wanted.name).await, None);
 }
 
-/// Killed between making and marking, a bucket is neither lost to who makes it nor left behind by who undoes it.
+/// After a kill between creating and labelling, a repeat adopts the bucket and an undo removes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_making_that_was_cut_short_is_ended_or_undone() {
     let Some(gateway) = Gateway::shared() else { return };
@@ -67,12 +67,12 @@ async fn a_making_that_was_cut_short_is_ended_or_undone() {
     raw.ok(Method::PUT, &path, b"").await;
     raw.ok(Method::PUT, &format!("{path}/k"), b"somebody's").await;
     let foreign = on.s3.create(&wanted, "halfway", &stamp("one", 1)).await.unwrap_err();
-    assert_eq!(foreign.code, codes::OBJECT_FOREIGN, "what somebody uses is not ours");
+    assert_eq!(foreign.code, codes::OBJECT_FOREIGN, "a bucket in use is foreign");
     raw.ok(Method::DELETE, &format!("{path}/k"), b"").await;
     raw.ok(Method::DELETE, &path, b"").await;
 }
 
-/// Ceph 16 takes a bucket's encryption for the making of a bucket and answers a question for it with a listing.
+/// Ceph 16 treats the request to encrypt a bucket as its creation, and answers a query for it with a listing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_cannot_encrypt_buckets_is_found_out_and_nothing_stays_behind() {
     let Some(gateway) = Gateway::shared() else { return };

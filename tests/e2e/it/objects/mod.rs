@@ -15,7 +15,7 @@ use workflows::platform::{Bucket, CallMetadata};
 
 const REGION: &str = "eu-west";
 
-/// A store as Tenure speaks to it, and the files with its secrets.
+/// A store as Tenure uses it, and the files with its secrets.
 struct Stage {
     s3: S3,
     target: S3Target,
@@ -58,7 +58,7 @@ fn staged(gateway: &Gateway, change: impl FnOnce(&mut S3Target)) -> Stage {
     Stage { s3: S3::connect(&target).unwrap(), target, _secrets: vec![one, two] }
 }
 
-/// What a step says with a call: at this epoch.
+/// The metadata of a step's call at this epoch.
 fn stamp(step: &str, epoch: u64) -> CallMetadata {
     CallMetadata {
         action: "test",

@@ -1,4 +1,4 @@
-//! The kit of conformance over buckets in Ceph's gateway. A bucket's key stands for its amount.
+//! The conformance kit for buckets in Ceph's gateway. A bucket's key represents its amount.
 
 use super::{Stage, staged};
 use async_trait::async_trait;
@@ -22,7 +22,8 @@ struct Buckets {
     _gateway: Arc<Gateway>,
 }
 
-/// A making is of several calls. Lost is the one that ends it, as that decides; the others are in tests of their own.
+/// Creating a bucket takes several calls. The lost call is the last one, as it decides the outcome; separate tests
+/// cover the others.
 fn changes(asked: &Asked) -> bool {
     (asked.method == Method::PUT && asked.target.contains("tagging")) || asked.method == Method::DELETE
 }

@@ -1,4 +1,4 @@
-//! The alerts and dashboards that are shipped, against a real Prometheus that scrapes a real server.
+//! The shipped alerts and dashboards, with a real Prometheus that scrapes a real server.
 
 mod prometheus;
 
@@ -29,13 +29,13 @@ fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&read(&shipped().join(name))).unwrap()
 }
 
-/// Every rule of a file.
+/// Returns every rule of a file.
 fn rules(file: &Value) -> impl Iterator<Item = &Value> {
     let groups = file["groups"].as_array().unwrap().iter();
     groups.flat_map(|group| group["rules"].as_array().unwrap())
 }
 
-/// The dashboards by file name, and the expressions in each.
+/// Returns the dashboards by file name, with their expressions.
 fn dashboards() -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(shipped().join("dashboards")).unwrap() {
@@ -49,7 +49,7 @@ fn dashboards() -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// The metrics that an expression names: words that begin as ours do.
+/// Returns the metrics that an expression names: words with our prefix.
 fn named(expression: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let words = expression.split(|c| !word(c));
@@ -76,7 +76,7 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
     let mut seen = 0;
     for alert in rules(&alerts) {
         let name = alert["alert"].as_str().unwrap();
-        assert!(tests.contains(&format!("ALERTS{{alertname=\"{name}\", ")), "{name} is seen to fire nowhere");
+        assert!(tests.contains(&format!("ALERTS{{alertname=\"{name}\", ")), "no test shows {name} firing");
         let says =
             |what: &str| alert["annotations"][what].as_str().unwrap_or_else(|| panic!("{name}: {what}"));
         assert!(!says("summary").is_empty() && !says("description").is_empty(), "{name}");
@@ -90,8 +90,8 @@ fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_d
     assert!(seen >= 25, "{seen}");
 }
 
-/// A server on a world that takes no tenant of this name back out, and holds: a tenant that lends, one that is parked, one that
-/// waits for nodes, and one that waits for people.
+/// A server on a world that refuses to remove tenants of this name. It has a tenant that lends, a parked one, one that waits
+/// for nodes, and one that waits for approval.
 async fn in_trouble(dir: &Path) -> (Server, Caller) {
     let world = Arc::new(LocalWorld::default());
     let refuses = |action| Fault::on(action, FaultKind::RefuseBefore).named("*broken*").times(0);
@@ -116,10 +116,10 @@ async fn in_trouble(dir: &Path) -> (Server, Caller) {
     (server, staff)
 }
 
-/// What the server tells is as Prometheus wants it: counters end in `_total`, nothing else does, and each has a line of help.
+/// The metrics follow Prometheus' rules: exactly the counters end in `_total`, and each metric has a help line.
 async fn sound(programs: &Path, url: &str) {
     let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
-    // `promtool` reads the older text, in which a counter has its whole name and nothing marks the end or is an example.
+    // `promtool` reads the older text format: a counter has its full name, and there are no end marker and no exemplars.
     let counters = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"));
     let counters: BTreeSet<&str> = counters.collect();
     let older = text.lines().filter(|line| *line != "# EOF").map(|line| match line.strip_prefix("# ") {
@@ -163,7 +163,7 @@ async fn onboard(server: &Server, name: &str, tier: &str, gpus: u64, workspaces:
     started["id"].as_str().unwrap_or_else(|| panic!("{started}")).to_owned()
 }
 
-/// One workspace of acme takes all of its GPUs, half of them on loan, once they have been seen.
+/// One workspace of acme uses all of its GPUs, half of them on loan, once they have been observed.
 async fn borrow(staff: &Caller) {
     let wanted =
         json!({ "tenant": "acme", "workspace": "exploring", "name": "long", "requests": { "gpu/H100": 8 } });
@@ -176,7 +176,7 @@ async fn borrow(staff: &Caller) {
     }
 }
 
-/// The execution once it is so.
+/// Returns the execution once it matches.
 async fn until(staff: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -210,7 +210,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
         fired["annotations"]["description"],
         "1 executions are parked for compensation_blocked, holding what they have made."
     );
-    // What was looked at before the first scrape is taken back by the next look.
+    // Alerts from before the first scrape resolve at the next evaluation.
     let healthy = ["TenureDown", "TenureStoreRefusesCommits", "TenureStoreHeld", "TenureReclaimMissed"];
     let well = |alert: &Value| healthy.iter().all(|name| alert["labels"]["alertname"] != **name);
     seen.until("alerts", |all| all["alerts"].as_array().unwrap().iter().all(well)).await;
@@ -226,7 +226,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
     assert!(boards.len() >= 4 && expressions.len() > 100, "{} {}", boards.len(), expressions.len());
     let missing: BTreeSet<String> =
         expressions.iter().flat_map(|text| named(text)).filter(|name| !served.contains(name)).collect();
-    // Those of a certificate, and of channels, are served where there is one: `tests/it/tls.rs`, `tests/it/channels/seen_to.rs`.
+    // Metrics of a certificate and of channels exist only with one: `tests/it/tls.rs`, `tests/it/channels/seen_to.rs`.
     let elsewhere = |name: &String| name.starts_with("tenure_tls_") || name == "tenure_deliveries";
     let missing: BTreeSet<_> = missing.into_iter().filter(|name| !elsewhere(name)).collect();
     assert!(missing.is_empty(), "{missing:?} are not served");

@@ -1,4 +1,4 @@
-//! Prometheus as a process, and promtool beside it.
+//! Prometheus as a process, and promtool.
 
 use reqwest::{Client, Url};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use std::{
 };
 use tests::processes::free_port;
 
-/// How long it may take to start, and to see what there is to see.
+/// The maximum wait for its start and its first scrapes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The programs, or `None`, said aloud, where they cannot be had.
+/// Returns the folder of the programs, or `None` with a message if they cannot be installed.
 pub fn programs() -> Option<PathBuf> {
     let ran = Command::new(e2e::scripts().join("prometheus.sh")).output().unwrap();
     if !ran.status.success() {
@@ -29,7 +29,7 @@ pub fn promtool(programs: &Path, dir: &Path, arguments: &[&str]) -> Output {
     Command::new(programs.join("promtool")).args(arguments).current_dir(dir).output().unwrap()
 }
 
-/// What promtool finds fault with in metrics as text.
+/// Returns promtool's findings in a metrics text.
 pub fn checked(programs: &Path, metrics: &str) -> String {
     let mut child = Command::new(programs.join("promtool"))
         .args(["check", "metrics"])
@@ -45,7 +45,7 @@ pub fn checked(programs: &Path, metrics: &str) -> String {
     said
 }
 
-/// Prometheus, killed when it goes out of scope.
+/// Prometheus, killed when it is dropped.
 pub struct Prometheus {
     child: Child,
     url: String,
@@ -83,7 +83,7 @@ impl Prometheus {
         me
     }
 
-    /// What a path of its API answers.
+    /// Returns the answer of the API at `path`.
     pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Value {
         let url = Url::parse_with_params(&format!("{}/api/v1/{path}", self.url), query).unwrap();
         let request = self.client.get(url);
@@ -92,7 +92,7 @@ impl Prometheus {
         answer["data"].clone()
     }
 
-    /// What `path` answers once `so` is true of it.
+    /// Returns the answer at `path` once the condition is true.
     pub async fn until(&self, path: &str, so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -1,4 +1,4 @@
-//! Accounts, and what their workspaces may use.
+//! Accounts, and the limits of their workspaces.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
@@ -35,7 +35,7 @@ async fn an_account_is_made_once_with_its_workspaces_and_read_back() {
     assert_eq!(differs.unwrap_err().code, codes::OBJECT_FOREIGN);
 }
 
-/// The limit binds in the running controller, and binds again after the undo.
+/// The limit is enforced by the running controller, also after the undo.
 #[tokio::test]
 async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that_back() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -59,7 +59,7 @@ async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that
     let less = to(now(&grown), &gpus(&[("prod", 1)]));
     slurm.compare_and_set("gpu", "t-grows", "grows", &less, &stamp("grow/undo")).await.unwrap();
     assert_eq!(cluster.limits("t-grows--prod"), format!("t-grows--prod|{GPU}=1"));
-    assert_eq!(cluster.job_state(second), "RUNNING", "a limit ends nothing that runs");
+    assert_eq!(cluster.job_state(second), "RUNNING", "a limit ends no running job");
     let third = slurm.submit(&sleeper(&train, 1), &stamp("third")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(cluster.job_state(third), "PENDING");
@@ -92,7 +92,7 @@ async fn a_limit_that_somebody_else_has_set_is_not_overwritten() {
     assert_eq!(cluster.limits("t-drift--prod"), format!("t-drift--prod|{GPU}=5"));
 }
 
-/// `sacctmgr` shows 64000 MiB as `62.50G`; and jobs are counted by another limit than resources are.
+/// `sacctmgr` shows 64000 MiB as `62.50G`; and jobs have a different limit than resources.
 #[tokio::test]
 async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -112,7 +112,7 @@ async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
     assert_eq!(bare.spec, json!({}));
 }
 
-/// A resource that the cluster does not count cannot be limited, and the message says where it is named.
+/// A resource that the cluster does not count cannot be limited, and the message names the setting.
 #[tokio::test]
 async fn a_resource_that_slurm_does_not_count_is_refused_with_the_remedy() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -132,14 +132,14 @@ async fn a_dry_run_changes_nothing() {
     assert_eq!(slurm.account("gpu", "t-dry", &dry).await.unwrap(), None);
 }
 
-/// Rows of the accounting whose numbers do not lie within those of their parent.
+/// Rows of the accounting whose numbers are outside of their parent's.
 const OUTSIDE: &str = "select count(*) from gpu_assoc_table child left join gpu_assoc_table parent \
     on parent.acct = child.parent_acct and parent.user = '' and parent.deleted = 0 \
     where child.deleted = 0 and child.parent_acct != '' \
     and (parent.lft is null or child.lft <= parent.lft or child.rgt >= parent.rgt)";
 
-/// Half of them by another path to the same settings, as an engine on another machine has it: the file that they share is all that keeps
-/// them apart. Without turns, some fail, and some stand where no removal of their parent finds them.
+/// Half of the tenants use another path to the same settings, as an engine on another machine would; only the shared lock file separates
+/// them. Without the lock some calls fail, and some accounts are created where the removal of their parent misses them.
 #[tokio::test]
 async fn tenants_who_come_at_once_leave_the_tree_of_accounts_whole() {
     let Some(cluster) = Cluster::start(1) else { return };

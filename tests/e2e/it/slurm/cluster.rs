@@ -1,4 +1,4 @@
-//! A cluster of the tests, started by `tests/servers/slurm-up.sh`, and what looks into it past the backend.
+//! A test cluster, started by `tests/servers/slurm-up.sh`, with direct access to its state.
 
 use backends::slurm::{NewJob, SlurmCluster, SlurmTarget};
 use engine::ActionError;
@@ -19,10 +19,10 @@ use store::Epoch;
 use tempfile::TempDir;
 use workflows::platform::{Associations, CallMetadata, WorkloadRef};
 
-/// The GPUs of a node, and what Slurm calls one of them.
+/// The GPUs of a node, by their name in Slurm.
 pub(crate) const GPU: &str = "gres/gpu:h200";
 
-/// What the script says of the cluster that it started.
+/// The output of the script about the started cluster.
 #[derive(Debug, Deserialize)]
 struct Started {
     url: String,
@@ -34,7 +34,7 @@ struct Started {
     run: PathBuf,
 }
 
-/// A running cluster; it ends with the last that uses it.
+/// A running cluster; it ends with its last user.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     dir: TempDir,
@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 
 impl Cluster {
-    /// The cluster that tests share which end no daemon. `None`, said aloud, where none can be had.
+    /// Returns the cluster of all tests that end no daemon, or `None` with a message if there is none.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = shared.upgrade().filter(|running| running.is_whole()) {
@@ -55,7 +55,7 @@ impl Cluster {
         Some(running)
     }
 
-    /// A cluster of one's own, with so many nodes of 8 GPUs.
+    /// Starts a separate cluster with `nodes` nodes of 8 GPUs.
     pub(crate) fn start(nodes: u32) -> Option<Self> {
         let dir = tempfile::Builder::new().prefix("tenure-slurm-").tempdir().unwrap();
         let script = e2e::scripts().join("slurm-up.sh");
@@ -72,13 +72,13 @@ impl Cluster {
         }
     }
 
-    /// The settings of a backend that trusts the controller's answers: here it is killed only where a test says so.
+    /// The settings of a backend that trusts the controller's answers: here only tests kill it.
     pub(crate) fn settings(&self) -> Value {
         let Started { url, cluster, user, token_file, conf, .. } = &self.started;
         json!({ "url": url, "cluster": cluster, "user": user, "token_file": token_file, "conf": conf, "saves_within": "0s", "accounting_lock": self.lock() })
     }
 
-    /// The backend under test, with some settings changed.
+    /// Returns the tested backend, with some settings changed.
     pub(crate) fn with(&self, changes: &Value) -> SlurmCluster {
         let mut settings = self.settings();
         let fields = settings.as_object_mut().unwrap();
@@ -103,12 +103,12 @@ impl Cluster {
         self.dir.path()
     }
 
-    /// Where daemons note their process ids.
+    /// Returns the folder of the daemons' process ids.
     pub(crate) fn run(&self) -> &Path {
         &self.started.run
     }
 
-    /// Where the scripts are that start daemons.
+    /// Returns the folder of the scripts that start daemons.
     pub(crate) fn bin(&self) -> &Path {
         &self.started.bin
     }
@@ -117,7 +117,7 @@ impl Cluster {
         fs::read_to_string(&self.started.token_file).unwrap().trim().to_owned()
     }
 
-    /// A script in the cluster's folder, to stand for a tool.
+    /// Writes a script into the cluster's folder, as a replacement of a tool.
     pub(crate) fn tool(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
@@ -125,12 +125,12 @@ impl Cluster {
         path
     }
 
-    /// The file by which those who write the accounting take turns.
+    /// The lock file of all writers to the accounting.
     fn lock(&self) -> PathBuf {
         self.dir.path().join("accounting.lock")
     }
 
-    /// What a tool of Slurm prints, past the backend; in turn, where it writes the accounting.
+    /// Returns the output of a Slurm tool, without the backend; under the lock if it writes to the accounting.
     pub(crate) fn says(&self, words: &[&str]) -> String {
         let lock = self.lock();
         let turn: &[&OsStr] = match words {
@@ -148,7 +148,7 @@ impl Cluster {
         String::from_utf8_lossy(&said).trim().to_owned()
     }
 
-    /// What `slurmrestd` answers, past the backend: its status and its body.
+    /// Returns the status and body of a `slurmrestd` answer, without the backend.
     pub(crate) async fn rest(
         &self,
         method: &str,
@@ -164,7 +164,7 @@ impl Cluster {
             let request = request.header("X-SLURM-USER-NAME", "root").header("X-SLURM-USER-TOKEN", token);
             body.iter().fold(request, |request, body| request.json(body)).send()
         };
-        // It closes a connection now and then when its own to slurmdbd has gone, before it has read anything.
+        // After losing its connection to slurmdbd it sometimes closes a connection before reading from it.
         let answer = match send().await {
             Ok(answer) => answer,
             Err(_) => send().await.unwrap(),
@@ -173,7 +173,7 @@ impl Cluster {
         (status, answer.json().await.unwrap_or_default())
     }
 
-    /// Ends a daemon as a crash does.
+    /// Kills a daemon, as a crash would.
     pub(crate) fn kill(&self, daemon: &str) {
         let pid = fs::read_to_string(self.started.run.join(daemon)).unwrap();
         let killed =
@@ -181,7 +181,7 @@ impl Cluster {
         assert!(killed.success(), "{daemon} was not running");
     }
 
-    /// Whether the daemons that answer are there. Some have been seen to end by themselves; who comes next has a cluster of its own then.
+    /// Returns true if the daemons answer. Some end by themselves; the next test then gets a new cluster.
     fn is_whole(&self) -> bool {
         ["slurmrestd", "slurmdbd", "slurmctld"].iter().all(|daemon| {
             let noted = fs::read_to_string(self.started.run.join(daemon)).unwrap_or_default();
@@ -189,12 +189,12 @@ impl Cluster {
         })
     }
 
-    /// Starts a daemon again that was killed.
+    /// Starts a killed daemon again.
     pub(crate) fn restart(&self, daemon: &str) {
         assert!(Command::new(self.started.bin.join(daemon)).status().unwrap().success());
     }
 
-    /// The command line that kills a daemon.
+    /// Returns the command line that kills a daemon.
     pub(crate) fn killing(&self, daemon: &str) -> String {
         format!("kill -KILL -- -$(cat {})", self.started.run.join(daemon).display())
     }
@@ -205,12 +205,12 @@ impl Cluster {
         self.says(&["sacctmgr", "-i", "add", "user", user, &account]);
     }
 
-    /// Limits of an account as the accounting has them, by `sacctmgr`.
+    /// Returns the limits of an account in the accounting, by `sacctmgr`.
     pub(crate) fn limits(&self, account: &str) -> String {
         let account = format!("account={account}");
         let said =
             self.says(&["sacctmgr", "-nP", "show", "assoc", "where", &account, "format=account,grptres"]);
-        // Users of the account have lines of their own, without limits.
+        // Users of the account have separate lines, without limits.
         let limited = said.lines().find(|line| line.contains('='));
         limited.or_else(|| said.lines().next()).unwrap_or_default().to_owned()
     }
@@ -219,7 +219,7 @@ impl Cluster {
         self.says(&["squeue", "-h", "-j", &job.to_string(), "-o", "%T"])
     }
 
-    /// Waits until a job runs; if it does not, tells all that Slurm knows of it.
+    /// Waits until a job runs; if it does not, prints Slurm's state of it.
     pub(crate) async fn runs(&self, job: u64, within: Duration) {
         let known = || self.says(&["scontrol", "show", "job", &job.to_string()]);
         until_told(|| format!("it runs\n{}", known()), within, || async { self.job_state(job) == "RUNNING" })
@@ -249,7 +249,7 @@ pub(crate) fn stamp(step: &str) -> CallMetadata {
     }
 }
 
-/// What workspaces may use of GPUs.
+/// Returns the GPU limits of workspaces.
 pub(crate) fn gpus(of: &[(&str, u64)]) -> Associations {
     of.iter()
         .map(|(workspace, n)| ((*workspace).to_owned(), BTreeMap::from([(GPU.to_owned(), *n)])))
@@ -261,7 +261,7 @@ pub(crate) fn workload(tenant: &str, name: &str) -> WorkloadRef {
     WorkloadRef { cluster: "gpu".into(), tenant, workspace, name: name.into() }
 }
 
-/// A job of a workload that sleeps.
+/// Returns a sleeping job of a workload.
 pub(crate) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
     NewJob {
         name: of.name.clone(),
@@ -275,12 +275,12 @@ pub(crate) fn sleeper(of: &WorkloadRef, gpus: u64) -> NewJob {
     }
 }
 
-/// Looks until it is so, for at most so long; on a busy machine, four times that.
+/// Polls until the condition is true, for at most `within`; on a busy machine, four times that.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, within: Duration, mut so: impl FnMut() -> F) {
     until_told(|| what.to_owned(), within, &mut so).await;
 }
 
-/// The same; what is said of how it stands instead is asked for at the end.
+/// The same; if it fails, the closure describes the actual state.
 pub(crate) async fn until_told<F: Future<Output = bool>>(
     what: impl Fn() -> String,
     within: Duration,
@@ -288,12 +288,12 @@ pub(crate) async fn until_told<F: Future<Output = bool>>(
 ) {
     let (began, within) = (Instant::now(), within * 4);
     while !so().await {
-        assert!(began.elapsed() < within, "still not so after {within:?}: {}", what());
+        assert!(began.elapsed() < within, "still false after {within:?}: {}", what());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Calls until it is no transient failure.
+/// Repeats the call after transient failures.
 pub(crate) async fn repeated<T, F: Future<Output = Result<T, ActionError>>>(
     mut call: impl FnMut() -> F,
 ) -> T {

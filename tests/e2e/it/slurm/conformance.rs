@@ -1,4 +1,4 @@
-//! The conformance kit over limits of accounts: REST through the kit's proxy, `sacctmgr` through a stand-in that loses calls.
+//! The conformance kit for account limits: REST through the kit's proxy, `sacctmgr` through a wrapper that loses calls.
 
 use super::cluster::{Cluster, GPU, gpus};
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ const CANNOT_COMPARE: &str =
     "Slurm has no conditional write and compares no epochs (docs/backends/contract.md, fencing)";
 const KNOWS_NO_KEYS: &str = "Slurm has no idempotency keys, so a repeated key cannot be detected";
 
-/// The real `sacctmgr`, with the trouble that is written in a file.
+/// The real `sacctmgr`, with the fault that a file names.
 const STAND_IN: &str = r#"
 mode=$(cat "MODE" 2>/dev/null)
 lost='sacctmgr: error: Socket timed out on send/recv operation'
@@ -141,10 +141,10 @@ impl Subject for Limits {
     }
 }
 
-/// How many clusters share the cases. What is waited for is mostly the daemons' own pace: each message of theirs takes 40 ms.
+/// The number of clusters that share the cases. Most time is spent at the daemons' pace: each of their messages takes 40 ms.
 const LANES: usize = 3;
 
-/// Every `LANES`th case, on a cluster of its own: while others write to the accounting, what was just written may read back late.
+/// Runs every `LANES`th case on its own cluster: under concurrent writes to the accounting, a new row may be visible late.
 async fn lane(nth: usize) -> Option<Table> {
     let subject = Limits::new(Arc::new(Cluster::start(1)?)).await;
     let mut table = Table::default();

@@ -1,4 +1,4 @@
-//! Each daemon killed in the middle: the failure says what is known, and a repeat completes what was begun.
+//! Each daemon is killed during work: the failure reports the known state, and a repeat completes the work.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use backends::slurm::SlurmCluster;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::time::Duration;
 use workflows::platform::{CallMetadata, FieldSwap, Slurm, Workloads, codes};
 
-/// A backend whose `sacctmgr` runs as it is, until its nth call, before which a daemon is killed.
+/// A backend whose `sacctmgr` runs unchanged until its nth call; before that call a daemon is killed.
 fn dying(cluster: &Cluster, daemon: &str, nth: u32) -> SlurmCluster {
     let count = cluster.path().join(format!("calls-{daemon}-{nth}"));
     let text = format!(
@@ -18,7 +18,7 @@ fn dying(cluster: &Cluster, daemon: &str, nth: u32) -> SlurmCluster {
     cluster.with(&json!({ "sacctmgr": cluster.tool(&format!("sacctmgr-{daemon}-{nth}"), &text) }))
 }
 
-/// Not permanent, and of a code that says what happened to the call.
+/// Checks that the error is not permanent, and that its code describes the fate of the call.
 fn passing(error: &ActionError) {
     let known = match error.class {
         Class::Transient => [codes::UNAVAILABLE, codes::OBJECT_CHANGED].contains(&error.code.as_str()),
@@ -28,7 +28,7 @@ fn passing(error: &ActionError) {
     assert!(known, "{error:?}");
 }
 
-/// Killed after the tenant's account was made and before its workspaces' were.
+/// Killed after the creation of the tenant's account and before that of its workspaces.
 #[tokio::test]
 async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -40,7 +40,7 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
         let first = slurm.create_account("gpu", &name, &tenant, &wanted, &hurried).await;
 
         match &first {
-            // Accounts are kept by slurmdbd alone: the controller need not be there.
+            // slurmdbd stores accounts by itself: the controller is not needed.
             Ok(_) => assert_eq!(daemon, "slurmctld"),
             Err(error) => passing(error),
         }
@@ -82,7 +82,7 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
     }
 }
 
-/// A reclaim in which the controller, then `slurmrestd`, is killed.
+/// A reclaim in which first the controller and then `slurmrestd` is killed.
 #[tokio::test]
 async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -94,7 +94,7 @@ async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
         cluster.let_in("root", &format!("{name}--prod"));
         let job = slurm.submit(&sleeper(&of, 8), &stamp(&format!("0A/{daemon}/1"))).await.unwrap();
         until("it runs", Duration::from_secs(30), || async { cluster.job_state(job) == "RUNNING" }).await;
-        // A controller that is killed forgets what it was told in the last seconds, although it had answered.
+        // A killed controller loses changes of the last seconds, although it has acknowledged them.
         tokio::time::sleep(Duration::from_secs(7)).await;
         let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
 
@@ -102,7 +102,7 @@ async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
         if let Err(error) = slurm.evict(&of, &seen.uid, &stamp("0B/Evict/1")).await {
             passing(&error);
         } else {
-            assert_eq!(daemon, "slurmdbd", "the controller keeps jobs by itself");
+            assert_eq!(daemon, "slurmdbd", "the controller stores jobs by itself");
         }
         cluster.restart(daemon);
         let evict = stamp("0B/Evict/1");

@@ -1,4 +1,4 @@
-//! What `slurmctld` answers it has not yet written down: killed in that moment, it forgets it.
+//! `slurmctld` acknowledges changes that it has not yet written: if it is killed then, it loses them.
 
 use super::cluster::{Cluster, gpus, repeated, sleeper, stamp, until, workload};
 use backends::slurm::NewJob;
@@ -7,8 +7,8 @@ use serde_json::json;
 use std::time::Duration;
 use workflows::platform::{GpuSet, Kubernetes, Ownership, Slurm as _, Workloads};
 
-/// The controller is killed right after its answer, and forgets what it has answered in the last seconds: it is told again before Tenure
-/// has an answer. A node that is taken is taken, one that is returned is returned, and a job that is released starts.
+/// The controller is killed right after its answer and loses changes of the last seconds. They are repeated before Tenure returns: a
+/// taken node is taken, a returned node is returned, and a released job starts.
 #[tokio::test]
 async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind_it() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -31,7 +31,7 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     let (release, nowhere) = (stamp("0C/Release/1"), GpuSet::new());
     let runs = || cluster.job_state(job) == "RUNNING";
     killed_behind(&cluster, runs, || slurm.start(&train, &nowhere, false, &release)).await;
-    // Slurm begins a job again only two minutes after a launch that came to nothing, as of one that the controller has forgotten.
+    // Slurm restarts a job only two minutes after a failed launch, such as one that the controller has forgotten.
     until("the job runs", Duration::from_secs(60), || async { runs() }).await;
     cluster.says(&["scancel", &job.to_string()]);
     until("it has left", Duration::from_secs(20), || async { cluster.job_state(job).is_empty() }).await;
@@ -44,7 +44,8 @@ async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind
     assert!(!reserved(), "it was returned and is still reserved");
 }
 
-/// Makes the call, again while it fails, and kills the controller as soon as it has taken effect; it is back 2 s later.
+/// Makes the call with retries, and kills the controller as soon as it has taken effect; the controller is back 2 s
+/// later.
 async fn killed_behind<T, F: Future<Output = Result<T, ActionError>>>(
     cluster: &Cluster,
     done: impl Fn() -> bool,

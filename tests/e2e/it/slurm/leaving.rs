@@ -1,4 +1,4 @@
-//! A tenant that leaves: frozen, drained, removed, and looked for once more with other credentials.
+//! An offboarding: frozen, drained, removed, and observed again with other credentials.
 
 use super::cluster::{Cluster, gpus, repeated, sleeper, stamp, until, workload};
 use engine::Class;
@@ -8,7 +8,7 @@ use workflows::platform::{
     AccessMode, Kubernetes, Observer, Ownership, Slurm, TenantResource, TenantResources, codes,
 };
 
-/// Account, users, QOS and reservation go; what the jobs did stays on record.
+/// Account, users, QOS and reservation are removed; the records of the jobs stay.
 #[tokio::test]
 async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -32,7 +32,7 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
     let account = TenantResource::new("slurm", "gpu", "Account", "t-leaves");
     let look = || async { slurm.read_resource(&account, Observer::Platform, &stamp("look")).await.unwrap() };
 
-    // Frozen: what runs goes on, nothing new is let in; and the other way round.
+    // Frozen: running jobs continue, and new jobs are refused; then the reverse.
     slurm.set_admission(&account, "leaves", AccessMode::ReadOnly, &stamp("0B/Freeze/1")).await.unwrap();
     let frozen = look().await.unwrap();
     assert_eq!((frozen.text("admits"), frozen.number("jobs")), (Some("read_only"), 1));
@@ -57,7 +57,7 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
         repeated(call).await;
     }
 
-    // Its nodes are nobody's until they were cleaned and are returned.
+    // Its nodes have no owner until they were cleaned and returned.
     let reserved = || cluster.says(&["scontrol", "-o", "show", "reservations"]);
     assert!(reserved().contains("Nodes=gpu0") && reserved().contains("Users=root"), "{}", reserved());
     slurm.return_node("gpu", "gpu0", &owner, &stamp("0A/Taking/1")).await.unwrap();

@@ -1,4 +1,4 @@
-//! A real Slurm cluster: accounts, limits, jobs, nodes, what leaves with a tenant, and what Slurm does in odd ways.
+//! A real Slurm cluster: accounts, limits, jobs, nodes, offboarding, and the oddities of Slurm.
 
 mod accounts;
 pub(crate) mod cluster;

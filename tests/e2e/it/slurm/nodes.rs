@@ -1,4 +1,4 @@
-//! Nodes of a tenant: a line in the node's comment and a reservation, drains with our reason.
+//! Nodes of a tenant: a line in the node's comment and a reservation, and drains with our reason.
 
 use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use backends::slurm::{NewJob, SlurmCluster};
@@ -19,7 +19,7 @@ async fn with_account(cluster: &Cluster, tenants: &[&str]) -> SlurmCluster {
     slurm
 }
 
-/// The reservation holds both nodes, a job of the tenant spans them, and it goes with the last of them.
+/// The reservation covers both nodes, a job of the tenant spans them, and it ends with the last one.
 #[tokio::test]
 async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_are_returned() {
     let Some(cluster) = Cluster::start(2) else { return };
@@ -34,12 +34,12 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
         reservation.contains("Nodes=gpu[0-1]") && reservation.contains("Accounts=t-owns"),
         "{reservation}"
     );
-    assert!(reservation.contains("EndTime=2099"), "an unlimited one would end in a year: {reservation}");
+    assert!(reservation.contains("EndTime=2099"), "an unlimited reservation would end in a year: {reservation}");
 
     cluster.let_in("root", "t-owns--prod");
     cluster.let_in("root", "t-other--prod");
     let outside = slurm.submit(&sleeper(&workload("other", "x"), 1), &stamp("0B/x")).await.unwrap_err();
-    assert_eq!(outside.code, codes::REFUSED, "nobody else's job runs there: {outside}");
+    assert_eq!(outside.code, codes::REFUSED, "jobs of other accounts do not run there: {outside}");
     let inside = NewJob { reservation: "t-owns".into(), ..sleeper(&workload("owns", "y"), 1) };
     let inside = slurm.submit(&inside, &stamp("0B/y")).await.unwrap();
     until("the tenant's job runs", Duration::from_secs(20), || async {
@@ -50,7 +50,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
     let theirs = slurm.take_node("gpu", "gpu0", &foreign, &stamp("0C/Taking/1")).await.unwrap_err();
     assert_eq!((theirs.class, theirs.code.as_str()), (Class::Permanent, codes::NODE_OWNED));
     let left = slurm.return_node("gpu", "gpu1", &foreign, &stamp("0C/Returning/1")).await.unwrap();
-    assert_eq!(left.tenant.as_deref(), Some("owns"), "another's return leaves it as it is");
+    assert_eq!(left.tenant.as_deref(), Some("owns"), "the return of another tenant has no effect");
     cluster.says(&["scancel", &inside.to_string()]);
     for node in ["gpu0", "gpu1", "gpu1"] {
         let call = || async { slurm.return_node("gpu", node, &of, &stamp("0D/Returning/1")).await };
@@ -60,13 +60,13 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
     assert!(cluster.says(&["scontrol", "show", "reservation"]).contains("No reservations"));
     let old = slurm.take_node("gpu", "gpu0", &owner("owns", 1), &stamp("0E/Taking/1")).await.unwrap_err();
     assert_eq!(old.code, codes::EPOCH_OLD);
-    // A return whose take never came spends its epoch all the same.
+    // A return without an earlier take also spends its epoch.
     slurm.return_node("gpu", "gpu0", &owner("owns", 7), &stamp("0F/Returning/1")).await.unwrap();
     let late = slurm.take_node("gpu", "gpu0", &owner("owns", 6), &stamp("0F/Taking/1")).await.unwrap_err();
     assert_eq!(late.code, codes::EPOCH_OLD);
 }
 
-/// A drain that somebody else has set, or made their own, is never lifted.
+/// A drain that another owner has set or taken over is never lifted.
 #[tokio::test]
 async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -82,17 +82,17 @@ async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
 
     slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
     slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
-    assert!(lift(&first).await.cordoned && drained(), "another step still holds it");
+    assert!(lift(&first).await.cordoned && drained(), "the cordon of the other step remains");
     assert!(!lift(&second).await.cordoned && !drained());
 
     slurm.cordon_node("gpu", node, &of, &first).await.unwrap();
     let at = format!("nodename={node}");
     cluster.says(&["scontrol", "update", &at, "state=drain", "reason=bad fan"]);
-    assert!(!lift(&first).await.cordoned && drained(), "the drain is somebody else's by now");
+    assert!(!lift(&first).await.cordoned && drained(), "the drain has another owner by now");
     slurm.cordon_node("gpu", node, &of, &second).await.unwrap();
     assert!(cluster.says(&["scontrol", "show", "node", node]).contains("Reason=bad fan"));
     slurm.return_node("gpu", node, &of, &stamp("0E/Returning/1")).await.unwrap();
-    assert!(drained(), "a return lifts no other's drain");
+    assert!(drained(), "a return lifts only its own drain");
     cluster.says(&["scontrol", "update", &at, "state=resume"]);
 }
 

@@ -1,4 +1,4 @@
-//! What Slurm 22.05 was seen doing in ways that nobody would guess, each seen again, and how the backend lives with it.
+//! Unexpected behaviour of Slurm 22.05: each case is reproduced, with the way in which the backend handles it.
 
 use super::cluster::{Cluster, GPU, gpus, repeated, sleeper, stamp, until, workload};
 use backends::slurm::NewJob;
@@ -13,11 +13,11 @@ use workflows::platform::{CallMetadata, Slurm, WorkloadRef, Workloads, codes};
 #[tokio::test]
 async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
     let Some(cluster) = Cluster::shared() else { return };
-    // The server also serves v0.0.37, which is too old.
+    // The server also offers v0.0.37, which is too old.
     assert_eq!(cluster.backend().data_parser().await.unwrap(), "v0.0.38");
 }
 
-/// The controller hears of an association that was made over REST under user 4294967294, and refuses to reserve for it.
+/// The controller receives an association made over REST with user 4294967294, and refuses to reserve for it.
 #[tokio::test]
 async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_one_of_ours() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -47,11 +47,11 @@ async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_on
     };
     let (theirs, ours) = (reserve("t-rest"), reserve("t-ours"));
 
-    assert!(theirs.contains("Invalid account"), "Slurm has mended this, and REST could be used: {theirs}");
+    assert!(theirs.contains("Invalid account"), "Slurm has fixed this, and REST could be used: {theirs}");
     assert!(ours.contains("Reservation created"), "{ours}");
 }
 
-/// All three are HTTP 500; only the numbers in the list of errors tell them apart.
+/// All three are HTTP 500; only the error numbers distinguish them.
 #[tokio::test]
 async fn a_wrong_token_an_unknown_account_and_an_unknown_job_are_told_apart() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -81,14 +81,14 @@ async fn a_wrong_token_an_unknown_account_and_an_unknown_job_are_told_apart() {
     }
 }
 
-/// The tools need no munge where they have the token; a wrong one is a denial there as well.
+/// With the token, the tools need no munge; a wrong token is a denial there as well.
 #[tokio::test]
 async fn the_tools_can_use_the_token_instead_of_munge() {
     let Some(cluster) = Cluster::shared() else { return };
     let by_token = cluster.with(&json!({ "tools_by": "token" }));
     by_token.create_account("gpu", "t-token", "token", &gpus(&[]), &stamp("make")).await.unwrap();
 
-    // The reads go with a token that is right, the tools with one that is not.
+    // The reads use a valid token, the tools an invalid one.
     let wrong = cluster.path().join("tools.token");
     fs::write(&wrong, "none").unwrap();
     let text = format!("export SLURM_JWT=$(cat {})\nexec /usr/bin/sacctmgr \"$@\"", wrong.display());
@@ -97,7 +97,7 @@ async fn the_tools_can_use_the_token_instead_of_munge() {
     assert_eq!((denied.class, denied.code.as_str()), (Class::Permanent, codes::DENIED), "{denied}");
 }
 
-/// A body that is not understood is HTTP 200, with the failure in the list of errors.
+/// An update with an unknown body is HTTP 200, with the failure in the list of errors.
 #[tokio::test]
 async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -107,7 +107,7 @@ async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well
     assert!(!body["errors"].as_array().unwrap().is_empty(), "{body}");
 }
 
-/// Slurm has no key of a request: the comment is one.
+/// Slurm has no idempotency keys: the comment is used as one.
 #[tokio::test]
 async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -127,7 +127,7 @@ async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
     assert_eq!((refused.class, refused.code.as_str()), (Class::Permanent, codes::REFUSED), "{refused}");
 }
 
-/// With files that stand for GPUs Slurm sets no `CUDA_VISIBLE_DEVICES`; how many there are it says.
+/// Slurm sets no `CUDA_VISIBLE_DEVICES` for files that simulate GPUs; it reports their number.
 #[tokio::test]
 async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -142,10 +142,10 @@ async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
     until("the job has run", Duration::from_secs(30), || async { said.exists() }).await;
     let env = fs::read_to_string(&said).unwrap();
     assert!(env.contains("SLURM_GPUS_ON_NODE=2"), "{env}");
-    assert!(!env.contains("CUDA_VISIBLE_DEVICES"), "Slurm says more than it did: {env}");
+    assert!(!env.contains("CUDA_VISIBLE_DEVICES"), "Slurm now sets the variable: {env}");
 }
 
-/// A deletion over REST of an account that is not there fails with a number that elsewhere means that nothing is new.
+/// A REST deletion of a missing account fails with a number that elsewhere means that nothing has changed.
 #[tokio::test]
 async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -153,7 +153,7 @@ async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
     assert_eq!(body["errors"][0]["error_number"], json!(1900), "{body}");
 }
 
-/// A deletion that names the cluster leaves the account's name behind; ours takes it along.
+/// A deletion that names the cluster keeps the account's name; ours removes it too.
 #[tokio::test]
 async fn an_account_that_is_only_a_name_is_none_and_is_made_again() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -163,7 +163,7 @@ async fn an_account_that_is_only_a_name_is_none_and_is_made_again() {
     cluster.says(&["sacctmgr", "-i", "delete", "account", "where", "name=t-husk", "cluster=gpu"]);
     assert!(cluster.says(&["sacctmgr", "-nP", "show", "account", "format=account"]).contains("t-husk"));
 
-    // slurmrestd finds out only by asking that its connection to slurmdbd has gone; an engine asks again, too.
+    // slurmrestd notices only during a request that its connection to slurmdbd is gone; an engine retries as well.
     let (look, make) = (stamp("look"), stamp("second"));
     assert_eq!(repeated(|| slurm.account("gpu", "t-husk", &look)).await, None);
     let second = repeated(|| slurm.create_account("gpu", "t-husk", "husk", &wanted, &make)).await;
@@ -186,7 +186,8 @@ fn children_with(conf: &str) -> usize {
     .count()
 }
 
-/// `sacctmgr` waits for munge for ever. The call ends at its deadline, unknown, and no child is left.
+/// `sacctmgr` waits for munge without limit. The call ends at its deadline with an unknown outcome, and leaves no child
+/// process.
 #[tokio::test]
 async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -196,7 +197,7 @@ async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     let began = Instant::now();
 
     let hurried = CallMetadata { deadline: Duration::from_secs(3), ..stamp("make") };
-    // `slurmrestd` goes by tokens and needs no munge, so that the account is looked for and then made.
+    // `slurmrestd` uses tokens and needs no munge, so the account is looked up and then created.
     let unknown =
         slurm.create_account("gpu", "t-hang", "hang", &gpus(&[("prod", 1)]), &hurried).await.unwrap_err();
 
@@ -212,7 +213,7 @@ async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
     assert_eq!(cluster.limits("t-hang--prod"), format!("t-hang--prod|{GPU}=1"));
 }
 
-/// Dropping the call is its cancellation: the tool and whatever it started end with it.
+/// Dropping the future cancels the call: the tool and its child processes end.
 #[tokio::test]
 async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -235,14 +236,14 @@ async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
     until("both have ended", Duration::from_secs(5), || async { pids.iter().all(ended) }).await;
 }
 
-/// A requeued job is completing for a while before it waits: it counts as there until its nodes are free.
+/// A requeued job is completing for a while before it waits: it counts as running until its nodes are free.
 #[tokio::test]
 async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("lingers", "train"));
     slurm.create_account("gpu", "t-lingers", "lingers", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
     cluster.let_in("root", "t-lingers--prod");
-    // It does not heed the first signal, so that it takes Slurm a while to end it.
+    // The job ignores the first signal, so Slurm needs a while to end it.
     let script = "#!/bin/bash\ntrap '' TERM CONT\nfor i in $(seq 6000); do sleep 0.1; done\n".to_owned();
     let job = slurm.submit(&NewJob { script, ..sleeper(&of, 2) }, &stamp("0A/Lingers/1")).await.unwrap();
     running(&slurm, &of).await;
@@ -251,7 +252,7 @@ async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
     slurm.evict(&of, &seen.uid, &stamp("evict")).await.unwrap();
     let leaving = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
-    assert!(leaving.pods, "it was said to be gone while it was {}", cluster.job_state(job));
+    assert!(leaving.pods, "it was reported as gone while it was {}", cluster.job_state(job));
 
     until("it has left", Duration::from_secs(30), || async {
         !slurm.observe(&of, &stamp("look")).await.unwrap().unwrap().pods

@@ -1,4 +1,4 @@
-//! Lent GPUs that are called back: a real job is told, saves, leaves, and another starts in its place.
+//! Reclaimed GPUs: a real job is notified, saves and leaves, and another starts on its GPUs.
 
 use super::cluster::{Cluster, gpus, sleeper, stamp, until, workload};
 use backends::slurm::NewJob;
@@ -6,7 +6,8 @@ use engine::Class;
 use std::time::Duration;
 use workflows::platform::{GpuSet, Slurm, StartWorkload, WorkloadNotice, Workloads, codes};
 
-/// The borrower's job is requeued and held, its GPUs come back, the lender's job starts, and the borrower's runs again.
+/// The borrower's job is requeued and held, its GPUs are returned, the lender's job starts, and the borrower's job runs
+/// again later.
 #[tokio::test]
 async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
     let Some(cluster) = Cluster::start(1) else { return };
@@ -56,13 +57,13 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
         "it is held until it is admitted"
     );
     slurm.start(&again.workload, again.gpus.as_set(), again.service, &stamp("0C/Restart/1")).await.unwrap();
-    // Slurm lets a requeued job wait for as long as its old credential is good, 120 s by default.
+    // Slurm keeps a requeued job waiting until its old credential expires, 120 s by default.
     cluster.runs(lent, Duration::from_secs(60)).await;
     let back = slurm.observe(&borrower, &stamp("look")).await.unwrap().unwrap();
-    assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer told to end");
+    assert_eq!((back.reclaim_at, back.uid), (None, told.uid), "the same job, and no longer notified to end");
 }
 
-/// A job that may not be queued again is cancelled; one that was submitted anew is not taken for it.
+/// A job that may not be requeued is cancelled; a job that was submitted again is not confused with it.
 #[tokio::test]
 async fn a_job_that_may_not_be_requeued_ends_for_good() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -74,7 +75,7 @@ async fn a_job_that_may_not_be_requeued_ends_for_good() {
     cluster.let_in("root", "t-once-only--prod");
     let job = NewJob { requeue: false, ..sleeper(&of, 1) };
     let first = slurm.submit(&job, &stamp("0A/Once/1")).await.unwrap();
-    // v0.0.38 does not heed `"requeue": false`.
+    // v0.0.38 ignores `"requeue": false`.
     cluster.says(&["scontrol", "update", &format!("jobid={first}"), "requeue=0"]);
     cluster.runs(first, Duration::from_secs(30)).await;
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
@@ -91,7 +92,7 @@ async fn a_job_that_may_not_be_requeued_ends_for_good() {
     cluster.says(&["scancel", &second.to_string()]);
 }
 
-/// A job is asked by a signal, and says in its comment that it has saved its work.
+/// A job gets a signal, and reports in its comment that it has saved its work.
 #[tokio::test]
 async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -112,6 +113,6 @@ async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
     .await;
     slurm.set_notice(&of, &WorkloadNotice::GoesOn, &stamp("0B/Withdraw/1")).await.unwrap();
     let seen = slurm.observe(&of, &stamp("look")).await.unwrap().unwrap();
-    assert!(!seen.checkpointed, "what it has saved will not do another time");
+    assert!(!seen.checkpointed, "a saved checkpoint counts only for its request");
     cluster.says(&["scancel", &job.to_string()]);
 }

@@ -1,4 +1,4 @@
-//! The kit of conformance over the groups of a tenant, made in a real SCIM service by the recipe. Their amount is in their name.
+//! The conformance kit for the groups of a tenant, made in a real SCIM service by the recipe. Their name contains their amount.
 
 use super::{
     servers::{Scim, client},
@@ -64,7 +64,7 @@ impl Subject for Groups {
 
     async fn really(&self, thing: &str) -> Option<u64> {
         let all = self.of(thing).await;
-        assert!(all.len() < 2, "{thing} is there twice: {all:?}");
+        assert!(all.len() < 2, "there are two of {thing}: {all:?}");
         all.first().map(|(_, amount)| *amount)
     }
 

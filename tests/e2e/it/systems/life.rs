@@ -1,4 +1,4 @@
-//! A tenant comes and leaves where its people, images and names are in real systems of the house, and everything else is simulated.
+//! A tenant is onboarded and offboarded with users, images and names in real external systems; everything else is simulated.
 
 use super::{
     exec,
@@ -40,7 +40,7 @@ async fn of_a_tenant_who_leaves_no_member_no_layer_and_no_name_is_left_in_the_sy
     let admins = |groups: &[(String, usize, String)]| {
         groups.iter().find(|(name, ..)| name == "acme-admins").map(|(_, members, _)| *members)
     };
-    assert_eq!(admins(&scim.groups().await), Some(1), "whoever administers acme is in its group");
+    assert_eq!(admins(&scim.groups().await), Some(1), "the administrator of acme is in its group");
     registry.push("acme/trainer", "v1", "the weights of acme").await;
     let leave =
         json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });

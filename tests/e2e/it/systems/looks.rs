@@ -1,4 +1,4 @@
-//! What each recipe shows and removes, on its real server.
+//! The observations and removals of each recipe, on its real server.
 
 use super::{
     servers::{Dns, Registry, Scim},
@@ -31,7 +31,7 @@ fn dns(server: &Dns) -> System {
     system("network", "dns", &hook.each_ref().map(String::as_str), &verifier.each_ref().map(String::as_str))
 }
 
-/// The names of what the verifier sees of a tenant.
+/// Returns the names that the verifier sees of a tenant.
 async fn seen(system: &System, tenant: &str) -> Vec<String> {
     let all = system.survey(system.name(), tenant, Observer::Verifier, &stamp("look")).await.unwrap();
     let mut names: Vec<_> =
@@ -40,7 +40,7 @@ async fn seen(system: &System, tenant: &str) -> Vec<String> {
     names
 }
 
-/// Removes everything of a tenant, one thing after the other.
+/// Removes every object of a tenant, one after the other.
 async fn cleared(system: &System, tenant: &str) {
     for seen in system.survey(system.name(), tenant, Observer::Platform, &stamp("clear")).await.unwrap() {
         system.remove(&seen.thing, &seen.uid, &stamp("clear")).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
 
     let found = identity.create("t-acme", "acme", &groups(), &made).await.unwrap();
     assert_eq!((found.tenant.as_str(), found.step.as_str()), ("acme", made.step.as_str()));
-    assert_eq!(identity.published("t-acme", &made).await.unwrap(), None, "nobody is in yet");
+    assert_eq!(identity.published("t-acme", &made).await.unwrap(), None, "no owner has signed in yet");
     identity.publish("t-acme", "acme", &made).await.unwrap();
     identity.publish("t-acme", "acme", &made).await.unwrap();
     assert!(identity.published("t-acme", &made).await.unwrap().is_some());
@@ -77,7 +77,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
         assert_eq!(
             seen(&identity, "acme").await.len(),
             2,
-            "whoever waits outside is not forgotten: {admits:?}"
+            "the group is still found: {admits:?}"
         );
     }
     identity.set_admission(&door, "acme", AccessMode::Nothing, &stamp("door")).await.unwrap();
@@ -90,10 +90,10 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
 
     assert_eq!(seen(&identity, "acme").await, [""; 0]);
     let left: Vec<_> = server.groups().await.into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(left, ["globex-admins"], "what is another's stays");
+    assert_eq!(left, ["globex-admins"], "groups of other owners stay");
 }
 
-/// Whoever takes a name first has it: groups of somebody else are neither taken over nor removed.
+/// The first owner of a name keeps it: groups of another owner are neither adopted nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_of_somebody_else_are_left_alone() {
     let Some(server) = Scim::start() else { return };
@@ -104,7 +104,7 @@ async fn groups_of_somebody_else_are_left_alone() {
 
     assert_eq!((error.class, error.code.as_str()), (Class::Permanent, codes::OBJECT_FOREIGN), "{error}");
     let left: Vec<_> = server.groups().await.into_iter().map(|(name, ..)| name).collect();
-    assert_eq!(left, ["acme-members"], "what was made until then is taken back");
+    assert_eq!(left, ["acme-members"], "the groups made so far are removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn of_a_removed_name_the_name_server_knows_nothing() {
     late.unwrap();
 }
 
-/// Of what cannot be looked at nothing is said: not by whom nobody lets in, and not by a server that is away.
+/// A failed observation says nothing about absence: neither with refused credentials nor with a server that is away.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_to_look_is_never_an_absence() {
     let (Some(scim), Some(registry)) = (Scim::start(), Registry::start()) else { return };

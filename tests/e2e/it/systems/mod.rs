@@ -1,5 +1,5 @@
-//! Systems of the house behind the hooks that are handed out as recipes, each against a real server: groups of people in a SCIM
-//! service, repositories in a container registry, records in a name server.
+//! External systems behind the shipped hook recipes, each with a real server: groups of users in a SCIM service, repositories
+//! in a container registry, records in a name server.
 
 mod conformance;
 mod life;
@@ -27,7 +27,7 @@ fn stamp(step: &str) -> CallMetadata {
     }
 }
 
-/// A recipe as it is handed out.
+/// Returns the path of a shipped recipe.
 fn recipe(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/recipes"))
         .join(name)
@@ -46,7 +46,7 @@ fn program(name: &str, arguments: &[&str]) -> Arc<dyn HookBackend> {
     Arc::new(Program::connect(&target).unwrap())
 }
 
-/// A system behind a recipe, changed with one set of arguments and looked at with another.
+/// A system behind a recipe, with different arguments for changes and for the verifier's observations.
 fn system(system: &'static str, name: &str, hook: &[&str], verifier: &[&str]) -> System {
     System::new(system, program(name, hook), program(name, verifier))
 }

@@ -1,4 +1,4 @@
-//! The servers that the recipes are for.
+//! The servers of the recipes.
 
 use reqwest::{Client, Method, header::LOCATION};
 use ring::digest::{SHA256, digest};
@@ -7,7 +7,7 @@ use std::{path::Path, process::Command};
 use tempfile::TempDir;
 use tests::processes::Process;
 
-/// A SCIM service, which the tokens `platform` and `verifier` open.
+/// A SCIM service with the tokens `platform` and `verifier`.
 pub struct Scim {
     pub url: String,
     dir: TempDir,
@@ -16,7 +16,7 @@ pub struct Scim {
 }
 
 impl Scim {
-    /// Nothing, said aloud, where it cannot be had.
+    /// Starts it; `None` with a message if it cannot be installed.
     pub fn start() -> Option<Self> {
         let mut command = Command::new(e2e::scripts().join("scim-up.sh"));
         let started = Process::try_start(command.args(["platform", "verifier"]), "Serving SCIM on ");
@@ -33,12 +33,12 @@ impl Scim {
         Some(Self { url, dir, client: client(), _process: process })
     }
 
-    /// A file: a token, or who administers a tenant.
+    /// Returns the path of a file: a token, or the administrators of a tenant.
     pub fn file(&self, name: &str) -> String {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// Somebody whom the service knows, and who administers the tenant.
+    /// Adds a user of the service who administers the tenant.
     pub async fn owner(&self, tenant: &str, name: &str) {
         let user = json!({ "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": name });
         self.call(Method::POST, "Users", Some(user)).await;
@@ -55,7 +55,7 @@ impl Scim {
         serde_json::from_str(&answer.text().await.unwrap()).unwrap_or_default()
     }
 
-    /// Every group, by its name, with the members it has.
+    /// Returns every group with its name and its number of members.
     pub async fn groups(&self) -> Vec<(String, usize, String)> {
         let all = self.call(Method::GET, "Groups?count=500", None).await;
         let of = |group: &Value| {
@@ -83,7 +83,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A container registry, which `tenure` and `reader` may use.
+/// A container registry with the users `tenure` and `reader`.
 pub struct Registry {
     pub url: String,
     pub dir: TempDir,
@@ -92,7 +92,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Nothing, said aloud, where it cannot be had.
+    /// Starts it; `None` with a message if it cannot be installed.
     pub fn start() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(e2e::scripts().join("registry-up.sh"));
@@ -139,7 +139,7 @@ impl Registry {
         assert!(sent.send().await.unwrap().status().is_success(), "the manifest is pushed");
     }
 
-    /// The files of the registry in which these bytes are.
+    /// Returns the files of the registry that contain these bytes.
     pub fn files_with(&self, secret: &str) -> Vec<String> {
         let mut found = Vec::new();
         scan(&self.dir.path().join("data"), secret.as_bytes(), &mut found);
@@ -165,7 +165,7 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// With these records in the zone. Nothing, said aloud, where it cannot be had.
+    /// Starts it with these records in the zone; `None` with a message if it cannot be installed.
     pub fn start(records: &[&str]) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(e2e::scripts().join("dns-up.sh"));
@@ -181,7 +181,7 @@ impl Dns {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// What the name server answers to a question for a name.
+    /// Returns the name server's answer for a name.
     pub fn answer(&self, name: &str, kind: &str) -> String {
         let mut dig = Command::new("dig");
         dig.args(["+short", "@127.0.0.1", "-p", &self.port, kind, name]);

@@ -1,16 +1,16 @@
-//! Deaths of Slurm's daemons in the middle of calls: each is killed as Tenure calls a tool, and comes back some seconds later.
+//! Kills of Slurm's daemons during calls: each is killed when Tenure calls a tool, and restarts some seconds later.
 //!
-//! Stand-ins for `sacctmgr` and `scontrol` do it before the real one runs. Nobody but Tenure calls them, so that whoever dies there
-//! dies while an execution is at work. Who dies next is written as `TOOL DAEMON`: at the next call of that tool.
+//! Wrappers of `sacctmgr` and `scontrol` kill a daemon before the real tool runs. Only Tenure calls them, so a daemon always dies
+//! while an execution is active. The next death is written as `TOOL DAEMON`: at the next call of that tool.
 
 use crate::slurm::cluster::{Cluster, until};
 use serde_json::Value;
 use std::{fs, path::PathBuf, time::Duration};
 
-/// For how long a daemon stays away, in seconds.
+/// How long a daemon is down, in seconds.
 const AWAY: u32 = 3;
 
-/// Before it runs the tool, kills whose turn it is, unless somebody is away.
+/// Before it runs the tool, kills the daemon whose turn it is, unless one is away.
 const STAND_IN: &str = r#"
 exec 9>>"DIR/lock"
 flock 9
@@ -26,14 +26,14 @@ exec 9>&-
 exec TOOL "$@"
 "#;
 
-/// The stand-ins, and who is to die.
+/// The wrappers, and the next daemons to kill.
 pub struct Deaths {
     dir: PathBuf,
     settings: Value,
 }
 
 impl Deaths {
-    /// At a cluster.
+    /// Installs them at a cluster.
     pub fn at(cluster: &Cluster) -> Self {
         let dir = cluster.path().join("deaths");
         fs::create_dir(&dir).unwrap();
@@ -51,20 +51,20 @@ impl Deaths {
         Self { dir, settings }
     }
 
-    /// The settings of a backend that lives with them.
+    /// Returns the settings of a backend that uses the wrappers.
     pub fn settings(&self) -> Value {
         self.settings.clone()
     }
 
-    /// Does this work, over which these die, one after the other.
+    /// Runs this work while these daemons are killed, one after the other.
     pub async fn over<T>(&self, next: &[&str], work: impl Future<Output = T>) -> T {
         let lines: String = next.iter().map(|line| format!("{line}\n")).collect();
         fs::write(self.dir.join("next"), lines).unwrap();
         let done = work.await;
         let left = fs::read_to_string(self.dir.join("next")).unwrap();
         let died = fs::read_to_string(self.dir.join("died")).unwrap_or_default();
-        assert_eq!(left, "", "they did not die over it; who did:\n{died}");
-        // What comes next begins with everybody there.
+        assert_eq!(left, "", "these daemons were not killed; killed were:\n{died}");
+        // The next phase begins with all daemons up.
         until("all are back", Duration::from_secs(5), || async { !self.dir.join("away").exists() }).await;
         done
     }

@@ -1,5 +1,6 @@
-//! A tenant leaves, asked for over HTTP, and what it had is destroyed in four places at once: a bucket of Ceph, a key of SoftHSM, a
-//! LUKS volume and a namespace of a machine of qemu. Then another has the same node, and policy wants more than its drives can.
+//! A tenant is offboarded over HTTP, and its data is destroyed in four places at once: a bucket of Ceph, a key of SoftHSM, a LUKS
+//! volume and a namespace of a qemu machine. Then another tenant has the same node, and policy requires more than its drives
+//! support.
 
 use super::{
     house::{House, TENURE},
@@ -31,7 +32,7 @@ fn wish(name: &str) -> Value {
     })
 }
 
-/// What drives must be cleaned by at least.
+/// Returns a policy with the minimum sanitisation method of drives.
 fn drives_by(method: &str) -> Value {
     let minimum = json!({ "nvme": method, "ssd": "purge", "hdd": "purge", "gpu_memory": "clear", "memory": "clear", "firmware": "clear" });
     json!({ "sanitisation": { "minimum": minimum } })
@@ -46,7 +47,7 @@ async fn comes_and_leaves(house: &House, places: &Places, tenant: &'static str) 
     planted
 }
 
-/// A purge is what policy asks by itself; a clear is the most that qemu's drives can.
+/// Policy requires a purge by default; qemu's drives support at most a clear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_tenant_had_in_four_places_is_found_in_none_and_what_could_not_be_erased_is_an_exception() {
     let Some(places) = Places::open() else { return };
@@ -65,12 +66,12 @@ async fn what_a_tenant_had_in_four_places_is_found_in_none_and_what_could_not_be
     house.rule(5, &drives_by("purge")).await;
     let left = comes_and_leaves(&house, &places, "zeta").await;
 
-    assert_eq!(places.found(&left).await, [""; 0], "key, bucket and volume do not wait for the drives");
+    assert_eq!(places.found(&left).await, [""; 0], "key, bucket and volume are destroyed independently of the drives");
     assert!(
         places.drive_shows() > 1_000,
-        "the drive cannot be purged, and the scan finds what it found before"
+        "the drive cannot be purged, and the scan still finds the secret"
     );
-    assert_eq!(places.header_shows(&left), 1, "and its header lies there, with no key");
+    assert_eq!(places.header_shows(&left), 1, "its header is still on the drive, without a key");
     assert_eq!(house.staff.get(&format!("/v1/nodes/{NODE}")).await["state"], "quarantined");
     let excepted = house.certificate("zeta").await;
 
@@ -79,7 +80,7 @@ async fn what_a_tenant_had_in_four_places_is_found_in_none_and_what_could_not_be
     says_what_was_not(&offline(&excepted, &key), &left);
 }
 
-/// The certificate, as the command line verifies it without a server, and refuses it with another byte in it.
+/// Verifies the certificate offline by the command line, and checks that a changed byte is refused.
 fn offline(certificate: &[u8], key: &str) -> Verification {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str, bytes: &[u8]| {
@@ -113,7 +114,7 @@ fn entry<'a>(of: &'a Verification, kind: AssetType, serial: Option<&str>) -> &'a
     of.assets.iter().find(is).unwrap_or_else(|| panic!("no {kind} {serial:?}"))
 }
 
-/// By what, and with what in which version, and whether that counts.
+/// Returns the method, the technique with its version, and true if the entry counts.
 fn done(entry: &CertificateEntry) -> (Option<Method>, Technique, String, bool) {
     let record = entry.record.as_ref().unwrap_or_else(|| panic!("{:?}", entry.asset.id));
     let tool = format!("{} {}", record.tool.name, record.tool.version);
@@ -150,7 +151,7 @@ fn says_what_was_destroyed(certificate: &Verification, gone: &Planted) {
     assert!(cover.caveats.iter().any(|line| line.starts_with("LUKS volumes:")), "{:?}", cover.caveats);
 }
 
-/// The two drives, and the node that they are in, are the exceptions; all else counts.
+/// The exceptions are the two drives and their node; everything else counts.
 fn says_what_was_not(certificate: &Verification, left: &Planted) {
     let cover = certificate.certificate.as_ref().unwrap();
     assert!(cover.title.contains("EXCEPTIONS") && cover.exceptions > 0, "{}", cover.title);

@@ -1,4 +1,4 @@
-//! A server with real clusters, people who agree to everything, and what they ask for.
+//! A server with real clusters, users who approve everything, and their requests.
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use tests::processes::{Caller, Server};
 use tokio::{sync::Mutex, task::JoinHandle};
 
 pub const TENURE: &str = env!("CARGO_BIN_EXE_tenure-on-real-servers");
-/// How long one execution may take; real daemons and emulated machines are slow beside other tests.
+/// The maximum duration of one execution; real daemons and emulated machines are slow on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Waits that are an organisation's are short; every check that is made stays. `more` is put over it.
+/// Returns a policy with short waits for users and all checks, with `more` over it.
 fn policy(version: u64, more: &Value) -> Value {
     let mut policy = json!({
         "policy": "platform", "version": version,
@@ -32,7 +32,7 @@ fn policy(version: u64, more: &Value) -> Value {
     policy
 }
 
-/// A platform and its people.
+/// A platform with its users.
 pub struct House {
     pub staff: Caller,
     server: Mutex<Server>,
@@ -42,12 +42,12 @@ pub struct House {
 }
 
 impl House {
-    /// A server whose clusters are served by `targets`, with these sites and nodes.
+    /// Starts a server with these targets, sites and nodes.
     pub async fn open(targets: &Value, sites: &str, nodes: &[(&str, &str, &str)]) -> Self {
         Self::open_in(&[], targets, sites, nodes).await
     }
 
-    /// The same, with this in the environment of the server.
+    /// The same, with additional environment variables.
     pub async fn open_in(
         environment: &[(&str, &str)],
         targets: &Value,
@@ -81,7 +81,7 @@ impl House {
         house
     }
 
-    /// The server is killed, and started again on its store after so long.
+    /// Kills the server, and restarts it on its store after `away`.
     pub async fn dies(&self, away: Duration) {
         let mut server = self.server.lock().await;
         server.kill();
@@ -89,14 +89,14 @@ impl House {
         tokio::task::block_in_place(|| server.restart());
     }
 
-    /// Puts a policy in force: the house's, with `more` over it.
+    /// Puts a policy in force: the default of these tests, with `more` over it.
     pub async fn rule(&self, version: u64, more: &Value) {
         let policy = policy(version, more);
         let (status, said) = self.staff.call(Method::POST, "/v1/policies", None, Some(policy)).await;
         assert!(status.is_success(), "{said}");
     }
 
-    /// The certificate of a tenant, byte by byte as it was signed.
+    /// Returns the certificate of a tenant, with the signed bytes.
     pub async fn certificate(&self, tenant: &str) -> Vec<u8> {
         let all = self.staff.all("/v1/certificates").await;
         let of = all.iter().find(|one| one["tenant"] == tenant).unwrap_or_else(|| panic!("{all:?}"));
@@ -107,7 +107,7 @@ impl House {
         answer.bytes().await.unwrap().to_vec()
     }
 
-    /// Ends the server; answers with the public key of what it signed.
+    /// Stops the server and returns the public key of its signatures.
     pub fn close(mut self) -> String {
         self.server.get_mut().kill();
         let data = self.dir.path().join("data");
@@ -117,40 +117,40 @@ impl House {
         String::from_utf8(said.stdout).unwrap()
     }
 
-    /// Asks for something that takes an execution, and waits until that has ended; answers with it.
+    /// Sends a request that starts an execution, waits for its end, and returns it.
     pub async fn done(&self, path: &str, body: Value) -> Value {
         let id = self.asked(path, body).await;
         self.ended(&id).await
     }
 
-    /// Asks, and answers with the execution that does it.
+    /// Sends a request and returns the id of its execution.
     pub async fn asked(&self, path: &str, body: Value) -> String {
         let (status, said) = self.posted(path, body).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{said}");
         said["id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
     }
 
-    /// Posts once, however often the server dies over it.
+    /// Posts once, however often the server is killed meanwhile.
     async fn posted(&self, path: &str, body: Value) -> (StatusCode, Value) {
         let key = format!("asked-{}", self.asked.fetch_add(1, Ordering::Relaxed));
         self.staff.call(Method::POST, path, Some(&key), Some(body)).await
     }
 
-    /// Asks for an execution to be taken back.
+    /// Requests the cancellation of an execution.
     pub async fn take_back(&self, id: &str) {
         let why = json!({ "reason": "another plan" });
         let (status, said) = self.posted(&format!("/v1/executions/{id}:cancel"), why).await;
         assert!(status.is_success(), "{said}");
     }
 
-    /// The execution once it has completed.
+    /// Returns the execution once it has completed.
     pub async fn ended(&self, id: &str) -> Value {
         let item = self.until(id, |item| item["open"] == false).await;
         assert_eq!(item["reason"], "completed", "{}", self.story().await);
         item
     }
 
-    /// The execution once it is so.
+    /// Returns the execution once it matches.
     pub async fn until(&self, id: &str, so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -164,7 +164,7 @@ impl House {
         }
     }
 
-    /// The one execution of a workflow that somebody else began.
+    /// Returns the one execution of a workflow that the server started itself.
     pub async fn begun(&self, workflow: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -177,7 +177,7 @@ impl House {
         }
     }
 
-    /// Ends a tenant, whose people have nothing to fetch.
+    /// Offboards a tenant that has no data to export.
     pub async fn leaves(&self, leave: Value) {
         let id = self.asked("/v1/offboardings", leave).await;
         self.until(&id, |item| item["state"] == "ExportWindow").await;
@@ -188,7 +188,7 @@ impl House {
         self.ended(&id).await;
     }
 
-    /// What every execution did last, for whoever reads why a test has failed.
+    /// Returns the last events of every execution, to explain a failed test.
     async fn story(&self) -> String {
         let mut story = String::new();
         for item in self.staff.all("/v1/executions").await {
@@ -206,7 +206,7 @@ impl House {
         story
     }
 
-    /// That these nodes were seen, and nobody on their GPUs.
+    /// Reports that these nodes were observed without workloads on their GPUs.
     pub async fn idle(&self, cluster: &str, model: &str, tenant: &str) {
         let seen = json!({ model: { "usable": 8, "busy": 0 } });
         let nodes = self.staff.all(&format!("/v1/nodes?owner={tenant}")).await;
@@ -217,7 +217,7 @@ impl House {
         assert!(status.is_success(), "{said}");
     }
 
-    /// Asks for GPUs for a workload; answers with what was decided.
+    /// Submits a workload and returns the decision.
     pub async fn submit(&self, body: Value) -> Value {
         let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(body)).await;
         assert!(status.is_success(), "{said}");

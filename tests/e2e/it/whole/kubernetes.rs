@@ -1,5 +1,5 @@
-//! Tenants' lives on a real API server: each isolation's objects are exactly the golden ones, and nothing of them is left at the end,
-//! whoever is killed meanwhile.
+//! Tenants' lives on a real API server: each isolation level makes exactly its golden objects, and none of them is left at the end,
+//! whichever process is killed meanwhile.
 
 use super::{house::House, unrest::Unrest};
 use crate::kubernetes::{
@@ -19,7 +19,7 @@ const NODES: [&str; 3] = ["west-a", "west-b", "west-c"];
 
 async fn house(world: &World, tenancy: &str) -> House {
     for node in NODES {
-        // A node keeps the epochs that it has spent, and this house begins at the first.
+        // A node keeps its spent epochs, and this server begins with the first.
         world.delete(&format!("/api/v1/nodes/{node}")).await;
         world.node(node).await;
     }
@@ -93,8 +93,8 @@ async fn life(isolation: &str, tenancy: &str) {
     webhook.end().await;
 }
 
-/// Tenure and the API server are killed again and again while a tenant comes, and while it leaves: the objects are those of the tenant
-/// who came in peace, and nothing is left of them.
+/// Tenure and the API server are killed repeatedly during an onboarding and an offboarding: the objects equal those of an undisturbed
+/// tenant, and none of them is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_again_and_again() {
     let Some(world) = world().await else { return };
@@ -116,7 +116,8 @@ async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_a
     webhook.end().await;
 }
 
-/// The same of one who changes its mind when all but the probes is done: they do not end, since no kubelet is at work.
+/// The same for an onboarding that is cancelled when only the probes are missing: they do not end, since no kubelet is
+/// active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_server_are_killed_again_and_again()
  {
@@ -133,7 +134,7 @@ async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_ser
     let ended = unrest
         .about(async {
             house.take_back(&id).await;
-            // Pods of the probes go once a kubelet lets them.
+            // Pods of the probes end once a kubelet confirms it.
             kubelets.play(|play| play.runs = true);
             house.until(&id, |item| item["open"] == false).await
         })
@@ -145,9 +146,8 @@ async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_ser
     webhook.end().await;
 }
 
-/// Of all that there was only the epoch stays, so that a late claim to the node is refused. An API server registers the groups that it
-/// serves anew as it starts. Pods of a probe that nobody could end go after the namespace that they belong to, when the cluster collects
-/// what belongs to nobody.
+/// Only the epoch stays, so that a late claim to the node is refused. An API server registers its groups again when it starts. Pods of
+/// an interrupted probe are deleted after their namespace, when the cluster collects objects without an owner.
 async fn nothing_is_left(before: &Snapshot, world: &World) {
     let began = Instant::now();
     loop {
@@ -162,14 +162,14 @@ async fn nothing_is_left(before: &Snapshot, world: &World) {
     }
 }
 
-/// What there is, with the priority class of the tenant's service level.
+/// Returns a snapshot with the priority class of the tenant's service level.
 async fn with_class(world: &World) -> Snapshot {
     let mut all = world.snapshot().await;
     all.extend(world.class("tenure-research-100").await);
     all
 }
 
-/// What the cluster makes by itself, in every namespace or as the API server starts.
+/// Objects that the cluster itself makes, in every namespace or at the start of the API server.
 const OWN: [&str; 4] = [
     "/api/v1/secrets ",
     "/api/v1/serviceaccounts ",
@@ -177,7 +177,7 @@ const OWN: [&str; 4] = [
     "/apis/apiregistration.k8s.io/v1/apiservices ",
 ];
 
-/// That these objects were made and changed, and no others. Run with `BLESS=1` to write the file anew.
+/// Checks that exactly these objects were made and changed. Run with `BLESS=1` to write the file again.
 fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
     let path = format!("{GOLDEN}/{name}");
     let mut made: Value = after
@@ -192,10 +192,10 @@ fn golden(name: &str, before: &Snapshot, after: &Snapshot) {
         fs::write(&path, &text).unwrap();
     }
     let wanted = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(wanted, text, "run with BLESS=1 and look at the difference");
+    assert_eq!(wanted, text, "run with BLESS=1 and review the difference");
 }
 
-/// Without what differs from one making to the next.
+/// Removes fields that differ from run to run.
 fn timeless(object: &Value) -> Value {
     match object {
         Value::Object(fields) => {

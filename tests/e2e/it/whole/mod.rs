@@ -1,6 +1,6 @@
-//! The core workflows from end to end: asked for over HTTP as staff and tenants do, on clusters that are real.
+//! The core workflows from end to end: requested over HTTP as staff and tenants do, on real clusters.
 //!
-//! What the file of targets does not name is simulated, within the server.
+//! Clusters that the target file does not name are simulated within the server.
 
 mod deaths;
 mod destroyed;

@@ -1,4 +1,4 @@
-//! What a tenant has in four places at once, a secret planted in each, and scans that share nothing with what destroys them.
+//! A tenant's data in four places at once, a secret planted in each, and scans that share nothing with the destroying code.
 
 use crate::{
     drives::vm::{NODE, Vm},
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 
-/// Under which names the fleet knows them; the node is the machine's.
+/// Their names in the fleet; the node is the machine.
 pub const CLUSTER: &str = "west";
 pub const REGION: &str = "eu";
 /// The tenant's drives, by serial number.
@@ -26,7 +26,7 @@ const IN_VOLUME: &str = "the weights of acme, in the clear";
 /// The tenant's own key of the volume.
 const PASSPHRASE: &str = "known to acme";
 
-/// The rest of the machine, as a program of the house plays it: where it is booted and connected is in files.
+/// The rest of the machine, simulated by an operator's program: files hold its boot state and its network.
 const HOOK: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 asked=$(cat)
@@ -42,7 +42,7 @@ reset) done_with '{"memory_overwritten":true,"controllers_reset":true,"baseline"
 esac
 "#;
 
-/// Where a tenant's belongings are.
+/// The places of a tenant's data.
 pub struct Places {
     pub vm: Arc<Vm>,
     pub gateway: Gateway,
@@ -50,17 +50,17 @@ pub struct Places {
     files: TempDir,
 }
 
-/// What was planted for a tenant.
+/// The planted data of a tenant.
 pub struct Planted {
     tenant: &'static str,
-    /// Of the volume.
+    /// The volume's UUID.
     pub uuid: String,
     /// The bucket's open upload.
     upload: String,
 }
 
 impl Places {
-    /// An object store, a key store and a machine of their own; none where one of them cannot be had.
+    /// Opens separate stores and a machine; `None` if one of them cannot be installed.
     pub fn open() -> Option<Self> {
         let (vm, gateway, token) = (Vm::of_a_tenant()?, Gateway::start()?, Token::new()?);
         let files = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ impl Places {
         self.files.path().join(name)
     }
 
-    /// The file of targets that has them all.
+    /// Returns the target file with all of them.
     pub fn targets(&self) -> Value {
         let account = |who: &str| json!({ "access_key_id": self.gateway.env(&format!("{who}_KEY")), "secret_key_file": self.at(who) });
         let hook = |name: &str| (name.to_owned(), json!({ "program": self.at(name) }));
@@ -106,7 +106,7 @@ impl Places {
         })
     }
 
-    /// Plants a secret in each place, and sees by each scan that it is found.
+    /// Plants a secret in each place, and checks that each scan finds it.
     pub async fn plant(&self, tenant: &'static str) -> Planted {
         let raw = self.gateway.raw("PLATFORM");
         let bucket = bucket(tenant);
@@ -120,13 +120,13 @@ impl Places {
         let planted = Planted { tenant, uuid, upload };
 
         assert!(self.gateway.raw("VERIFIER").serves(IN_BUCKET).await && self.gateway.stores(IN_BUCKET));
-        assert!(self.drive_shows() > 1_000 && self.opens(), "the drive, and the volume with its key");
+        assert!(self.drive_shows() > 1_000 && self.opens(), "the secrets of the drive and of the opened volume");
         assert_eq!(self.header_shows(&planted), 1);
         assert_eq!(self.unwrapped(), Some(32));
         planted
     }
 
-    /// A volume with a secret in it, closed again; answers with its UUID, under which its key is known.
+    /// Makes a volume with a secret in it and closes it; returns its UUID, which names its key.
     fn volume(&self, tenant: &str) -> String {
         let device = self.vm.device(VOLUME);
         self.vm.says(&[
@@ -148,7 +148,7 @@ impl Places {
         uuid
     }
 
-    /// Takes out of the token what the tenant's key has wrapped, by OpenSC's tool: from here on it is in other hands.
+    /// Exports the wrapped data from the token by OpenSC's tool: from now on it may be anywhere.
     fn takes_out(&self, tenant: &str) {
         let (wrapped, key) = (self.at("wrapped"), format!("t-{tenant}"));
         let _of_another = fs::remove_file(&wrapped);
@@ -161,7 +161,7 @@ impl Places {
         );
     }
 
-    /// What comes of unwrapping that with the key that is in the token: so many bytes in the clear.
+    /// Unwraps the data with the key that is in the token, and returns the length of the clear text.
     fn unwrapped(&self) -> Option<usize> {
         let (wrapped, back) = (self.at("wrapped"), self.at("back"));
         let _none_before = fs::remove_file(&back);
@@ -187,24 +187,24 @@ impl Places {
         fs::read(back).ok().map(|clear| clear.len())
     }
 
-    /// In how many lines of the raw drive its secret lies.
+    /// Returns the number of lines of the raw drive that contain its secret.
     pub fn drive_shows(&self) -> usize {
         self.vm.scan(FILES, ON_DRIVE)
     }
 
-    /// In how many lines of the volume's raw drive its own name lies: in its header, and nowhere else.
+    /// Returns the number of lines of the volume's raw drive that contain its name: it is only in the header.
     pub fn header_shows(&self, of: &Planted) -> usize {
         self.vm.scan(VOLUME, &of.uuid).min(1)
     }
 
-    /// Whether the key that is known opens the volume.
+    /// Returns true if the known key opens the volume.
     pub fn opens(&self) -> bool {
         let device = self.vm.device(VOLUME);
         let words = ["cryptsetup", "open", "--test-passphrase", "--key-file", "/tmp/key", &device];
         self.vm.tries(&words).0 == 0
     }
 
-    /// What of the planted secrets an independent look still finds, but for the drives.
+    /// Returns the planted secrets that an independent scan still finds, except those on drives.
     pub async fn found(&self, of: &Planted) -> Vec<&'static str> {
         let verifier = self.gateway.raw("VERIFIER");
         let bucket = bucket(of.tenant);

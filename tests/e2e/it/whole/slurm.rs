@@ -1,4 +1,4 @@
-//! A tenant's life on a real Slurm: it comes, grows, lends, is called back, and leaves.
+//! A tenant's life on a real Slurm: onboarding, growth, a loan, its reclaim, and offboarding.
 
 use super::{deaths::Deaths, house::House};
 use crate::slurm::cluster::{Cluster, GPU, sleeper, stamp, until};
@@ -18,7 +18,7 @@ fn job(workspace: &str, name: &str, gpus: u64) -> NewJob {
     NewJob { reservation: "t-acme".into(), ..sleeper(&of, gpus) }
 }
 
-/// Everything that was made is gone at the end, and what the jobs did is still on record.
+/// All created objects are gone at the end, and the records of the jobs stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_grows_lends_and_leaves() {
     let Some(cluster) = Cluster::start(3) else { return };
@@ -26,8 +26,8 @@ async fn a_tenant_comes_grows_lends_and_leaves() {
     life(&Scene { cluster, deaths: None }, &settings).await;
 }
 
-/// Each of `slurmctld`, `slurmdbd` and `slurmrestd` is killed in the middle of calls of each execution, and away for some seconds. What
-/// is there after each is what is there when nobody dies.
+/// Each of `slurmctld`, `slurmdbd` and `slurmrestd` is killed during calls of each execution, and away for some seconds. The results
+/// equal those of an undisturbed run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_comes_grows_lends_and_leaves_while_each_daemon_is_killed() {
     let Some(cluster) = Cluster::start(3) else { return };
@@ -36,14 +36,14 @@ async fn a_tenant_comes_grows_lends_and_leaves_while_each_daemon_is_killed() {
     life(&Scene { cluster, deaths: Some(deaths) }, &settings).await;
 }
 
-/// Where it happens, and who dies over it.
+/// The cluster, and the daemons to kill.
 struct Scene {
     cluster: Cluster,
     deaths: Option<Deaths>,
 }
 
 impl Scene {
-    /// Does this, over which these die if anybody does.
+    /// Runs `work` while the daemons in `dying` may be killed.
     async fn over<T>(&self, dying: &[&str], work: impl Future<Output = T>) -> T {
         match &self.deaths {
             Some(deaths) => deaths.over(dying, work).await,
@@ -51,7 +51,7 @@ impl Scene {
         }
     }
 
-    /// What users do themselves is kept: a controller that is killed forgets what it was told in the last seconds.
+    /// Waits until the users' own changes are on disk: a killed controller loses changes of the last seconds.
     async fn kept(&self) {
         if self.deaths.is_some() {
             tokio::time::sleep(Duration::from_secs(7)).await;
@@ -75,16 +75,16 @@ async fn life(scene: &Scene, settings: &Value) {
         .over(&["sacctmgr slurmrestd", "sacctmgr slurmdbd", "scontrol slurmctld"], house.leaves(leave))
         .await;
 
-    assert_eq!(standing(cluster), before, "as if it had never been there");
+    assert_eq!(standing(cluster), before, "no trace of the tenant is left");
     let told = cluster.says(&["sacct", "-nPX", "--allusers", "--format=account,jobname"]);
     let runs: BTreeSet<&str> = told.lines().collect();
-    assert_eq!(told.lines().count(), runs.len(), "each job was run once: {told}");
+    assert_eq!(told.lines().count(), runs.len(), "each job ran once: {told}");
     for run in ["t-acme--research|borrower", "t-acme--serving|owner"] {
-        assert!(runs.contains(run), "what was run is on record: {told}");
+        assert!(runs.contains(run), "each run is recorded: {told}");
     }
 }
 
-/// Accounts, users, QOS, reservations and what is said of nodes.
+/// Returns accounts, users, QOS, reservations and the states of nodes.
 fn standing(cluster: &Cluster) -> [String; 5] {
     let accounts = cluster.says(&[
         "sacctmgr",
@@ -94,7 +94,7 @@ fn standing(cluster: &Cluster) -> [String; 5] {
         "format=account,user,grptres,grpjobs,grpsubmitjobs",
     ]);
     let reservations = cluster.says(&["scontrol", "-o", "show", "reservations"]);
-    // A star says that slurmctld has not heard of the node's daemon lately: a matter of the machine's load and of no tenant.
+    // A star marks a node whose daemon has not reported lately: a matter of the machine's load and of no tenant.
     let nodes = cluster.says(&["sinfo", "-hN", "-o", "%N %t %E"]).replace("* ", " ");
     let users = cluster.says(&["sacctmgr", "-nP", "show", "user", "format=user,adminlevel"]);
     let qos = cluster.says(&["sacctmgr", "-nP", "show", "qos", "format=name"]);
@@ -118,7 +118,7 @@ async fn comes(house: &House, scene: &Scene) {
         )
         .await;
 
-    // What is its own, and what it may borrow.
+    // The workspace's own quota and its borrowing limit.
     assert_eq!(cluster.limits("t-acme--serving"), format!("t-acme--serving|{GPU}=8"));
     let reserved = cluster.says(&["scontrol", "-o", "show", "reservations"]);
     assert!(
@@ -137,7 +137,7 @@ async fn grows(house: &House, scene: &Scene) {
     assert_eq!(cluster.limits("t-acme--research"), format!("t-acme--research|{GPU}=8"));
 }
 
-/// One workspace runs on all GPUs; the other wants its own back, and its job starts.
+/// One workspace runs on all GPUs; the other needs its own ones back, and its job starts.
 async fn lends_and_is_called_back(house: &House, scene: &Scene) {
     let (cluster, slurm) = (&scene.cluster, scene.cluster.backend());
     house.idle("gpu", "H200", "acme").await;
@@ -155,7 +155,7 @@ async fn lends_and_is_called_back(house: &House, scene: &Scene) {
         house.ended(&house.begun("reclaim").await).await
     };
     scene.over(&["scontrol slurmctld", "scontrol slurmrestd", "scontrol slurmdbd"], reclaim).await;
-    // Released by the reclaim, once the GPUs were seen to be free.
+    // Released by the reclaim, once the GPUs were observed to be free.
     until("the owner runs", Duration::from_secs(60), || async { cluster.job_state(own) == "RUNNING" }).await;
     assert_eq!(cluster.job_state(lent), "PENDING");
     let missed = house.staff.all("/v1/reclaims-missed").await;

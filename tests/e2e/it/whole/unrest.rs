@@ -1,4 +1,4 @@
-//! Unrest on a cluster: Tenure's server and the API server are killed at moments that a seed draws, and started again.
+//! Disturbance of a cluster: Tenure's server and the API server are killed at random moments of a seed, and restarted.
 
 use super::house::House;
 use crate::kubernetes::server::World;
@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For how long the API server is up at least between two deaths: a call that finds it dead at each of its attempts is an operator's,
-/// and that is another test's.
+/// The minimum time between two kills of the API server. A call whose every attempt fails needs an operator, which another test
+/// covers.
 const UP: Duration = Duration::from_secs(6);
 
-/// By so much longer is each pause between two deaths of Tenure's server than the one before.
+/// Each pause between two kills of Tenure's server is longer than the one before by this amount.
 const LULL: Duration = Duration::from_millis(400);
 
-/// Who is killed, and when.
+/// The schedule of kills.
 pub struct Unrest<'a> {
     house: &'a House,
     world: &'a World,
@@ -23,12 +23,12 @@ pub struct Unrest<'a> {
 }
 
 impl<'a> Unrest<'a> {
-    /// As this seed has it.
+    /// The schedule of this seed.
     pub fn new(house: &'a House, world: &'a World, seed: u64) -> Self {
         Self { house, world, dice: Dice::new(seed, "unrest") }
     }
 
-    /// Does the work in the midst of it. Both servers are up when it is done, and each was killed at least once.
+    /// Runs the work during the kills. Both servers are up at the end, and each was killed at least once.
     pub async fn about<T>(&self, work: impl Future<Output = T>) -> T {
         let over = AtomicBool::new(false);
         let working = async {
@@ -37,14 +37,15 @@ impl<'a> Unrest<'a> {
             done
         };
         let killing = async {
-            // Both first, and at once: what is under way cannot end without a server, so that neither is left out.
+            // Both are killed first, and at once: no execution can end without a server, so each process dies at least
+            // once.
             tokio::time::sleep(self.dice.span(100, 600)).await;
             self.world.kill().await;
             self.house.dies(self.dice.span(0, 500)).await;
             self.world.start().await;
             let (mut ours, mut theirs, mut since) = (1, 1, Instant::now());
             while !over.load(Ordering::SeqCst) {
-                // Ever rarer: a task whose worker died over it eight times is poison, rightly, and here a step may take long.
+                // Increasingly rare: a task whose worker died eight times is poison, and a step may take long here.
                 tokio::time::sleep(self.dice.span(200, 2_500) + ours * LULL).await;
                 if self.dice.one_in_thousand(250) && since.elapsed() > UP {
                     self.world.kill().await;

@@ -1,4 +1,4 @@
-//! The same program as the product, so that tests find it beside them.
+//! The same program as the product, built with these tests.
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -1,4 +1,4 @@
-//! A history of a tenant's account: what each event does to it.
+//! A history of a tenant's account, and the effect of each event.
 
 use super::{NAMES, events::Event};
 use engine::{ActionError, Undecided, View};
@@ -30,9 +30,9 @@ pub(super) struct History {
     pub(super) kind: Resource,
     submitted: u32,
     reclaims: u8,
-    /// Whether it is written down what the tenant bought, so that there is a pool.
+    /// True if the tenant has entitlements, so that it has a pool.
     pub(super) buys: bool,
-    /// What was used by each workload, counted from outside: GPU-milliseconds.
+    /// The use of each workload, counted independently of the account: GPU-milliseconds.
     pub(super) spent: u64,
 }
 
@@ -46,7 +46,7 @@ impl History {
         Self { world, kind, submitted: 0, reclaims: 0, buys: false, spent: 0 }
     }
 
-    /// The same in slices: one GPU of each node is cut into seven.
+    /// The same with slices: one GPU of each node is cut into seven.
     pub(super) fn sliced(sharing: bool) -> Self {
         let mut history = Self::new("gpu/H100/1g.10gb".parse().unwrap());
         let shared = |view: &mut View| {
@@ -61,7 +61,7 @@ impl History {
         history
     }
 
-    /// The same where the tenant bought so many GPUs; nothing is written down for none.
+    /// Returns the same account with an entitlement of `count` GPUs; zero adds no entitlement.
     pub(super) fn bought(mut self, count: u32) -> Self {
         if count > 0 {
             self.buys = true;
@@ -71,8 +71,8 @@ impl History {
         self
     }
 
-    /// The same when its last workspace has borrowed all that others lend: few histories come there by themselves, and without it
-    /// nothing is ever called back.
+    /// The same, with a last workspace that has borrowed everything. Few random histories get there, and without it there is no
+    /// reclaim.
     pub(super) fn lent(mut self, lent: bool) -> Self {
         let (preemptible, service) = (true, false);
         let borrows = Event::Submit { workspace: 3, gpus: 2, together: 0, preemptible, service, priority: 0 };
@@ -86,7 +86,7 @@ impl History {
         self.world.cohort().accounts[&workspace(name)].balance(&self.kind)
     }
 
-    /// Decides as the engine does: sometimes it crashes before the commit, so that the same is decided again.
+    /// Decides as the engine does: sometimes it crashes before the commit and decides again.
     fn decide<T>(
         &mut self,
         crashes: bool,
@@ -114,7 +114,7 @@ impl History {
         self.world.books.all::<Workload>().into_iter().filter(runs).map(|workload| workload.name).collect()
     }
 
-    /// Does what happened; a refusal is as good an answer.
+    /// Applies an event; a refusal is a valid answer.
     pub(super) fn happen(&mut self, event: &Event, crashes: bool) -> Result<(), ActionError> {
         let acme = tenant();
         let news = match event {
@@ -168,7 +168,7 @@ impl History {
         self.drain(news)
     }
 
-    /// What more could be admitted than one commit takes.
+    /// Continues an admission that needs more than one commit.
     fn drain(&mut self, mut news: AdmissionEffects) -> Result<(), ActionError> {
         while news.more {
             news = self.world.decide(|view| admission::admit_queued(view, &tenant()))?;
@@ -196,7 +196,7 @@ impl History {
         let submitted = self.decide(crashes, |view| admission::submit(view, &request))?;
         if crashes {
             let again = self.world.submit(&request)?;
-            assert_eq!(again.admission, submitted.admission, "asked again after a crash past the commit");
+            assert_eq!(again.admission, submitted.admission, "repeated after a crash that followed the commit");
         }
         Ok(submitted.news)
     }
@@ -210,7 +210,8 @@ impl History {
         if victims.is_empty() {
             return Ok(AdmissionEffects::default());
         }
-        // Another that waits inside its own may be served besides; its victims can be the demand's as well, and too few.
+        // A second demand within its own quota may be served as well. Its victims can also be the first demand's, and
+        // may be too few.
         let others = if nth.is_multiple_of(2) { self.another(&demand) } else { None };
         if let Some(other) = &others {
             victims.extend(self.world.victims(other));
@@ -228,7 +229,7 @@ impl History {
         Ok(AdmissionEffects::default())
     }
 
-    /// The eviction of a victim begins, or it is spared: never while anybody who is served lacks anything, and always when nobody is left.
+    /// Begins the eviction of a victim, or spares it. It is spared exactly if no demand of the reclaim lacks GPUs any more.
     fn begin_eviction(&mut self, nth: usize, exited: bool, crashes: bool) -> Result<(), ActionError> {
         let Some(before) = self.reclaim() else { return Ok(()) };
         let nth = nth % before.victims.len().max(1);
@@ -242,13 +243,13 @@ impl History {
         let aside = self.balance(before.workspace.as_str()).in_transit;
         let demand = before.workload.as_ref().is_some_and(|_| aside < before.wanted);
         let lacking = demand || before.others.iter().any(|other| other.aside < other.wanted);
-        assert!(!spared || !lacking && !exited, "{victim} is spared, and somebody lacks something");
+        assert!(!spared || !lacking && !exited, "{victim} is spared, and a demand lacks GPUs");
         let nobody = before.workload.is_none() && self.world.waiting(before.workspace.as_str()).is_empty();
-        assert!(spared || lacking || exited || !nobody, "{victim} is evicted for nobody");
+        assert!(spared || lacking || exited || !nobody, "{victim} is evicted without a demand");
         Ok(())
     }
 
-    /// The first of another workspace that waits inside its own quota.
+    /// Returns the first queued workload of another workspace that is within its own quota.
     fn another(&self, demand: &ReclaimDemand) -> Option<ReclaimDemand> {
         let inside = |name: &'static str| {
             let balance = self.balance(name);
@@ -312,7 +313,7 @@ impl History {
         }
     }
 
-    /// Time passes in steps that observations keep up with, and what is used is counted from outside.
+    /// Advances the clock in steps short enough for observations, and counts use independently of the account.
     fn pass(&mut self, span: Duration) {
         let cohort = self.world.cohort();
         let taken: u64 = cohort.balances(&self.kind).map(|(_, balance)| balance.in_use()).sum();

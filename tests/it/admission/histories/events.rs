@@ -3,7 +3,7 @@
 use super::NAMES;
 use proptest::{option, prelude::*};
 
-/// What can happen, by number of workspace, workload or node.
+/// The events of a history, by number of workspace, workload or node.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Submit { workspace: usize, gpus: u64, together: u64, preemptible: bool, service: bool, priority: i32 },
@@ -43,7 +43,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Unfence),
         3 => (0..6_usize, prop::bool::weighted(0.1)).prop_map(|(nth, exited)| Event::Drain(nth, exited)),
         5 => (1..2_000_u64).prop_map(Event::Pass),
-        // So long that who waits is overdue.
+        // Long enough for queued workloads to be overdue.
         1 => (30_000..40_000_u64).prop_map(Event::Pass),
         1 => (0..4_u32).prop_map(Event::Rest),
         2 => (0..4_u32).prop_map(Event::Serve),

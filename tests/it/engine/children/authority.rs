@@ -1,4 +1,4 @@
-//! The authority that a parent hands on to its children.
+//! The authority that a parent passes to its children.
 
 use crate::engine::{
     household::{Closing, ClosingState, Erasure, bench},
@@ -61,7 +61,7 @@ async fn what_goes_by_a_parents_authority_does_not_start_without_one() {
     assert!(matches!(refused, Err(Error::NeedsParent { workflow }) if workflow == "erasure"));
 }
 
-/// A parent that erases before anybody was asked, or on a waiver.
+/// A parent that erases before an approval, or on a waiver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Hasty<const WAIVED: bool>;
 

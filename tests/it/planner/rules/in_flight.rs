@@ -15,7 +15,7 @@ fn while_gpus_are_in_transit_for_a_demand_it_waits() {
 
     assert_eq!(again, Ok(PlanAnswer::Wait { freeing: ["r-2".to_owned(), "r-3".to_owned()].into() }));
     let other = reclaim(&snapshot, &Demand { id: "d-2".to_owned(), ..demand(2) }, &free());
-    assert_eq!(victims(&other), ["r-1"], "nobody else counts on them");
+    assert_eq!(victims(&other), ["r-1"], "r-1 is in no other plan");
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_victim_that_does_not_end_is_replaced_by_the_next_within_the_guard() {
 
     let more = reclaim(&snapshot, &stuck, &guard(150, true));
 
-    assert_eq!(victims(&more), ["r-1"], "r-2 still ends, r-3 does not");
+    assert_eq!(victims(&more), ["r-1"], "r-2 is still ending, r-3 does not end");
     assert_eq!(*verdict(&more.explanation, "r-3"), Verdict::Filtered(Filter::Stuck));
     let breach =
         Breach::Ratio { resource: "nvidia.com/gpu".to_owned(), victims: 6, requested: 4, percent: 149 };
@@ -39,7 +39,7 @@ fn a_victim_that_does_not_end_is_replaced_by_the_next_within_the_guard() {
         why(&snapshot, &stuck, &guard(149, true)),
         InfeasibleReason::Guard { breaches: vec![breach.clone()] }
     );
-    assert_eq!(reclaim(&snapshot, &stuck, &guard(149, false)).breaches, [breach], "what is stuck counts too");
+    assert_eq!(reclaim(&snapshot, &stuck, &guard(149, false)).breaches, [breach], "stuck victims count too");
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub extern "C" fn nvmlComputeInstanceDestroy(instance: Handle) -> Return {
     })
 }
 
-/// As in nvml.h: those of one profile.
+/// As in nvml.h: the instances of one profile.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlGpuInstanceGetComputeInstances(
     instance: Handle,

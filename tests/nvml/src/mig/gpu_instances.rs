@@ -134,7 +134,7 @@ pub extern "C" fn nvmlGpuInstanceDestroy(instance: Handle) -> Return {
     })
 }
 
-/// As in nvml.h: those of one profile.
+/// As in nvml.h: the instances of one profile.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetGpuInstances(
     device: Handle,

@@ -41,7 +41,7 @@ impl Gpu {
         if self.mig_capable && self.mig_current == 1 { Ok(()) } else { Err(NOT_SUPPORTED) }
     }
 
-    /// Where a further instance of a profile could be.
+    /// Returns the possible placements of another instance of a profile.
     fn room(&self, profile: &Profile) -> Vec<Placement> {
         let same = self.instances.iter().filter(|instance| instance.profile == profile.id).count();
         if same as u32 >= profile.instances {
@@ -62,7 +62,7 @@ impl Gpu {
     }
 }
 
-/// The smallest number that no instance has.
+/// Returns the smallest number that no instance has.
 fn unused(instances: &[Instance], from: u32) -> u32 {
     (from..).find(|id| instances.iter().all(|one| one.id != *id)).unwrap_or(from)
 }

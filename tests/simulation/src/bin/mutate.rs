@@ -1,7 +1,7 @@
-//! Breaks the engine in every way that `mutations.txt` names and says how soon the simulation notices:
-//! `cargo run -p simulation --bin mutate [-- --only NAME] [--seeds 200]`.
+//! Breaks the engine in every way that `mutations.txt` lists and prints how soon the simulation detects it: `cargo run
+//! -p simulation --bin mutate [-- --only NAME] [--seeds 200]`.
 //!
-//! The sources are copied to `target/mutants` first; nothing of yours is changed.
+//! The sources are copied to `target/mutants` first; the originals are not changed.
 
 use simulation::mutate::{parse, try_one};
 use std::{
@@ -53,7 +53,7 @@ fn run() -> Result<bool, String> {
     Ok(all)
 }
 
-/// Makes `copy` what git knows of `root`, as it stands in the work tree.
+/// Copies the files that git knows in `root`, with their content in the work tree, to `copy`.
 fn refresh(root: &Path, copy: &PathBuf) -> Result<(), String> {
     std::fs::create_dir_all(copy).map_err(|error| error.to_string())?;
     let script = "git ls-files -z | tar --null -T - -cf - | tar -xf - -C \"$1\"";

@@ -1,5 +1,5 @@
 //! A thousand nodes on one database, simulated: `cargo run --release -p simulation --bin scale -- --nodes 1000 --executions 10000000
-//! --minutes 10 --seed 1`. Ends with 1 if a law was broken.
+//! --minutes 10 --seed 1`. Exits with 1 if a law was broken.
 
 use simulation::scale::{Size, parse, run};
 use std::{process::ExitCode, time::Instant};
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     if told.broken_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

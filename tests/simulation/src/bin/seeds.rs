@@ -1,4 +1,4 @@
-//! Plays seeds: `cargo run -p simulation --bin seeds -- --seeds 1000`, or one again: `-- --seed 17`.
+//! Runs seeds: `cargo run -p simulation --bin seeds -- --seeds 1000`, or a single one: `-- --seed 17`.
 
 use simulation::report::{Wanted, parse, play_many};
 use std::{process::ExitCode, time::Instant};

@@ -1,22 +1,22 @@
-//! Actions on the world: things are made, taken away, paid and destroyed.
+//! Actions on the simulated platform: objects are made, removed, paid and destroyed.
 
 use crate::world::{Deed, World};
 use engine::{Action, ActionError, Call, Probe, Repeat};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a call made, and for which visit.
+/// An object that a call made, and its visit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Made {
-    /// What.
+    /// The object.
     pub name: String,
-    /// In which state.
+    /// The state.
     pub state: String,
-    /// Which time.
+    /// The number of the visit.
     pub entered: u32,
 }
 
-/// Makes a thing. Safe to run twice: the world knows the key.
+/// Makes an object. Safe to run twice: the platform remembers the key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Make {
     /// Its name.
@@ -41,7 +41,7 @@ impl Make {
     }
 }
 
-/// Takes a thing away. Tolerates that it is not there.
+/// Removes an object. Tolerates its absence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unmake {
     /// Its name.
@@ -56,10 +56,10 @@ impl Action for Unmake {
     }
 }
 
-/// Pays. Not to be repeated before a probe has said that it did not happen.
+/// Pays. Not repeatable before a probe has shown that it did not happen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pay {
-    /// For what.
+    /// The subject of the payment.
     pub name: String,
 }
 impl Action for Pay {
@@ -76,10 +76,10 @@ impl Action for Pay {
     }
 }
 
-/// Destroys. Safe to run twice: what is gone is gone.
+/// Destroys. Safe to run twice: a destroyed object stays destroyed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wreck {
-    /// What.
+    /// The object.
     pub name: String,
 }
 impl Action for Wreck {

@@ -1,4 +1,4 @@
-//! Chores: workflows that an errand starts as its children.
+//! Chores: the child workflows of the simulation.
 
 use super::{Made, Make, SLEEP, Unmake, policy};
 use crate::world::{PATIENCE, World};
@@ -8,18 +8,18 @@ use serde_json::json;
 use std::sync::Arc;
 use strum::{IntoStaticStr, VariantArray};
 
-/// One thing made, on behalf of an errand.
+/// Makes one object for its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chore {
-    /// What is made.
+    /// The name of the object.
     pub name: String,
-    /// Whether it waits in the middle.
+    /// True if it waits in the middle.
     pub dawdles: bool,
-    /// What calls have answered.
+    /// The answers of calls.
     pub noted: Vec<Made>,
 }
 
-/// Where a chore may stand.
+/// The states of a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Doing {

@@ -1,4 +1,4 @@
-//! Demolitions: workflows that destroy what two people have agreed to.
+//! Demolitions: workflows that destroy a plan after two approvals.
 
 use super::{ANSWER_WITHIN, Made, Make, Unmake, Wreck, policy};
 use crate::world::{PATIENCE, World};
@@ -8,22 +8,22 @@ use serde_json::json;
 use std::sync::Arc;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Destroys a house, once two people have agreed to exactly what is destroyed.
+/// Destroys a group of rooms, after two users have approved exactly these rooms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Demolition {
-    /// The house: one demolition of it at a time.
+    /// The subject: one demolition of it at a time.
     pub name: String,
-    /// Tells the demolitions of one house apart.
+    /// Distinguishes the demolitions of one subject.
     pub number: u32,
-    /// What is found when it is surveyed, and changes the plan.
+    /// Rooms that only the survey finds, and that change the plan.
     pub hidden: u32,
-    /// What is known to be in it.
+    /// The known rooms.
     pub rooms: u32,
-    /// What calls have answered.
+    /// The answers of calls.
     pub noted: Vec<Made>,
 }
 
-/// Where a demolition may stand.
+/// The states of a demolition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Wrecking {
@@ -37,7 +37,7 @@ pub enum Wrecking {
 }
 
 impl Demolition {
-    /// What it calls something that it makes.
+    /// Returns the name of an object that it makes.
     #[must_use]
     pub fn thing(&self, what: &str) -> String {
         format!("{}-{}-{what}", self.name, self.number)

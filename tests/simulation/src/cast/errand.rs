@@ -1,4 +1,4 @@
-//! Errands: workflows whose steps are data.
+//! The main workflow of the simulation: its steps are data.
 
 use super::{ANSWER_WITHIN, Chore, Made, Make, Pay, Release, Reserve, SLEEP, Unmake, policy};
 use crate::world::{PATIENCE, World};
@@ -11,39 +11,39 @@ use serde_json::json;
 use std::sync::Arc;
 use strum::{IntoStaticStr, VariantArray};
 
-/// What one of the numbered states of an errand does.
+/// The step of one of the numbered states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Spec {
-    /// Makes these side by side.
+    /// Makes these in parallel.
     Make(Vec<String>),
-    /// Takes so many tokens out of the pool.
+    /// Takes this number of tokens from the pool.
     Reserve(u64),
-    /// Asks two people who hold `boss`.
+    /// Waits for the approval of two users with role `boss`.
     Ask,
     /// Waits for the signal `go`.
     Listen,
-    /// Ten minutes.
+    /// Waits ten minutes.
     Sleep,
-    /// Sends others on chores.
+    /// Starts children.
     Send(Vec<Chore>),
-    /// Pays once, past which there is no way back.
+    /// Pays once; this is the pivot.
     Pay(String),
 }
 
-/// Steps to be taken one after the other.
+/// A workflow of consecutive steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Errand {
     /// Names it.
     pub name: String,
     /// The steps.
     pub steps: Vec<Spec>,
-    /// What calls have answered.
+    /// The answers of calls.
     pub noted: Vec<Made>,
-    /// How chores have ended.
+    /// The ends of the children.
     pub sent: Vec<String>,
 }
 
-/// Where an errand may stand.
+/// The states of the workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Going {
@@ -59,7 +59,7 @@ pub enum Going {
 }
 
 impl Errand {
-    /// The step that a state stands for.
+    /// Returns the step of a state.
     #[must_use]
     pub fn spec(&self, state: &str) -> Option<&Spec> {
         let place = ["First", "Second", "Third", "Fourth", "Fifth"].iter().position(|name| *name == state)?;
@@ -115,7 +115,7 @@ impl Workflow for Errand {
 
     fn step(&self, state: Going) -> Step<Self> {
         match state {
-            // Policy lets every errand pass, so that what is paid is authorised.
+            // Policy approves every execution, so that its payment is authorised.
             Going::Leaving => when(true, "always", Going::First)
                 .waived_by(Rule { name: "simulation".into(), version: "1".into() })
                 .or_when(false, "never", Going::Declined)

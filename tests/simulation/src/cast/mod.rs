@@ -1,5 +1,5 @@
-//! The workflows that are played: errands whose steps are data, chores that they send others on, and demolitions that
-//! destroy what two people have agreed to.
+//! The simulated workflows: a main workflow whose steps are data, its child chores, and demolitions, which destroy a
+//! plan that two users approved.
 
 mod actions;
 mod chore;
@@ -16,16 +16,16 @@ pub use pool::{Pool, Release, Reserve};
 use engine::{HOUR, MINUTE, RetryPolicy, Workflow};
 use std::time::Duration;
 
-/// How long people and signals are waited for.
+/// How long approvals and signals are awaited.
 pub const ANSWER_WITHIN: Duration = HOUR;
-/// How long a plain wait takes.
+/// The duration of a plain wait.
 pub const SLEEP: Duration = Duration::from_secs(600);
 
 fn policy() -> RetryPolicy {
     RetryPolicy { attempts: 4, ..RetryPolicy::default() }
 }
 
-/// How soon a state may pass its deadline, by workflow and state; `None` where there is none to speak of.
+/// Returns how soon a state may pass its deadline, by workflow and state; `None` without a relevant deadline.
 #[must_use]
 pub fn soonest(workflow: &str, state: &str, data: &serde_json::Value) -> Option<Duration> {
     match workflow {

@@ -1,15 +1,15 @@
-//! A pool of tokens, and the decisions that take them and give them back.
+//! A pool of tokens, and the decisions that take and return them.
 
 use engine::{ActionError, Call, Entity, LedgerAction, Undecided, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Tokens, and who holds how many.
+/// Tokens, and their holders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pool {
-    /// In all.
+    /// In total.
     pub total: u64,
-    /// With nobody.
+    /// Not held.
     pub free: u64,
     /// By execution.
     pub held: BTreeMap<String, u64>,
@@ -29,7 +29,7 @@ impl Entity for Pool {
 /// Takes tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reserve {
-    /// How many.
+    /// The number of tokens.
     pub tokens: u64,
 }
 impl LedgerAction for Reserve {
@@ -46,10 +46,10 @@ impl LedgerAction for Reserve {
     }
 }
 
-/// Gives all tokens back.
+/// Returns all tokens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Release {
-    /// How many were taken at this step.
+    /// The number of tokens taken at this step.
     pub tokens: u64,
 }
 impl LedgerAction for Release {

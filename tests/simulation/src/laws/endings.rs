@@ -1,4 +1,4 @@
-//! Laws about the end of an execution: what is left of it fits its outcome.
+//! Laws about the end of an execution: its remaining objects match its outcome.
 
 use super::{Laws, body, list, short, text};
 use crate::cast::{Chore, Demolition, Errand, Spec};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use store::Record;
 
 impl Laws {
-    /// How an execution ended, against what is left of it.
+    /// Compares the end of an execution with its remaining objects.
     pub fn ended(&self, record: &Record, things: &[String], tokens: u64) {
         let (id, body) = (short(record.id), body(record));
         let finished = &body["phase"]["finished"];
@@ -22,7 +22,7 @@ impl Laws {
                 self.hold(tokens == asked, || format!("{id} completed with {tokens} tokens, not {asked}"));
             }
             "terminated" => {
-                // The leak report names whatever may be left.
+                // The leak report names everything that may be left.
                 let leaks: BTreeSet<&str> = list(finished, "leaks")
                     .iter()
                     .filter_map(|leak| leak["arguments"]["name"].as_str())
@@ -42,7 +42,7 @@ impl Laws {
     }
 }
 
-/// What a completed execution leaves: its things, and its tokens.
+/// Returns the objects and the tokens that a completed execution leaves.
 fn wanted(record: &Record, body: &Value) -> (Vec<String>, u64) {
     match record.workflow.as_str() {
         Errand::NAME => {

@@ -1,6 +1,6 @@
-//! What must hold, whatever happens: looked at after every commit, every call of the world, and at the end.
+//! Invariants that always hold: checked after every commit, every external call, and at the end.
 //!
-//! The laws read what is stored and what was called, never what the engine thinks: they would hold of any engine.
+//! The laws read stored records and calls, never the engine's own state: they apply to any engine.
 
 mod endings;
 mod transitions;
@@ -21,14 +21,14 @@ use transitions::Turn;
 struct Book {
     history: Vec<String>,
     broken: Vec<String>,
-    /// The epoch under which each task was last handed out.
+    /// The epoch of each task's latest lease.
     leases: BTreeMap<TaskId, Epoch>,
-    /// What people closed by force: it leaves things behind, and lists them.
+    /// Executions that users closed by force: they leave objects and list them.
     forced: BTreeSet<ExecutionId>,
     events: u64,
 }
 
-/// The laws, and the history that they are about.
+/// The laws, and the history that they check.
 #[derive(Debug)]
 pub struct Laws {
     book: Mutex<Book>,
@@ -36,7 +36,7 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// Nothing has happened.
+    /// An empty history.
     #[must_use]
     pub fn new(began: Instant) -> Self {
         Self { book: Mutex::default(), began }
@@ -54,7 +54,7 @@ impl Laws {
         book.history.push(format!("{:>9}.{:03} {line}", at / 1_000, at % 1_000));
     }
 
-    /// Says that a law is broken.
+    /// Reports a broken law.
     pub fn broken(&self, what: String) {
         self.note(format_args!("BROKEN: {what}"));
         self.book().broken.push(what);
@@ -66,25 +66,25 @@ impl Laws {
         }
     }
 
-    /// The history, what is broken, and how many events there were.
+    /// Returns the history, the broken laws, and the number of events.
     #[must_use]
     pub fn verdict(&self) -> (Vec<String>, Vec<String>, u64) {
         let book = self.book();
         (book.history.clone(), book.broken.clone(), book.events)
     }
 
-    /// Whether anything is broken.
+    /// Returns true if a law is broken.
     #[must_use]
     pub fn any_broken(&self) -> bool {
         !self.book().broken.is_empty()
     }
 
-    /// Whether people closed this execution by force.
+    /// Returns true if a user closed this execution by force.
     pub fn was_forced(&self, id: ExecutionId) -> bool {
         self.book().forced.contains(&id)
     }
 
-    /// A task was handed out.
+    /// A task was leased.
     pub fn leased(&self, lease: &Lease) {
         let before = self.book().leases.insert(lease.task.id, lease.epoch);
         self.hold(before.is_none_or(|before| before < lease.epoch), || {
@@ -146,7 +146,7 @@ impl Laws {
         self.pivots(&turn);
     }
 
-    /// The tokens of the pool are with somebody or with nobody, and never more than there are.
+    /// The tokens of the pool are held or free, and their sum is the pool's size.
     fn tokens(&self, commit: &Commit) {
         for put in commit.documents.iter().filter(|put| put.key.collection == "pools") {
             let pool: Pool = serde_json::from_slice(put.body.as_deref().unwrap_or_default()).unwrap();
@@ -155,7 +155,7 @@ impl Laws {
         }
     }
 
-    /// A call reaches for the world: what has an undo is on the trail before it begins.
+    /// An external call: an action with an undo is on the trail before it begins.
     pub async fn called(&self, truth: &Memory, deed: Deed, name: &str, call: &Call) {
         self.note(format_args!("call: {deed:?} {name} as {}", call.describe()));
         let Some(record) = truth.load(call.execution).await.unwrap() else {
@@ -191,14 +191,14 @@ fn number(value: &Value, field: &str) -> u64 {
     value[field].as_u64().unwrap_or_default()
 }
 
-/// The end of an id, which tells the few of a simulation apart.
+/// Returns the end of an id, which distinguishes the few executions of a simulation.
 #[must_use]
 pub fn short(id: ExecutionId) -> String {
     let id = id.to_string();
     id[id.len() - 7..].to_owned()
 }
 
-/// Whether another execution started it.
+/// Returns true if another execution started it.
 #[must_use]
 pub fn has_parent(record: &Record) -> bool {
     !body(record)["parent"].is_null()

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use store::{Commit, Entry, Record, Timestamp};
 
-/// How many seats a question has.
+/// The number of seats of an approval.
 const QUORUM: usize = 2;
 
 /// One change of one execution.
@@ -22,7 +22,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Laws {
-    /// The trail only grows, its marks only go forward, and what came last is undone first.
+    /// The trail only grows, its marks only advance, and the latest action is undone first.
     pub(super) fn trail(&self, turn: &Turn<'_>) {
         let (old, new) = (list(turn.old, "trail"), list(turn.new, "trail"));
         self.hold(new.len() >= old.len(), || format!("{}: the trail has become shorter", turn.id));
@@ -56,7 +56,7 @@ impl Laws {
         }
     }
 
-    /// A result is taken by the visit that asked for it, and once.
+    /// A result is accepted by the visit that requested it, and once.
     pub(super) fn tickets(&self, turn: &Turn<'_>) {
         let kinds = ["settled", "probed", "held"];
         let Some(told) = kinds.iter().find_map(|kind| turn.told.get(*kind)) else { return };
@@ -75,7 +75,7 @@ impl Laws {
         }
     }
 
-    /// A deadline passes once, for the visit that set it, and not before its time.
+    /// A deadline passes once, for the visit that set it, and not early.
     pub(super) fn deadlines(&self, turn: &Turn<'_>, entries: &[&Entry]) {
         if let Some(told) = turn.told.get("deadline_passed") {
             let (visit, current) = (number(told, "visit"), number(turn.old, "visit"));
@@ -83,7 +83,7 @@ impl Laws {
                 format!("{}: the deadline of visit {visit} fired in visit {current}", turn.id)
             });
         }
-        // Whatever follows from it may follow later, if it is paused; that it has passed is said once, at the right time.
+        // If the execution is paused, the consequences may be delayed; the passing is recorded once, at the right time.
         let passed = turn.new["overdue"] == true
             || (turn.old["ballot"]["ruling"].is_null() && turn.new["ballot"]["ruling"] == "expired")
             || turn.ways.first().is_some_and(|way| !way["by"].is_null());
@@ -98,7 +98,7 @@ impl Laws {
         });
     }
 
-    /// A signal is kept until a wait takes it.
+    /// A signal is stored until a wait takes it.
     pub(super) fn signals(&self, turn: &Turn<'_>) {
         let kept = |body: &Value| list(body, "signals").iter().any(|signal| signal == "go");
         let told = turn.told.get("signalled").is_some();
@@ -116,7 +116,7 @@ impl Laws {
         });
     }
 
-    /// What people decide: each on the plan that stands, none on their own request, enough of them, each once.
+    /// Votes: each on the current plan, none on an own request, enough of them, each once.
     pub(super) fn votes(&self, turn: &Turn<'_>, commit: &Commit) {
         let vote = turn.told.get("voted");
         let closed = || commit.documents.iter().find(|put| put.key.collection == "approvals-closed");
@@ -140,7 +140,7 @@ impl Laws {
         self.hold(people.len() >= QUORUM, || format!("{}: approved by {people:?} alone", turn.id));
     }
 
-    /// Past the point of no return there is no way back, and nothing is destroyed that people have not agreed to.
+    /// After the pivot there is no undo, and nothing is destroyed without approval.
     pub(super) fn pivots(&self, turn: &Turn<'_>) {
         let passed = |body: &Value| !body["pivot"].is_null();
         if passed(turn.old) {

@@ -1,5 +1,5 @@
-//! Commits: a node gathers what waits and writes it in one transaction under the one lock, as `store/src/postgres` does; and what
-//! the server does with whatever it is asked.
+//! Commits: a node collects waiting commits and writes them in one transaction under the one lock, as `store/src/postgres` does;
+//! and the server's side of every request.
 
 use super::{
     Broken, Event, Model,
@@ -12,12 +12,12 @@ use super::{
     work::{TIMER, WorkId},
 };
 
-/// The statement of a batch that wants the lock, counted from 0.
+/// The statement of a batch that takes the lock, counted from 0.
 const LOCK: u64 = 1;
-/// The one after which the node decides.
+/// The statement after which the node decides.
 const LOADED: u64 = 4;
 
-/// What is to be committed.
+/// A commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commit {
     pub(crate) work: WorkId,
@@ -25,9 +25,9 @@ pub(crate) struct Commit {
     pub(crate) id: Id,
     pub(crate) epoch: u32,
     pub(crate) steps: u8,
-    /// Whether it takes a task's result, or is a line of history alone.
+    /// True if it records a task's result, false for a line of history.
     pub(crate) settles: bool,
-    /// What became of it.
+    /// The result: true if it was accepted.
     pub(crate) accepted: bool,
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Batch {
     commits: Vec<Commit>,
     job: JobId,
     tried: u32,
-    /// The lock was taken from it, since it stood still.
+    /// True if the lock was taken from it, because it stopped.
     broken_off: bool,
-    /// The node does its own part before it goes on.
+    /// True once the node has done its own part.
     decided: bool,
-    /// A statement of it is with the server.
+    /// True while a statement is at the server.
     asked: bool,
 }
 
 impl Model {
-    /// Lets `node` commit; it is answered by [`Model::committed`].
+    /// Lets `node` commit; [`Model::committed`] receives the answer.
     pub(crate) fn commit(&mut self, node: u16, commit: Commit) {
         self.node(node).inbox.push_back(commit);
         if self.node(node).batch.is_none() {
@@ -69,12 +69,12 @@ impl Model {
         self.by_itself(job, own, Ask::Batch(u64::MAX));
     }
 
-    /// What a node does for a batch of so many, in microseconds.
+    /// Returns the time that a node spends on a batch of `count`, in microseconds.
     fn own(&self, count: usize) -> u64 {
         self.size.costs.node_batch + self.size.costs.node_commit * count as u64
     }
 
-    /// The node works on its own for so long; then `then` is what it has done.
+    /// The node computes for `work` microseconds and then continues with `then`.
     fn by_itself(&mut self, job: JobId, work: u64, then: Ask) {
         self.jobs[job as usize].ask = then;
         self.jobs[job as usize].work = work;
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// Sends the statement of that place.
+    /// Sends the statement at this position.
     fn send(&mut self, job: JobId, place: u64) {
         let node = self.jobs[job as usize].node;
         let costs = self.size.costs;
@@ -100,7 +100,7 @@ impl Model {
         self.clock.after(wire, Event::Asked(job));
     }
 
-    /// An answer has come, or the node has done its own part.
+    /// An answer has arrived, or the node has done its own part.
     pub(crate) fn batch_answered(&mut self, job: JobId) {
         let Job { node, ask, .. } = self.jobs[job as usize].clone();
         let Ask::Batch(place) = ask else { return };
@@ -111,7 +111,7 @@ impl Model {
             batch.asked = false;
             count = batch.commits.len();
             if batch.broken_off {
-                // Tried again from the beginning.
+                // Starts again from the beginning.
                 (batch.broken_off, batch.decided) = (false, false);
                 batch.tried += 1;
                 return self.send(job, 0);
@@ -135,7 +135,7 @@ impl Model {
         }
     }
 
-    /// What was asked has reached the server.
+    /// The request has reached the server.
     pub(crate) fn asked(&mut self, job: JobId) {
         let now = self.clock.now();
         let Job { ask, work, .. } = &self.jobs[job as usize];
@@ -145,7 +145,7 @@ impl Model {
         self.next_carried();
     }
 
-    /// Says anew when the next statement will be carried out.
+    /// Schedules the execution of the next statement again.
     pub(crate) fn next_carried(&mut self) {
         self.carried = self.carried.wrapping_add(1);
         if let Some(at) = self.processors.next() {
@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    /// Statements whose work is done go on: to the lock, to the log, or back.
+    /// Statements whose work is done continue: to the lock, to the log, or to the node.
     pub(crate) fn carry(&mut self) {
         let now = self.clock.now();
         while let Some(job) = self.processors.done(now) {
@@ -180,7 +180,7 @@ impl Model {
     }
 
     fn reply(&mut self, job: JobId) {
-        // What a node does itself, on a machine that it shares, needs no wire.
+        // The node's own work on a shared machine needs no network.
         let own = matches!(self.jobs[job as usize].ask, Ask::Batch(u64::MAX)) || self.own_part(job);
         let read = self.jobs[job as usize].rows * self.size.costs.node_row / 1_000;
         let wire = if own { 0 } else { self.wire() + read };
@@ -210,7 +210,7 @@ impl Model {
         self.clock.after(costs.sync + costs.sync_commit * commits, Event::Synced);
     }
 
-    /// The log is on disk as far as those wanted who had come before: what they wrote is there.
+    /// The log is on disk up to the waiters that came before: their writes are durable.
     pub(crate) fn synced(&mut self) {
         let now = self.clock.now();
         if now < self.still_until {
@@ -230,7 +230,7 @@ impl Model {
         }
     }
 
-    /// The lock is had.
+    /// The lock is acquired.
     fn locked(&mut self, job: JobId) {
         self.reply(job);
         let Job { node, life, .. } = self.jobs[job as usize];
@@ -240,7 +240,7 @@ impl Model {
         }
     }
 
-    /// Whoever stands still with the lock in hand is broken off after a while.
+    /// A transaction that stops while it holds the lock is aborted after a while.
     fn stand_out(&mut self, job: JobId) {
         let wait = u64::try_from(STANDSTILL.as_micros()).unwrap();
         let tried = self.jobs[job as usize].tried;
@@ -274,7 +274,7 @@ impl Model {
         }
     }
 
-    /// A node dies or stands still: what it has begun goes on only as far as it is with the server.
+    /// A node dies or is paused: only its work that is already at the server continues.
     pub(crate) fn abandon(&mut self, node: u16) {
         let Some(batch) = &self.node(node).batch else { return };
         let (job, asked) = (batch.job, batch.asked);
@@ -284,7 +284,7 @@ impl Model {
         }
     }
 
-    /// The tasks that a batch names are locked, and it is decided what is taken.
+    /// The tasks of a batch are locked, and their results are checked.
     fn load_batch(&mut self, job: JobId) {
         if self.own_part(job) {
             return;
@@ -323,7 +323,7 @@ impl Model {
             scheduled = true;
             let due = if more { now - now % MILLI } else { 2 * self.end };
             let steps = if more { commit.steps - 1 } else { TIMER };
-            // What is a step is not a timer; the last step is one without another behind it.
+            // A step is not a timer; the last step has no successor.
             self.tasks.settle(commit.id, due, steps);
         }
         self.told.commits(now, commits.len());

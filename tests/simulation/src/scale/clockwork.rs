@@ -1,8 +1,8 @@
-//! What happens when: events in the order of time, and among those of one moment in the order in which they were asked for.
+//! The event queue: events in the order of time, and events of one moment in the order of their scheduling.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// A moment, in microseconds since the beginning.
+/// A time, in microseconds since the start.
 pub type Moment = u64;
 
 /// One second.
@@ -10,7 +10,7 @@ pub const SECOND: Moment = 1_000_000;
 /// One millisecond.
 pub const MILLI: Moment = 1_000;
 
-/// What is still to happen.
+/// The future events.
 #[derive(Debug)]
 pub struct Clockwork<E> {
     now: Moment,
@@ -25,25 +25,25 @@ impl<E: Ord> Default for Clockwork<E> {
 }
 
 impl<E: Ord> Clockwork<E> {
-    /// The present.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.now
     }
 
-    /// How many events have been asked for.
+    /// Returns the number of scheduled events.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Lets `event` happen in so many microseconds.
+    /// Schedules `event` in `wait` microseconds.
     pub fn after(&mut self, wait: Moment, event: E) {
         self.count += 1;
         self.waiting.push(Reverse((self.now + wait, self.count, event)));
     }
 
-    /// Goes on to the next event.
+    /// Advances to the next event.
     pub fn go_on(&mut self) -> Option<E> {
         let Reverse((at, _, event)) = self.waiting.pop()?;
         self.now = at;
@@ -51,7 +51,7 @@ impl<E: Ord> Clockwork<E> {
     }
 }
 
-/// Spans, as a histogram with steps of a thirty-second, so that millions of them take no room.
+/// A histogram of spans with steps of a thirty-second, so that millions of them need little memory.
 #[derive(Clone, Debug)]
 pub struct Spans {
     counts: Vec<u64>,
@@ -66,7 +66,7 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Notes one.
+    /// Adds a span.
     pub fn note(&mut self, span: u64) {
         let bits = 64 - span.leading_zeros();
         let place = if bits <= 5 { span } else { u64::from(bits - 5) * 32 + ((span >> (bits - 6)) & 31) };
@@ -75,19 +75,19 @@ impl Spans {
         self.most = self.most.max(span);
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The longest.
+    /// Returns the longest span.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// What so many in a thousand do not exceed, to one part in thirty-two.
+    /// Returns the quantile of `thousandths`, to one part in thirty-two.
     #[must_use]
     pub fn quantile(&self, thousandths: u64) -> u64 {
         let wanted = (self.total * thousandths).div_ceil(1_000);

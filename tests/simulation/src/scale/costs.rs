@@ -2,59 +2,59 @@
 
 use std::time::Duration;
 
-/// What the database and a node cost. Processor times in microseconds, of one processor as fast as the one they were measured on.
+/// The costs of the database and of a node. Processor times are microseconds of one processor of the measured speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// `p`: processors of the database's machine.
     pub processors: u64,
     /// `d`: a round trip between a node and the database, in microseconds.
     pub round_trip: u64,
-    /// `y`: a sync of the database's log, in microseconds; whoever waits meanwhile shares the next.
+    /// `y`: a sync of the database's log, in microseconds; a transaction that comes meanwhile shares the next one.
     pub sync: u64,
-    /// `y_commit`: how much longer that takes for each commit in it: its log has to be written as well.
+    /// `y_commit`: the additional time for each commit in it, for writing its log.
     pub sync_commit: u64,
-    /// `r`: round trips of a batch, from its beginning to its end.
+    /// `r`: round trips of a batch, from start to end.
     pub round_trips: u64,
-    /// `s_batch`: of the server, each batch.
+    /// `s_batch`: the server's work for each batch.
     pub server_batch: u64,
-    /// `s_commit`: of the server, each commit in it.
+    /// `s_commit`: the server's work for each commit in it.
     pub server_commit: u64,
-    /// `c_batch`: of the process, each batch.
+    /// `c_batch`: the process's work for each batch.
     pub node_batch: u64,
-    /// `c_commit`: of the process, each commit in it.
+    /// `c_commit`: the process's work for each commit in it.
     pub node_commit: u64,
-    /// `f`: how much of what a process does for a batch it does while it has the lock, in hundredths.
+    /// `f`: the part of a process's work on a batch that it does with the lock, in hundredths.
     pub locked: u64,
-    /// `l_look`: of the server, a look for what is due, whoever has tasks.
+    /// `l_look`: the server's work for a query of due tasks, whatever their tenant.
     pub look: u64,
-    /// `l_tenant`: the same, each tenant that has tasks.
+    /// `l_tenant`: the same, for each tenant with tasks.
     pub look_tenant: u64,
-    /// `l_row`: the same, each row that is found, in nanoseconds.
+    /// `l_row`: the same, for each found row, in nanoseconds.
     pub look_row: u64,
-    /// `c_row`: of the process, each of those rows, in nanoseconds.
+    /// `c_row`: the process's work for each of those rows, in nanoseconds.
     pub node_row: u64,
-    /// `l_take`: of the server, taking what was found.
+    /// `l_take`: the server's work for leasing the found tasks.
     pub take: u64,
-    /// `l_task`: the same, each task.
+    /// `l_task`: the same, for each task.
     pub take_task: u64,
-    /// `l_renew`: of the server, prolonging one lease.
+    /// `l_renew`: the server's work for extending a lease.
     pub renew: u64,
-    /// `l_next`: of the server, saying when something is due next.
+    /// `l_next`: the server's work for returning the next due time.
     pub next: u64,
-    /// `l_load`: of the server, reading one record.
+    /// `l_load`: the server's work for reading a record.
     pub load: u64,
-    /// `l_told`: of the server, each listener of each notification.
+    /// `l_told`: the server's work for each listener of each notification.
     pub told: u64,
-    /// `q_idle`: what a node asks beside its work, round trips a second.
+    /// `q_idle`: a node's other requests, in round trips a second.
     pub idle: u64,
-    /// `l_idle`: of the server, each of those.
+    /// `l_idle`: the server's work for each of those.
     pub idle_each: u64,
-    /// Whether nodes and database share the processors.
+    /// True if nodes and database share the processors.
     pub shared: bool,
 }
 
 impl Costs {
-    /// The machine on which everything was measured: 2 processors for the database and all processes, no network between them.
+    /// The measured machine: 2 processors for the database and all processes, without a network.
     #[must_use]
     pub fn measured() -> Self {
         Self {
@@ -84,21 +84,21 @@ impl Costs {
         }
     }
 
-    /// A database of 32 such processors, half a millisecond away, that syncs in half a millisecond and writes 500 MB of log a
-    /// second. What is not of the machine is as it was measured.
+    /// A database with 32 such processors, half a millisecond away, that syncs in half a millisecond and writes 500 MB of log
+    /// a second. The other costs are the measured ones.
     #[must_use]
     pub fn large() -> Self {
         Self { processors: 32, round_trip: 500, sync: 500, sync_commit: 6, shared: false, ..Self::measured() }
     }
 }
 
-/// How long a lease lasts: `engine.lease`.
+/// The term of a lease: `engine.lease`.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// Tasks that a node works on at once: `engine.concurrency`.
 pub const PLACES: usize = 64;
-/// Commits of a batch at the most.
+/// The maximum number of commits in a batch.
 pub const BATCH: usize = 512;
-/// How long the database lets a transaction stand still.
+/// How long the database allows an idle transaction.
 pub const STANDSTILL: Duration = Duration::from_secs(3);
-/// How often a node says that it lives.
+/// The interval of a node's heartbeats.
 pub const BEAT: Duration = Duration::from_secs(5);

@@ -1,17 +1,17 @@
-//! What goes wrong: nodes die, nodes stand still, the database stands still.
+//! Faults: nodes die, nodes pause, the database pauses.
 
 use super::{
     Event, Model,
     clockwork::{Moment, SECOND},
 };
 
-/// How long the database stands still.
+/// How long the database pauses.
 const STILL_FOR: Moment = 30 * SECOND;
-/// How long nodes that stand still do so: longer than a lease.
+/// How long paused nodes pause: longer than a lease.
 const FROZEN_FOR: Moment = 45 * SECOND;
 
 impl Model {
-    /// So many of those that live, by chance.
+    /// Returns `count` random living nodes.
     fn some(&self, count: u16) -> Vec<u16> {
         let mut living: Vec<u16> =
             (0..self.size.nodes).filter(|node| self.nodes[usize::from(*node)].alive).collect();
@@ -22,7 +22,7 @@ impl Model {
         (0..usize::from(count).min(living.len())).map(|_| draw(&mut living)).collect()
     }
 
-    /// One node in ten is gone, and says nothing more: their machines, not only their processes.
+    /// One node in ten is lost: the machine, not only the process.
     pub(crate) fn die(&mut self) {
         for node in self.some(self.size.nodes.div_ceil(10)) {
             let it = self.node(node);
@@ -41,7 +41,7 @@ impl Model {
         }
     }
 
-    /// One node in fifty stands still for longer than a lease, and then goes on as if nothing had been.
+    /// One node in fifty pauses for longer than a lease, and then continues unaware of it.
     pub(crate) fn freeze(&mut self) {
         let until = self.clock.now() + FROZEN_FOR;
         for node in self.some(self.size.nodes.div_ceil(50)) {
@@ -51,7 +51,7 @@ impl Model {
         }
     }
 
-    /// The database stands still, or goes on.
+    /// The database pauses, or continues.
     pub(crate) fn stand_still(&mut self, still: bool) {
         let now = self.clock.now();
         self.processors.stand_still(now, still);

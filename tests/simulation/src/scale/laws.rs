@@ -1,4 +1,4 @@
-//! What must hold of leases, tasks and commits, kept apart from the model of the store that is judged by it.
+//! Invariants of leases, tasks and commits, separate from the model of the store that they check.
 
 use super::{
     clockwork::{MILLI, Moment, SECOND, Spans},
@@ -7,41 +7,41 @@ use super::{
 };
 use std::collections::HashMap;
 
-/// How much longer than a lease another may take to go on.
+/// The time beyond a lease within which another node must continue.
 const GRACE: Moment = 5 * SECOND;
-/// Laws that are told at the most.
+/// The maximum number of reported violations.
 const MOST: usize = 20;
 
-/// A lease, in microseconds.
+/// Returns the term of a lease, in microseconds.
 #[must_use]
 pub fn lease() -> Moment {
     u64::try_from(LEASE.as_micros()).unwrap()
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug)]
 pub struct Laws {
-    /// The lease that stands on each task; 0 is none.
+    /// The valid lease of each task; 0 means no lease.
     epochs: Vec<u32>,
-    /// Until when, in milliseconds.
+    /// The end of the lease, in milliseconds.
     until: Vec<u32>,
     last: u32,
-    /// Tasks whose holder died, with when.
+    /// Tasks of dead holders, with the time of death.
     orphans: HashMap<Id, Moment>,
-    /// While the store did not answer.
+    /// The times in which the store did not answer.
     still: Vec<(Moment, Moment)>,
-    /// How long it took until others went on with what the dead had.
+    /// How long it took until other nodes continued the tasks of dead ones.
     pub takeovers: Spans,
-    /// Results that came too late, and were refused.
+    /// Refused late results.
     pub refused: u64,
-    /// Transitions that were made.
+    /// Completed transitions.
     pub made: u64,
     broken: Vec<String>,
     count: u64,
 }
 
 impl Laws {
-    /// For so many executions.
+    /// Laws for `executions` executions.
     #[must_use]
     pub fn new(executions: u32) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Laws {
         }
     }
 
-    /// A lease was given. No epoch is given twice, and none while another lease stands.
+    /// A lease was given. No epoch is given twice, and none while another lease is valid.
     pub fn given(&mut self, id: Id, epoch: u32, now: Moment, until: Moment, to_the_dead: bool) {
         let last = self.last;
         self.hold(epoch > last, || format!("epoch {epoch} was given after {last}"));
@@ -97,7 +97,7 @@ impl Laws {
         }
     }
 
-    /// A lease was prolonged.
+    /// A lease was extended.
     pub fn prolonged(&mut self, id: Id, epoch: u32, until: Moment) {
         let stands = self.epochs[id as usize];
         self.hold(stands == epoch, || {
@@ -106,7 +106,7 @@ impl Laws {
         self.until[id as usize] = self.until[id as usize].max(u32::try_from(until / MILLI).unwrap());
     }
 
-    /// A result was taken: it must be that of the lease that stands, and the only one of it.
+    /// A result was accepted: it must belong to the valid lease, and be its only one.
     pub fn settled(&mut self, id: Id, epoch: u32) {
         let stands = self.epochs[id as usize];
         self.hold(stands == epoch, || {
@@ -129,7 +129,7 @@ impl Laws {
         self.still.push((from, to));
     }
 
-    /// Executions that stand nowhere.
+    /// Reports executions without a place.
     pub fn lost(&mut self, lost: &[Id], now: Moment) {
         self.hold(lost.is_empty(), || {
             format!(
@@ -141,14 +141,14 @@ impl Laws {
         });
     }
 
-    /// At the end: whose holder died is with another by then, if it died long enough ago.
+    /// At the end, each task of a dead holder has another one, if the death was long enough ago.
     pub fn end(&mut self, now: Moment) {
         let limit = lease() + GRACE + self.still.iter().map(|(from, to)| to - from).sum::<Moment>();
         let left = self.orphans.values().filter(|died| **died + limit < now).count();
         self.hold(left == 0, || format!("{left} tasks of the dead were never taken over"));
     }
 
-    /// The laws that were broken: the first of them, and how many in all.
+    /// Returns the first broken laws, and their total number.
     #[must_use]
     pub fn verdict(&self) -> (&[String], u64) {
         (&self.broken, self.count)

@@ -1,8 +1,8 @@
 //! A thousand nodes and ten million executions on one database, simulated: `cargo run --release -p simulation --bin scale`.
 //!
-//! Unlike the rest of this crate nothing here runs the engine or a store: both are modelled, with what they were measured to cost
-//! (`costs.rs`), so that sizes can be looked at that fit no machine at hand. What is kept is the protocol: who asks what of the
-//! database and when, what waits for what, and what is refused. The same seed gives the same run.
+//! Unlike the rest of this crate, this module runs neither the engine nor a store. It models both with measured costs
+//! (`costs.rs`), for sizes that need more machines. It keeps the protocol: the queries of each node and their times, the waits,
+//! and the refusals. The same seed gives the same run.
 
 pub mod batches;
 pub mod clockwork;
@@ -27,46 +27,46 @@ use tasks::Tasks;
 use told::Told;
 use work::{Work, WorkId};
 
-/// What is to happen.
+/// A future event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
-    /// What was asked reaches the server.
+    /// A request reaches the server.
     Asked(JobId),
-    /// A statement may have been carried out, unless others came since.
+    /// A statement may be complete, unless others have started since.
     Carried(u32),
     /// The log is synced.
     Synced,
     /// An answer reaches its node.
     Answered(JobId),
-    /// A node's pause is over, unless it was ended before.
+    /// A node's pause is over, unless it was ended earlier.
     Wake(u16, u32),
-    /// Every node is told of work.
+    /// Every node is notified of work.
     Ring,
     /// An action is over.
     Acted(WorkId, u32),
-    /// A lease is to be prolonged.
+    /// A lease needs to be extended.
     Renew(WorkId, u32),
-    /// A lease may lapse.
+    /// A lease may expire.
     Lapse(WorkId, u32),
-    /// A node says that it lives.
+    /// A heartbeat of a node.
     Beat(u16),
-    /// A node does what it does beside its work.
+    /// Other work of a node.
     Aside(u16),
-    /// A transaction stands still for too long.
+    /// A transaction is idle for too long.
     BreakOff(JobId, u32),
-    /// Time goes on.
+    /// Time advances.
     Tick,
-    /// All is looked at.
+    /// Everything is checked.
     Sweep,
     /// Nodes die.
     Die,
-    /// Nodes stand still for a while.
+    /// Nodes pause for a while.
     Freeze,
-    /// The database stands still, or goes on.
+    /// The database pauses, or continues.
     Still(bool),
 }
 
-/// When the troubles are, in thousandths of the whole.
+/// The times of the faults, in thousandths of the run.
 const DIE_AT: u64 = 150;
 const FREEZE_AT: u64 = 300;
 const STILL_AT: u64 = 450;
@@ -74,7 +74,7 @@ const HERD_AT: u64 = 650;
 const HERD_FOR: Moment = 60 * SECOND;
 const TICK: Moment = 10 * MILLI;
 
-/// All of it.
+/// The state of the model.
 pub(crate) struct Model {
     pub(crate) size: Size,
     pub(crate) end: Moment,
@@ -96,7 +96,7 @@ pub(crate) struct Model {
     pub(crate) told: Told,
 }
 
-/// Runs it, and says what was seen.
+/// Runs the model, and returns the observations.
 #[must_use]
 pub fn run(size: &Size) -> Told {
     let mut model = Model::new(*size);
@@ -110,9 +110,9 @@ pub fn run(size: &Size) -> Told {
     model.finish()
 }
 
-/// When the timer of an execution is due, and what follows: most wait for long.
+/// Returns the due time of an execution's timer and its later steps: most are due late.
 fn timer(size: &Size, end: Moment, id: tasks::Id) -> (Moment, u8) {
-    // As the dice, for one throw: SplitMix64.
+    // The random generator, for one number: SplitMix64.
     let mut z = (u64::from(id) ^ size.seed.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -159,7 +159,7 @@ impl Model {
             return self.only_commit(self.size.writers);
         }
         for node in 0..self.size.nodes {
-            // They were not all started in the same moment.
+            // They did not all start at the same time.
             self.clock.after(self.dice.below(SECOND), Event::Wake(node, 0));
             self.clock.after(self.dice.below(SECOND), Event::Aside(node));
             let beat = u64::try_from(BEAT.as_micros()).unwrap();

@@ -1,5 +1,5 @@
-//! A node as the database sees it: when it looks for work, and what it asks beside. As in `engine/src/runtime/worker/task.rs`, one lease after the
-//! other until there is nothing, then a pause until something is due, something is told, or a place is free again.
+//! A node as the database sees it: its queries for work, and its other requests. As in `engine/src/runtime/worker/task.rs`, it leases until there
+//! is no more work. Then it pauses until a task is due, a notification arrives, or a place is free.
 
 use super::{
     Broken, Event, Model,
@@ -15,48 +15,48 @@ use super::{
 /// The longest pause.
 const MINUTE: Moment = 60 * SECOND;
 
-/// What is asked of the server.
+/// A request to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Nothing: free for another.
+    /// Nothing: free for another request.
     Nothing,
-    /// What is due, so many at the most.
+    /// Queries due tasks, up to this number.
     Look(usize),
-    /// These, as they were found.
+    /// Leases these tasks, as they were found.
     Take(Vec<(Id, u16)>),
-    /// When something is due next.
+    /// The next due time.
     Next,
-    /// The record of an execution that is worked on.
+    /// Reads the record of an execution.
     Load(WorkId, u32),
-    /// A lease for longer.
+    /// Extends a lease.
     Renew(WorkId, u32),
-    /// To be known to live.
+    /// A heartbeat.
     Beat,
-    /// What else there is.
+    /// Other requests.
     Aside,
-    /// A statement of a batch, by its place.
+    /// A statement of a batch, by its position.
     Batch(u64),
-    /// No statement: what a node does for its batch itself, on a machine that it shares with the server.
+    /// No statement: a node's own work on its batch, on a machine shared with the server.
     Own,
 }
 
-/// Something under way.
+/// A request in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) node: u16,
     pub(crate) life: u16,
-    /// When the node asked.
+    /// The time of the request.
     pub(crate) at: Moment,
     pub(crate) ask: Ask,
-    /// Microseconds of a processor.
+    /// The work, in microseconds of a processor.
     pub(crate) work: u64,
-    /// How many rows a look brings.
+    /// The number of rows that a query returns.
     pub(crate) rows: u64,
-    /// What a look found, that is wanted.
+    /// The tasks that the query found and the node will lease.
     pub(crate) found: Vec<(Id, u16)>,
-    /// What a lease took.
+    /// The leased tasks.
     pub(crate) taken: Vec<Taken>,
-    /// Which try of a transaction.
+    /// The number of the transaction's attempt.
     pub(crate) tried: u32,
 }
 
@@ -64,15 +64,15 @@ pub(crate) struct Job {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) alive: bool,
-    /// Counts up when it dies, so that what was meant for it is not taken for another's.
+    /// Increases when it dies, so that old answers are recognised.
     pub(crate) life: u16,
-    /// Until when it stands still.
+    /// The end of its pause.
     pub(crate) frozen: Moment,
     pub(crate) places: usize,
     looking: bool,
     rung: bool,
     pause: u32,
-    /// What the lease that is under way has got so far.
+    /// The tasks of the current lease so far.
     got: Vec<Taken>,
     wanted: usize,
     turn: u16,
@@ -81,7 +81,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// One with so many places.
+    /// A node with `places` places.
     pub(crate) fn new(places: usize) -> Self {
         Self {
             alive: true,
@@ -105,7 +105,7 @@ impl Model {
         &mut self.nodes[usize::from(node)]
     }
 
-    /// Whether `node` stands still; then the event comes again when it goes on.
+    /// Returns true if `node` is paused; the event is then repeated when it continues.
     pub(crate) fn frozen(&mut self, node: u16, event: Event) -> bool {
         let (now, until) = (self.clock.now(), self.node(node).frozen);
         if until > now {
@@ -114,7 +114,7 @@ impl Model {
         until > now
     }
 
-    /// Keeps a job; answers with its name.
+    /// Stores a job; returns its id.
     pub(crate) fn job(&mut self, node: u16, ask: Ask, work: u64) -> JobId {
         let (life, at) = (self.node(node).life, self.clock.now());
         let job = Job { node, life, at, ask, work, rows: 0, found: Vec::new(), taken: Vec::new(), tried: 0 };
@@ -126,7 +126,7 @@ impl Model {
         u32::try_from(self.jobs.len() - 1).unwrap()
     }
 
-    /// Asks the server; the answer comes a round trip and the work later, or more.
+    /// Sends a request to the server; the answer takes at least a round trip and the work.
     pub(crate) fn ask(&mut self, node: u16, ask: Ask, work: u64) -> JobId {
         let job = self.job(node, ask, work);
         let wire = self.wire();
@@ -134,7 +134,7 @@ impl Model {
         job
     }
 
-    /// How long it takes from one end to the other, this time: half a round trip, an eighth of it more or less.
+    /// Returns the latency of one direction: half a round trip, plus or minus an eighth of it.
     pub(crate) fn wire(&self) -> Moment {
         let half = self.size.costs.round_trip / 2;
         half - half / 8 + self.dice.below(half / 4 + 1)
@@ -145,7 +145,7 @@ impl Model {
         self.idle_jobs.push(job);
     }
 
-    /// Something for which a node looks for work: it was told, or a place is free.
+    /// A reason to look for work: a notification, or a free place.
     pub(crate) fn wake(&mut self, node: u16) {
         let it = self.node(node);
         if !it.alive || it.places == 0 {
@@ -158,12 +158,12 @@ impl Model {
         }
     }
 
-    /// The longest that a node waits before it looks.
+    /// Returns the maximum pause of a node between queries.
     fn pause(&self) -> Moment {
         self.size.design.pause * u64::from(self.size.nodes)
     }
 
-    /// Told of work that was added.
+    /// Notifies a node of new work.
     pub(crate) fn ring(&mut self, node: u16) {
         let pause = self.pause();
         let it = self.node(node);
@@ -208,7 +208,7 @@ impl Model {
         let wanted = it.wanted.saturating_sub(it.got.len());
         let costs = self.size.costs;
         let due = self.tasks.due_count();
-        // Every tenant is visited, for each has executions that wait; and up to `wanted` rows of each are brought.
+        // Every tenant is visited, as each has waiting executions; up to `wanted` rows of each are returned.
         let (tenants, rows) = match self.size.design.lean {
             true if due <= wanted => (0, due as u64),
             true => (u64::from(self.size.tenants), wanted as u64),
@@ -222,7 +222,7 @@ impl Model {
         self.jobs[job as usize].rows = rows;
     }
 
-    /// A lease has come as far as it does: what it got is worked on.
+    /// A lease is complete: its tasks are started.
     fn leased(&mut self, node: u16) {
         let it = self.node(node);
         let got = std::mem::take(&mut it.got);
@@ -256,7 +256,7 @@ impl Model {
         self.clock.after(wait.clamp(MILLI, MINUTE), Event::Wake(node, pause));
     }
 
-    /// A look sees what is there when it begins.
+    /// A query sees the tasks at its start.
     pub(crate) fn snapshot(&mut self, job: JobId) {
         let Job { node, at, ask, .. } = &self.jobs[job as usize];
         if let (Ask::Look(wanted), false) = (ask, self.size.design.at_once) {
@@ -268,7 +268,7 @@ impl Model {
         }
     }
 
-    /// The server has carried out a statement of its own transaction: what it does there.
+    /// The server has executed a statement of a transaction: applies its effect.
     pub(crate) fn effect(&mut self, job: JobId) {
         let Job { node, life, at, ask, .. } = self.jobs[job as usize].clone();
         match ask {
@@ -309,7 +309,7 @@ impl Model {
         self.jobs[job as usize].taken = taken;
     }
 
-    /// An answer has come.
+    /// An answer has arrived.
     pub(crate) fn answered(&mut self, job: JobId) {
         let Job { node, life, at, ask, .. } = self.jobs[job as usize].clone();
         if self.frozen(node, Event::Answered(job)) {
@@ -317,7 +317,7 @@ impl Model {
         }
         let batch = matches!(ask, Ask::Batch(_) | Ask::Own);
         match (self.node(node).life == life, batch) {
-            // The lock may still know it by its name.
+            // The lock may still refer to its id.
             (false, true) => return,
             (false, false) => return self.forget(job),
             (true, true) => return self.batch_answered(job),
@@ -374,7 +374,7 @@ impl Model {
     }
 }
 
-/// What kind of traffic it is.
+/// Returns the kind of the request.
 pub(crate) fn kind(ask: &Ask) -> Kind {
     match ask {
         Ask::Look(_) => Kind::Look,

@@ -1,4 +1,4 @@
-//! The database's machine: processors that all statements share, a log that is synced for all who wait, and the one lock of commits.
+//! The database's machine: processors that all statements share, a log with group sync, and the one lock of commits.
 
 use super::clockwork::Moment;
 use std::{
@@ -6,14 +6,14 @@ use std::{
     collections::{BinaryHeap, VecDeque},
 };
 
-/// Names a statement or transaction that is under way.
+/// The id of a statement or transaction in progress.
 pub type JobId = u32;
 
-/// Processors that are shared evenly: of `n` jobs each gets `processors / n` of one, and one at the most.
+/// Evenly shared processors: of `n` jobs each gets `processors / n` of one, and at most one.
 #[derive(Debug)]
 pub struct Processors {
     count: u64,
-    /// How much work each of the jobs has been given since the beginning, in thousandths of a microsecond.
+    /// The work that each job has received since the start, in thousandths of a microsecond.
     given: u64,
     at: Moment,
     running: BinaryHeap<Reverse<(u64, u64, JobId)>>,
@@ -23,7 +23,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// So many of them.
+    /// A server with `count` processors.
     #[must_use]
     pub fn new(count: u64) -> Self {
         Self { count, given: 0, at: 0, running: BinaryHeap::new(), order: 0, still: false, busy: 0 }
@@ -39,14 +39,14 @@ impl Processors {
         self.at = now;
     }
 
-    /// Begins a job of so many microseconds.
+    /// Begins a job of `work` microseconds.
     pub fn begin(&mut self, now: Moment, job: JobId, work: u64) {
         self.advance(now);
         self.order += 1;
         self.running.push(Reverse((self.given + work.max(1) * 1_000, self.order, job)));
     }
 
-    /// When the next job will be done, if none begins before.
+    /// Returns when the next job will be done, if none begins before.
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         let Reverse((until, _, _)) = self.running.peek()?;
@@ -58,11 +58,11 @@ impl Processors {
         Some(self.at + wait.div_ceil(1_000))
     }
 
-    /// The job that is done now, if one is.
+    /// Returns a job that is done now, if there is one.
     pub fn done(&mut self, now: Moment) -> Option<JobId> {
         self.advance(now);
         let Reverse((until, _, job)) = *self.running.peek()?;
-        // What is left of it is less than what time is counted in.
+        // The rest is less than the unit of time.
         let rest = 1_000 * self.count.min(self.running.len() as u64) / self.running.len() as u64;
         if self.still || until > self.given + rest {
             return None;
@@ -71,20 +71,20 @@ impl Processors {
         Some(job)
     }
 
-    /// Stands still, or goes on.
+    /// Pauses, or continues.
     pub fn stand_still(&mut self, now: Moment, still: bool) {
         self.advance(now);
         self.still = still;
     }
 
-    /// Microseconds of processors used so far.
+    /// Returns the used processor time so far, in microseconds.
     #[must_use]
     pub fn busy(&self) -> u128 {
         self.busy
     }
 }
 
-/// The log: one sync at a time, for all that have come before it begins.
+/// The log: one sync at a time, for all waiters that came before its start.
 #[derive(Debug, Default)]
 pub struct Log {
     syncing: Vec<JobId>,
@@ -92,7 +92,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Wants a sync; says whether one has to be begun.
+    /// Requests a sync; returns true if one must be started.
     pub fn want(&mut self, job: JobId) -> bool {
         if self.syncing.is_empty() {
             self.syncing.push(job);
@@ -102,20 +102,20 @@ impl Log {
         false
     }
 
-    /// Those whose sync is under way.
+    /// Returns the jobs of the current sync.
     #[must_use]
     pub fn syncing(&self) -> &[JobId] {
         &self.syncing
     }
 
-    /// Those whose sync is over, and whether another begins.
+    /// Returns the jobs of the finished sync, and true if another must be started.
     pub fn synced(&mut self) -> (Vec<JobId>, bool) {
         let done = std::mem::replace(&mut self.syncing, std::mem::take(&mut self.waiting));
         (done, !self.syncing.is_empty())
     }
 }
 
-/// The lock that whoever commits has; others wait in their order.
+/// The lock of the committing transaction; others wait in their order.
 #[derive(Debug, Default)]
 pub struct Lock {
     owner: Option<JobId>,
@@ -125,7 +125,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Wants it; says whether it is had at once.
+    /// Requests the lock; returns true if it is acquired at once.
     pub fn want(&mut self, now: Moment, job: JobId) -> bool {
         if self.owner.is_none() {
             self.owner = Some(job);
@@ -136,7 +136,7 @@ impl Lock {
         false
     }
 
-    /// Lets it go; says who has it next.
+    /// Releases the lock; returns its next holder.
     pub fn release(&mut self, now: Moment) -> Option<JobId> {
         self.held += now - self.since;
         self.since = now;
@@ -144,13 +144,13 @@ impl Lock {
         self.owner
     }
 
-    /// Who has it.
+    /// Returns its holder.
     #[must_use]
     pub fn owner(&self) -> Option<JobId> {
         self.owner
     }
 
-    /// For how many microseconds it was held so far.
+    /// Returns for how long it was held so far, in microseconds.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held

@@ -1,8 +1,8 @@
-//! What is simulated, and how a command line says it.
+//! The simulated size, and its arguments on the command line.
 
 use super::costs::{Costs, PLACES};
 
-/// What is simulated.
+/// The simulated size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
     /// Servers.
@@ -13,64 +13,66 @@ pub struct Size {
     pub executions: u32,
     /// Simulated minutes.
     pub minutes: u64,
-    /// Where all chance comes from.
+    /// The source of all random numbers.
     pub seed: u64,
-    /// Tenants, that have equally many of the executions.
+    /// The number of tenants, with equally many executions each.
     pub tenants: u16,
-    /// Timers that fall due each second, all along.
+    /// Timers that fall due each second.
     pub rate: u64,
     /// Steps that follow each of those.
     pub steps: u8,
-    /// Timers that fall due within one minute beside.
+    /// Additional timers that fall due within one minute.
     pub herd: u32,
-    /// If not 0, there is nothing but so many commits side by side on each node, all along.
+    /// If not 0, each node only commits, with this number of parallel writers.
     pub writers: u16,
-    /// Whether anything goes wrong.
+    /// True if there are faults.
     pub trouble: bool,
-    /// What the database and the nodes cost.
+    /// The costs of the database and the nodes.
     pub costs: Costs,
-    /// How nodes look for work.
+    /// The way in which nodes look for work.
     pub design: Design,
-    /// What is broken on purpose.
+    /// The deliberate defect.
     pub broken: Broken,
 }
 
-/// How nodes look for work: as they do, or as is proposed.
+/// The way in which nodes look for work: present or proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Design {
-    /// A node that is told of work, or has waited for a moment, looks within so many microseconds for each node there is, at
-    /// random, once for all it is told meanwhile.
+    /// A notified node, or one whose wait is over, looks after a random delay of up to this number of microseconds for each
+    /// node, once for all notifications in between.
     pub pause: u64,
-    /// A look goes by time alone as long as no more is due than is wanted, and brings no more rows than are wanted.
+    /// A query uses only the time index as long as no more tasks are due than are wanted, and returns no more rows than
+    /// are wanted.
     pub lean: bool,
-    /// Whoever got less than it wanted does not look again at once, nor does whoever has a place free again beside others.
+    /// A node that got less than it wanted does not look again at once. Nor does a node that had free places already and
+    /// gets another one.
     pub content: bool,
-    /// Looking and taking are one statement, so that none finds what another is taking.
+    /// Query and lease are one statement, so that no node finds a task that another is leasing.
     pub at_once: bool,
 }
 
 impl Design {
-    /// What the engine and the store do.
+    /// The behaviour of the engine and the store.
     pub const PRESENT: Self = Self { pause: 0, lean: false, content: false, at_once: false };
-    /// What `docs/evidence/scale.md` proposes.
+    /// The proposal of `docs/evidence/scale.md`.
     pub const PROPOSED: Self = Self { pause: 1_000, lean: true, content: true, at_once: true };
 }
 
-/// Ways to break the protocol, so that the laws are seen to notice.
+/// Deliberate defects of the protocol, to check that the laws detect them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// None.
     Nothing,
-    /// A result is taken whatever its epoch.
+    /// A result is accepted whatever its epoch.
     EpochCheck,
-    /// What was found is taken though another has it by then.
+    /// A found task is leased although another node has it by then.
     TakeCheck,
-    /// A lease does not lapse.
+    /// A lease does not expire.
     Lapse,
 }
 
 impl Size {
-    /// A thousand nodes, ten million executions, ten minutes with all troubles, on a large database.
+    /// A thousand nodes, ten million executions, ten minutes with all faults, on a large database.
     #[must_use]
     pub fn large() -> Self {
         Self {
@@ -95,7 +97,7 @@ impl Size {
 /// Reads a command line.
 ///
 /// # Errors
-/// A sentence that names the argument and what is known.
+/// A sentence that names the argument and the valid ones.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Size, String> {
     let mut arguments = arguments.into_iter();
     let mut size = Size::large();

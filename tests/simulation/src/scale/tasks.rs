@@ -1,14 +1,13 @@
-//! The tasks of all executions, one each, as the database has them: when it is available, and whose its lease is.
+//! The tasks of all executions, one each, as the database has them: their due times and leases.
 //!
-//! Those that are due stand by tenant in the order of their moments, as the index of the table has them; the others in slots of
-//! time, from where they come when they are due.
+//! Due tasks are ordered by tenant and time, as in the index of the table; the others are in time slots until they are due.
 
 use super::clockwork::{MILLI, Moment};
 use std::collections::BTreeSet;
 
-/// Names an execution, and its one task.
+/// The id of an execution and its one task.
 pub type Id = u32;
-/// Width of a slot of time.
+/// Width of a time slot.
 const SLOT: Moment = 10 * MILLI;
 /// No node.
 const NOBODY: u16 = u16::MAX;
@@ -19,16 +18,16 @@ struct Task {
     /// In milliseconds.
     due: u32,
     available: u32,
-    /// The lease that was given last; 0 is none.
+    /// The latest lease; 0 means no lease.
     epoch: u32,
     holder: u16,
     tenant: u16,
-    /// How often it was moved, so that what stands in a slot is known to be stale.
+    /// How often it was moved, so that an old entry of a slot is recognised as stale.
     moved: u16,
     leased: bool,
-    /// A batch has named it, and is not over.
+    /// True while an unfinished batch names it.
     locked: bool,
-    /// What [`Tasks::settle`] was told.
+    /// The steps given to [`Tasks::settle`].
     steps: u8,
 }
 
@@ -37,7 +36,7 @@ struct Task {
 pub struct Tasks {
     all: Vec<Task>,
     due: Vec<BTreeSet<(u32, Id)>>,
-    /// One bit a tenant: whether anything of it is due.
+    /// One bit for each tenant: true if a task of it is due.
     wanting: Vec<u64>,
     slots: Vec<Vec<(Id, u16)>>,
     /// Entries in each slot that are not stale.
@@ -45,22 +44,22 @@ pub struct Tasks {
     reached: usize,
     epochs: u32,
     due_count: usize,
-    /// Broken on purpose: a lease that is given is not noted to lapse.
+    /// A deliberate defect: the expiry of a new lease is not scheduled.
     pub forget_lapse: bool,
 }
 
-/// What was taken.
+/// A leased task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Of which execution.
+    /// Its execution.
     pub id: Id,
     /// The token of the lease.
     pub epoch: u32,
     /// When it was due, in milliseconds.
     pub due: u32,
-    /// Whose lease it was before, where that was not ended by a result.
+    /// The node of its earlier lease, if that one did not end with a result.
     pub before: Option<u16>,
-    /// Since when it was to be had, in milliseconds.
+    /// The time from which it was available, in milliseconds.
     pub available: u32,
 }
 
@@ -69,7 +68,8 @@ fn millis(at: Moment) -> u32 {
 }
 
 impl Tasks {
-    /// Room for `executions` of so many tenants, until `end`; each is due when and has as many steps as `of` says.
+    /// Room for `executions` of `tenants` tenants, until `end`; `of` returns the due time and the number of steps of
+    /// each.
     pub fn new(executions: u32, tenants: u16, end: Moment, of: impl Fn(Id) -> (Moment, u8)) -> Self {
         let slots = usize::try_from(end / SLOT).unwrap() + 2;
         let mut tasks = Self {
@@ -108,7 +108,7 @@ impl Tasks {
         usize::try_from(u64::from(available) * MILLI / SLOT).unwrap().min(self.slots.len() - 1)
     }
 
-    /// Puts a task where its moment says.
+    /// Puts a task into the place of its due time.
     fn place(&mut self, id: Id) {
         let task = self.all[id as usize];
         let slot = self.slot(task.available);
@@ -122,7 +122,7 @@ impl Tasks {
         }
     }
 
-    /// Takes a task from where it stands.
+    /// Removes a task from its place.
     fn displace(&mut self, id: Id) {
         let task = self.all[id as usize];
         let tenant = usize::from(task.tenant);
@@ -146,7 +146,7 @@ impl Tasks {
         self.place(id);
     }
 
-    /// Lets time reach `now`.
+    /// Advances time to `now`.
     pub fn reach(&mut self, now: Moment) {
         let until = usize::try_from(now / SLOT).unwrap().min(self.slots.len() - 1);
         while self.reached < until {
@@ -160,7 +160,7 @@ impl Tasks {
         }
     }
 
-    /// When something is available next, in microseconds.
+    /// Returns when the next task becomes available, in microseconds.
     #[must_use]
     pub fn next_due(&self) -> Option<Moment> {
         if self.due_count > 0 {
@@ -170,20 +170,20 @@ impl Tasks {
         Some((slot as u64 + 1) * SLOT)
     }
 
-    /// How many are due.
+    /// Returns the number of due tasks.
     #[must_use]
     pub fn due_count(&self) -> usize {
         self.due_count
     }
 
-    /// How many tenants have something due.
+    /// Returns the number of tenants with due tasks.
     #[must_use]
     pub fn wanting(&self) -> u64 {
         self.wanting.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Up to `limit` of what was due at `now`, by the clock of whoever asks: one of each tenant in turn, from `turn` on, the
-    /// earliest first. Moves `turn` along.
+    /// Returns up to `limit` tasks that were due at `now`, by the caller's clock: one of each tenant in turn, from `turn`
+    /// on, the earliest first. Advances `turn`.
     #[must_use]
     pub fn look(&self, limit: usize, turn: &mut u16, now: Moment) -> Vec<(Id, u16)> {
         let mut found = Vec::with_capacity(limit.min(self.due_count));
@@ -209,7 +209,7 @@ impl Tasks {
         found
     }
 
-    /// Tenants with something due, once round from `turn`.
+    /// Returns the tenants with due tasks, starting at `turn`.
     fn ring(&self, turn: u16) -> impl Iterator<Item = u16> + '_ {
         let words = self.wanting.len();
         let first = usize::from(turn / 64);
@@ -230,7 +230,7 @@ impl Tasks {
         })
     }
 
-    /// Leases one that stands as it was found; refused when it has been moved since, unless `anyway`.
+    /// Leases a task that is as it was found; refuses if it has been moved since, unless `anyway`.
     pub fn take(
         &mut self,
         id: Id,
@@ -257,19 +257,19 @@ impl Tasks {
         Some(Taken { id, epoch: self.epochs, due: task.due, before, available })
     }
 
-    /// Whether the lease of that token still stands.
+    /// Returns true if the lease with that token is still valid.
     #[must_use]
     pub fn stands(&self, id: Id, epoch: u32) -> bool {
         let task = self.all[id as usize];
         task.leased && task.epoch == epoch
     }
 
-    /// Keeps others from taking it, or lets them.
+    /// Locks or unlocks a task.
     pub fn lock(&mut self, id: Id, locked: bool) {
         self.all[id as usize].locked = locked;
     }
 
-    /// Prolongs a lease; says whether it stood.
+    /// Extends a lease; returns true if it was valid.
     pub fn renew(&mut self, id: Id, epoch: u32, until: Moment) -> bool {
         let stands = self.stands(id, epoch);
         if stands {
@@ -279,7 +279,7 @@ impl Tasks {
         stands
     }
 
-    /// The transition: the task is done, and the next is due at `due`; it has so many steps more.
+    /// The transition: the task is done, and the next is due at `due`; `steps` more steps follow.
     pub fn settle(&mut self, id: Id, due: Moment, steps: u8) {
         let due = millis(due);
         self.all[id as usize].due = due;
@@ -288,13 +288,13 @@ impl Tasks {
         (task.leased, task.holder, task.steps) = (false, NOBODY, steps);
     }
 
-    /// What the last transition has left to do, as it was told.
+    /// Returns the steps that follow the last transition.
     #[must_use]
     pub fn steps(&self, id: Id) -> u8 {
         self.all[id as usize].steps
     }
 
-    /// Executions that stand nowhere: neither due nor in time. None may.
+    /// Returns executions that are neither due nor in a slot. There must be none.
     #[must_use]
     pub fn lost(&self) -> Vec<Id> {
         let mut stands = vec![false; self.all.len()];

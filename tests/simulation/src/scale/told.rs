@@ -1,28 +1,28 @@
-//! What a run came to, and how it is told.
+//! The result of a run, and its report.
 
 use super::clockwork::{Moment, SECOND, Spans};
 use std::fmt;
 
-/// What the server works for.
+/// The kinds of the server's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Batches of commits.
     Batch,
-    /// Looking for what is due.
+    /// Queries of due tasks.
     Look,
-    /// Taking it.
+    /// Leasing tasks.
     Take,
-    /// Prolonging leases.
+    /// Extending leases.
     Renew,
-    /// Saying when something is due next.
+    /// Returning the next due time.
     Next,
-    /// Telling those who listen.
+    /// Notifications of listeners.
     Told,
     /// Reading records.
     Load,
-    /// What nodes ask beside.
+    /// Other requests of nodes.
     Aside,
-    /// What nodes do themselves on a machine that they share with it.
+    /// The nodes' own work on a shared machine.
     Own,
 }
 
@@ -38,7 +38,7 @@ const KINDS: [(Kind, &str); 9] = [
     (Kind::Own, "the nodes' own"),
 ];
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// Simulated seconds.
@@ -47,45 +47,45 @@ pub struct Told {
     pub made: u64,
     /// Late results that were refused.
     pub refused: u64,
-    /// Attempts that were given up since their lease was not to be kept.
+    /// Attempts that were abandoned because their lease could not be extended.
     pub given_up: u64,
     /// Batches, and commits in them.
     pub batches: (u64, u64),
-    /// Most transitions in one second.
+    /// The maximum of transitions in one second.
     pub best: u64,
-    /// From when a task was due until it was leased, in microseconds.
+    /// The time from a task's due time to its lease, in microseconds.
     pub lateness: Spans,
-    /// From the end of an action until its result was acknowledged.
+    /// The time from the end of an action to the acknowledgement of its result.
     pub committed: Spans,
-    /// From a death until another had what was held.
+    /// The time from a death until another node had the task.
     pub takeovers: Spans,
     /// Nodes that died.
     pub died: u64,
-    /// Nodes that stood still.
+    /// Nodes that paused.
     pub froze: u64,
-    /// Transactions that stood still with the lock in hand.
+    /// Transactions that were idle while they held the lock.
     pub broken_off: u64,
-    /// What was due and not leased at the most, and after how many seconds.
+    /// The maximum of due tasks without a lease, and its time in seconds.
     pub backlog: (usize, u64),
-    /// What was due and not leased at the end.
+    /// Due tasks without a lease at the end.
     pub left: usize,
-    /// Leases that were tried, those in vain, the tasks that were found for them, and those that were taken.
+    /// Attempted leases, empty ones, found tasks, and leased tasks.
     pub takes: (u64, u64, u64, u64),
-    /// For how long the lock was held, in microseconds.
+    /// The time for which the lock was held, in microseconds.
     pub locked: u64,
-    /// Processor time used of the server's machine, in microseconds.
+    /// Processor time of the server's machine, in microseconds.
     pub busy: u128,
-    /// How many processors the server's machine has.
+    /// The processors of the server's machine.
     pub processors: u64,
-    /// What for, by kind.
+    /// The used time, by kind.
     pub used: [u64; 9],
     /// Statements, by kind.
     pub asked: [u64; 9],
     /// Events.
     pub events: u64,
-    /// Laws that were broken, the first of them.
+    /// The first broken laws.
     pub broken: Vec<String>,
-    /// How many.
+    /// Their total number.
     pub broken_count: u64,
     second: (u64, u64),
 }
@@ -123,13 +123,13 @@ impl Told {
         }
     }
 
-    /// Transitions a second, all along.
+    /// Returns the average transitions a second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.made as f64 / self.seconds as f64
     }
 
-    /// How much of the processors' time went to leases and what belongs to them, from 0 to 1.
+    /// Returns the fraction of processor time that leases and their queries used.
     #[must_use]
     pub fn leases(&self) -> f64 {
         let of = [Kind::Look, Kind::Take, Kind::Renew, Kind::Next, Kind::Told];

@@ -1,4 +1,4 @@
-//! A task that a node has leased: read, acted on while its lease is prolonged, and its result committed.
+//! A task that a node has leased: read, performed while its lease is extended, and committed.
 
 use super::{
     Event, Model,
@@ -9,33 +9,33 @@ use super::{
     tasks::{Id, Taken},
 };
 
-/// Names work that is under way.
+/// The id of work in progress.
 pub type WorkId = u32;
 
-/// In the steps of a task: nothing is done but to note that a timer is due.
+/// A value of a task's steps: the task only records that a timer is due.
 pub(crate) const TIMER: u8 = 0x80;
 
-/// The work of commits that are made one after the other, without leases.
+/// The id of consecutive commits without leases.
 const BARE: WorkId = WorkId::MAX;
 
-/// One task in the hands of a node.
+/// One task that a node works on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Tells it from others that had this place; 0 when it is over.
+    /// Distinguishes it from other users of this place; 0 when it is over.
     pub(crate) serial: u32,
     pub(crate) node: u16,
     pub(crate) life: u16,
     pub(crate) id: Id,
     pub(crate) epoch: u32,
     steps: u8,
-    /// When the lease was heard to be prolonged last, by when that was asked for.
+    /// The last confirmed renewal of the lease, by the time of its request.
     heard: Moment,
     acting: bool,
-    /// When its action was over.
+    /// The end of its action.
     pub(crate) acted: Moment,
 }
 
-/// How much of a lease is used.
+/// Returns the part of a lease that the node uses.
 fn ours() -> Moment {
     lease() / 10 * 9
 }
@@ -71,7 +71,8 @@ impl Model {
         self.ask(node, Ask::Load(place, work.serial), load);
     }
 
-    /// Lets every node commit all along, so many side by side, as `cargo bench -p tests --bench postgres` does.
+    /// Makes every node commit continuously, with `writers` writers in parallel, as `cargo bench -p tests --bench
+    /// postgres` does.
     pub(crate) fn only_commit(&mut self, writers: u16) {
         let bare =
             Commit { work: BARE, serial: 0, id: 0, epoch: 0, steps: 0, settles: false, accepted: false };
@@ -80,21 +81,21 @@ impl Model {
         }
     }
 
-    /// The work of that name, if it is still that and its node is the one that began it.
+    /// Returns the work of that id, if it is still the same and on the node that began it.
     fn current(&mut self, work: WorkId, serial: u32) -> Option<Work> {
         let found = self.works[work as usize];
         let life = self.node(found.node).life;
         (found.serial == serial && found.life == life).then_some(found)
     }
 
-    /// The record was read: a timer is noted at once, an action takes its time.
+    /// The record was read: a timer is recorded at once, an action takes some time.
     pub(crate) fn loaded(&mut self, place: WorkId, serial: u32) {
         let Some(work) = self.current(place, serial) else { return };
         let now = self.clock.now();
         if work.steps & TIMER != 0 {
             return self.result(place, serial);
         }
-        // Most actions are short calls; one in twenty takes its time.
+        // Most actions are short calls; one in twenty is long.
         let span = if self.dice.below(20) == 0 {
             20 * SECOND + self.dice.below(40 * SECOND)
         } else {
@@ -139,7 +140,7 @@ impl Model {
         }
     }
 
-    /// A renewal was answered: it counts if it was in time, and ends the attempt if the lease is another's.
+    /// A renewal was answered: it counts if it was in time, and ends the attempt if another node has the lease.
     pub(crate) fn renewed(&mut self, place: WorkId, serial: u32, asked: Moment) {
         let now = self.clock.now();
         let Some(work) = self.current(place, serial).filter(|work| work.acting) else { return };
@@ -164,7 +165,7 @@ impl Model {
         }
     }
 
-    /// The lease is not to be kept: the attempt ends, and that is written to the history.
+    /// The lease cannot be extended: the attempt ends, and the history records it.
     fn give_up(&mut self, place: WorkId) {
         let work = &mut self.works[place as usize];
         work.acting = false;
@@ -174,7 +175,7 @@ impl Model {
         self.commit(node, commit);
     }
 
-    /// A commit was answered: what was refused is noted, what was taken makes room.
+    /// A commit was answered: counts a refusal, and frees the place after success.
     pub(crate) fn committed(&mut self, node: u16, commit: Commit) {
         let place = commit.work;
         if place == BARE {
@@ -184,7 +185,7 @@ impl Model {
         let Some(work) = self.current(place, commit.serial) else { return };
         let now = self.clock.now();
         if commit.settles && !commit.accepted {
-            // That it was too late becomes part of the history.
+            // The history records the late result.
             return self.commit(work.node, Commit { settles: false, ..commit });
         }
         if commit.settles {

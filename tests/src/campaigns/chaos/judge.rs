@@ -1,4 +1,4 @@
-//! Judges what is left when all has come to rest: by the record of the world, by the ledger, and by the journal.
+//! Checks the final state: by the records of the simulated platform, by the ledger, and by the journal.
 
 use super::{
     Outcome, SLACK,
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// States in which an execution has done all that it was begun for.
+/// States in which an execution has done all of its work.
 const DONE: [&str; 6] = ["Active", "Restored", "Cleared", "Started", "LeftToOwner", "Superseded"];
 
 impl Ended {
@@ -22,7 +22,7 @@ impl Ended {
     }
 }
 
-/// Everything.
+/// Runs all checks.
 pub(super) async fn judge(
     eyes: &Eyes,
     world: &World,
@@ -39,7 +39,7 @@ pub(super) async fn judge(
     take_overs(eyes, struck, away, lease, outcome).await;
     late_results(eyes, struck, outcome).await;
     for refused in world.look("refused").await.as_array().into_iter().flatten() {
-        // The world refused that a node gets a second owner, or one that has had its time.
+        // The world refused a second owner of a node, or an owner whose epoch is over.
         if ["node.owned", "node.epoch_old"].contains(&refused["code"].as_str().unwrap_or_default()) {
             outcome.wrong.push(format!("asked of the world: {refused}"));
         }
@@ -47,7 +47,7 @@ pub(super) async fn judge(
     }
 }
 
-/// Everybody who was told that something had begun finds it, once, and ended as it should.
+/// Checks that every acknowledged start has one execution, with the right end.
 fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
     let mut by_subject: BTreeMap<&str, usize> = BTreeMap::new();
     for execution in executions {
@@ -74,10 +74,10 @@ fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
     }
 }
 
-/// The part of a step that makes the class of a tier.
+/// The slot of the step that makes a tier's class.
 const SHARED: &str = "#class";
 
-/// A key took effect once, and whatever is done left behind all that the same left behind in peace.
+/// Checks that each key took effect once, and that completed executions left the same effects as undisturbed ones.
 fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut shared = 0;
@@ -86,12 +86,12 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
         if *count != json!(1) {
             outcome.wrong.push(format!("{key} took effect {count} times"));
         }
-        // What all tenants share is made by the first who comes, and no other owes it.
+        // The first tenant makes the shared objects, and no other tenant owes them.
         if key.ends_with(SHARED) {
             shared += 1;
             continue;
         }
-        // execution/state/how many times entered/slot
+        // execution/state/number of entries/slot
         if let [execution, state, _, slot] = key.split('/').collect::<Vec<_>>()[..] {
             left.entry(execution).or_default().insert(format!("{state}/{slot}"));
         }
@@ -99,10 +99,11 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     if shared == 0 {
         outcome.wrong.push(format!("nobody has made what ends with {SHARED}"));
     }
-    // The first of each kind was over before any trouble began.
+    // The first of each kind had ended before any fault began.
     let mut owed: BTreeMap<(&str, &str), &BTreeSet<String>> = BTreeMap::new();
     let nothing = BTreeSet::new();
-    // The campaign lets borrowers run itself, so a start may find its workload running, and then changes nothing.
+    // The campaign also starts borrowers' workloads itself, so a start may find its workload running and change
+    // nothing.
     let same_each_time = |execution: &&Ended| execution.done() && execution.workflow != "workload_start";
     for execution in executions.iter().filter(same_each_time) {
         let has = left.get(execution.id.as_str()).unwrap_or(&nothing);
@@ -121,7 +122,7 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
     }
 }
 
-/// Of what does the same the shape is the same.
+/// Executions with the same work have the same shape.
 fn shape(execution: &Ended) -> &'static str {
     let Some(tenant) = execution.subject.strip_prefix("tenant/") else { return "" };
     if tenant.starts_with("lender-") {
@@ -131,7 +132,7 @@ fn shape(execution: &Ended) -> &'static str {
     if number.is_some_and(|number| number % 4 == 3) { "two nodes" } else { "one node" }
 }
 
-/// What was taken back has left nothing.
+/// Checks that undone executions have left nothing.
 fn left_behind(executions: &[Ended], snapshot: &Value, outcome: &mut Outcome) {
     let back = executions.iter().filter(|execution| execution.reason == "cancelled");
     let back: BTreeSet<&str> =
@@ -144,7 +145,7 @@ fn left_behind(executions: &[Ended], snapshot: &Value, outcome: &mut Outcome) {
     }
 }
 
-/// Ledger and world agree on who owns what.
+/// Checks that ledger and platform agree on the owner of each node.
 async fn nodes(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     let (ours, theirs) = (eyes.owners().await, owners(world).await);
     for node in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
@@ -156,7 +157,7 @@ async fn nodes(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     outcome.owned = theirs.len();
 }
 
-/// Who owns which node, as the nodes themselves have it, by the node's id.
+/// Returns the owner of each node, as the nodes report it, by the node's id.
 async fn owners(world: &World) -> BTreeMap<String, String> {
     let owners = world.look("owners").await;
     let owner = |(address, owner): (&String, &Value)| {
@@ -165,7 +166,7 @@ async fn owners(world: &World) -> BTreeMap<String, String> {
     owners.as_object().into_iter().flatten().filter_map(owner).collect()
 }
 
-/// Looks once at what must not be at any moment.
+/// Checks the invariants that hold at any moment.
 pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     outcome.looks += 1;
     let mut found: Vec<String> =
@@ -175,7 +176,7 @@ pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
         ours.get(node).is_some_and(|ours| ours != theirs)
     };
     if theirs.iter().any(|pair| differs(&before, pair)) {
-        // It may have changed hands between the two looks.
+        // Its owner may have changed between the two reads.
         let after = eyes.owners().await;
         let two =
             theirs.iter().filter(|pair| differs(&before, *pair) && before.get(pair.0) == after.get(pair.0));
@@ -187,8 +188,8 @@ pub(super) async fn look(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     outcome.wrong.extend(found);
 }
 
-/// How long each task that a server held when trouble came was without anybody who could do it. A lease lapses by itself; once it has,
-/// the time in which the database is away does not count.
+/// Measures for how long each task of an affected server had no possible worker. A lease expires by itself; after that, the time in
+/// which the database is away does not count.
 async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration, outcome: &mut Outcome) {
     let (handed_over, leased, renewed) =
         (eyes.handed_over().await, eyes.leased().await, eyes.renewed().await);
@@ -201,7 +202,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
         for lease in held {
             match handed_over.get(lease) {
                 Some(then) => {
-                    // Whoever came back and renewed what nobody had taken yet holds it from then on.
+                    // A server that returned and renewed a lease that was still free holds it from then on.
                     let at = renewed.get(lease).copied().filter(|again| *again > at + ms * 2).unwrap_or(*at);
                     let lapsed = at.saturating_add(ms);
                     let gone =
@@ -219,7 +220,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
                         lease.task
                     ));
                 }
-                // What was on its way to the database has arrived, or the server was back in time.
+                // Writes on their way to the database have arrived, or the server was back in time.
                 None => taken.settled += 1,
             }
         }
@@ -244,7 +245,7 @@ fn late(lease: &Held, kind: &str, after: Duration, (at, then): (u64, u64), away:
     )
 }
 
-/// What came too late was refused, and its execution's history says so.
+/// Late results were refused, and the journals of their executions say so.
 async fn late_results(eyes: &Eyes, struck: &[Struck], outcome: &mut Outcome) {
     let handed_over = eyes.handed_over().await;
     let refused = eyes.refused().await;

@@ -1,4 +1,4 @@
-//! What is asked for meanwhile: a steady mix of tenants who come, and of owners who call lent GPUs back.
+//! The load of the campaign: a steady mix of onboardings and of owners who reclaim lent GPUs.
 
 use super::{troubles::Dice, watch::Eyes};
 use crate::processes::{Caller, World};
@@ -11,11 +11,11 @@ use std::{
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
-/// GPUs of one node, and of one tenant that lends.
+/// GPUs of one node, and of one lending tenant.
 const NODE: u64 = 8;
-/// How long anything may take before it counts as lost.
+/// The maximum duration of anything before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Borrowers are called back at once and again and again; and what was seen of a cluster stays true.
+/// Reclaims start at once and repeatedly, and observations of a cluster stay valid.
 fn policy() -> Value {
     json!({
         "policy": "platform", "version": 3,
@@ -30,21 +30,21 @@ fn policy() -> Value {
     })
 }
 
-/// How much is asked for.
+/// The amount of load.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Tenants that come.
+    /// Tenants to onboard.
     pub onboardings: usize,
-    /// Loans that are called back.
+    /// Loans to reclaim.
     pub reclaims: usize,
-    /// Tenants within which GPUs are lent and called back, one loan at a time each.
+    /// Tenants with lending and reclaims, one loan at a time each.
     pub lenders: usize,
-    /// Tenants that may be on their way at once.
+    /// Tenants that may be in progress at once.
     pub at_once: usize,
 }
 
 impl Wanted {
-    /// Nodes that are enough for all of them.
+    /// Returns the number of nodes that is enough for all of them.
     #[must_use]
     pub fn nodes(&self) -> usize {
         // Every fourth tenant has two.
@@ -52,17 +52,17 @@ impl Wanted {
     }
 }
 
-/// What became of it.
+/// The results as callers saw them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
-    /// Subjects of what was begun and how it ended, as those who asked saw it.
+    /// The subjects of started executions and their ends, as their callers saw them.
     pub(super) ends: BTreeMap<String, String>,
-    /// Tenants whose onboarding was cancelled half way.
+    /// Tenants whose onboarding was cancelled during its run.
     pub(super) cancelled: BTreeSet<String>,
     pub(super) wrong: Vec<String>,
 }
 
-/// Who asks.
+/// The load's callers and results.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) staff: Caller,
@@ -72,7 +72,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Policy, and the tenants that lend, in peace; and one of everything, so that it is known what each leaves behind.
+    /// Sets the policy and adds the lending tenants before the faults; runs one execution of each kind, as the
+    /// reference for its effects.
     pub(super) async fn prepare(&self, wanted: Wanted) {
         let (status, said) = self.staff.call(Method::POST, "/v1/policies", None, Some(policy())).await;
         assert!(status.is_success(), "{said}");
@@ -92,7 +93,7 @@ impl Load {
         self.lend_and_call_back("lender-0", "peace").await;
     }
 
-    /// Begins what is wanted, evenly over `span` where all keep up and nothing after `until`, and waits until it has ended.
+    /// Sends the load evenly over `span`, nothing after `until`, and waits until all has ended.
     pub(super) async fn run(&self, wanted: Wanted, mut dice: Dice, (span, until): (Duration, Instant)) {
         let began = Instant::now();
         let places = Arc::new(Semaphore::new(wanted.at_once));
@@ -120,7 +121,7 @@ impl Load {
             if Instant::now() > until {
                 break;
             }
-            // Some change their minds, so that nodes go back and to others.
+            // Some are cancelled, so that nodes are returned and reused.
             let cancel = (n % 8 == 7).then(|| Duration::from_millis(dice.below(3_000)));
             let load = self.clone();
             asking.spawn(async move {
@@ -135,7 +136,7 @@ impl Load {
         self.told.lock().unwrap().wrong.push(what);
     }
 
-    /// How the onboarding or reclaim of this subject has ended.
+    /// Returns the end of the onboarding or reclaim of this subject.
     async fn end(&self, subject: String) -> Option<String> {
         let ended = self.eyes.ended(&subject, PATIENCE).await;
         match &ended {
@@ -145,7 +146,7 @@ impl Load {
         ended
     }
 
-    /// A tenant comes; every fourth wants two nodes, and is asked about.
+    /// Onboards a tenant; every fourth has two nodes and needs an approval.
     async fn onboard(&self, name: &str, n: usize, cancel: Option<Duration>) {
         let (tier, gpus) = if n % 4 == 3 { ("enterprise", 2 * NODE) } else { ("research", NODE) };
         let wish = json!({
@@ -170,7 +171,7 @@ impl Load {
         self.end(format!("tenant/{name}")).await;
     }
 
-    /// A tenant with a workspace that owns and one that borrows, seen to be idle.
+    /// Adds a tenant with an owning and a borrowing workspace, observed to be idle.
     async fn lender(&self, n: usize) {
         let name = format!("lender-{n}");
         let half = json!({ "gpus": NODE / 2 });
@@ -194,7 +195,7 @@ impl Load {
         assert!(status.is_success(), "{said}");
     }
 
-    /// One workspace borrows all that the other has; that one wants it back, gets it, and both are done.
+    /// One workspace borrows all GPUs of the other, which then needs them back and gets them; both workloads end.
     async fn lend_and_call_back(&self, tenant: &str, round: &str) {
         let (borrower, owner) = (format!("borrower-{round}"), format!("owner-{round}"));
         if !self.borrow(tenant, &borrower).await {
@@ -203,7 +204,7 @@ impl Load {
         let wants = json!({ "tenant": tenant, "workspace": "serving", "name": owner,
                             "requests": { "gpu/H100": NODE / 2 } });
         let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(wants)).await;
-        // Asked again after its answer was lost, it may have got them meanwhile.
+        // At a retry after a lost answer it may already be admitted.
         if ![StatusCode::ACCEPTED, StatusCode::OK].contains(&status) {
             return self.wrong(format!("{tenant}/{owner} is neither admitted nor in line: {status} {said}"));
         }
@@ -224,7 +225,7 @@ impl Load {
         }
     }
 
-    /// A workload that borrows, running in its cluster.
+    /// Runs a borrowing workload in its cluster.
     async fn borrow(&self, tenant: &str, name: &str) -> bool {
         let wants = json!({ "tenant": tenant, "workspace": "research", "name": name, "checkpoint": "api",
                             "requests": { "gpu/H100": NODE } });
@@ -259,7 +260,7 @@ impl Load {
         self.in_its_cluster("delete", tenant, name, Value::Null).await;
     }
 
-    /// What a cluster does by itself with a workload.
+    /// Simulates a cluster's own action on a workload.
     async fn in_its_cluster(&self, verb: &str, tenant: &str, name: &str, spec: Value) {
         let step = format!("cluster: {verb} {tenant}/{name}");
         let request = json!({

@@ -1,5 +1,5 @@
-//! Several servers on one database, while servers are killed, stand still and are cut off, and the database dies again and
-//! again: the campaign behind `tests/it/postgres/chaos.rs` and the `chaos` bench.
+//! Several servers on one database, while servers are killed, paused and cut off, and the database is killed repeatedly:
+//! the campaign behind `tests/it/postgres/chaos.rs` and the `chaos` bench.
 
 mod judge;
 mod load;
@@ -30,67 +30,67 @@ use tokio::task::JoinSet;
 use troubles::Dice;
 use watch::Eyes;
 
-/// How long a lease lasts, so that a server that stands still for longer loses what it holds.
+/// The term of a lease: a server that is paused for longer loses its tasks.
 const LEASE: Duration = Duration::from_secs(2);
-/// How much longer than a lease it may take until somebody else has what a server held.
+/// The time beyond a lease within which another server must have the task.
 const SLACK: Duration = Duration::from_secs(5);
-/// Between two looks at what must not be at any moment.
+/// The pause between two checks of the invariants.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// How much of it.
+/// The size of the campaign.
 #[derive(Clone, Debug)]
 pub struct Size {
-    /// What is asked for.
+    /// The load.
     pub wanted: Wanted,
-    /// Over how long it is asked for. The trouble lasts that long, and until all has been asked and has ended; what has not been
-    /// asked after three times as long is not asked.
+    /// The time over which the load is sent. Faults last for that time, and until all requests were sent and have ended.
+    /// Requests that are still unsent after three times as long are dropped.
     pub trouble: Duration,
-    /// Between the end of one server's trouble and the next.
+    /// The pause between two faults of servers.
     pub every: Range<Duration>,
-    /// Between two deaths of the database.
+    /// The time between two kills of the database.
     pub database: Range<Duration>,
 }
 
-/// What became of what a server held when trouble came.
+/// The fate of the tasks that a server held when a fault began.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// How often there was this trouble.
+    /// The number of these faults.
     pub troubles: usize,
-    /// Tasks held then.
+    /// Tasks held at that time.
     pub held: usize,
-    /// How long after it each was taken over, but for the time in which the database was away once the lease had lapsed; the
+    /// The time until each was leased again, without the time after the lease's expiry in which the database was away; the
     /// shortest first.
     pub after: Vec<Duration>,
-    /// Those that nobody had to take over.
+    /// Tasks that no other server had to lease.
     pub settled: usize,
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Executions by their workflow and the state in which they ended: how long each took, the shortest first.
+    /// Executions by workflow and final state: the duration of each, the shortest first.
     pub ends: BTreeMap<String, Vec<Duration>>,
-    /// By trouble.
+    /// By fault.
     pub taken: BTreeMap<&'static str, Taken>,
-    /// How often the database died, and how long it was away in all.
+    /// How often the database was killed, and how long it was away in total.
     pub database: (usize, Duration),
-    /// Idempotency keys that took effect in the world.
+    /// Idempotency keys that took effect on the simulated platform.
     pub keys: usize,
-    /// Effects that were owed by what is done, and were there.
+    /// Effects that completed actions owe and that exist.
     pub owed: usize,
-    /// Looks at what must not be at any moment.
+    /// Checks of the invariants.
     pub looks: usize,
-    /// Nodes that have an owner.
+    /// Nodes with an owner.
     pub owned: usize,
-    /// Tasks lost by servers that stood still; those of them whose late result the journal says was refused.
+    /// Tasks lost by paused servers, and those of them whose late result was refused according to the journal.
     pub late: (usize, usize),
     /// Refusals of late results in the journal.
     pub refused: usize,
-    /// Refusals of late calls by the world.
+    /// Refusals of late calls by the simulated platform.
     pub refused_outside: usize,
-    /// How long it took until all was at rest.
+    /// The time until all was at rest.
     pub took: Duration,
-    /// What must not be and was.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
@@ -138,17 +138,17 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The half, the last in a hundred, and the longest of spans in order.
+/// Formats the median, the 99th percentile and the maximum of sorted spans.
 fn spread(spans: &[Duration]) -> String {
     let at = |percent: usize| spans.get((spans.len() * percent / 100).min(spans.len().saturating_sub(1)));
     let [half, most, last] = [50, 99, 100].map(|percent| at(percent).copied().unwrap_or_default());
     format!("{half:.1?} (p50), {most:.1?} (p99), {last:.1?} (at most)")
 }
 
-/// Runs the campaign on `cluster`, in `dir`, with three servers. The same `seed` does the same to them in the same order.
+/// Runs the campaign on `cluster`, in `dir`, with three servers. The same `seed` gives the same faults in the same order.
 ///
 /// # Panics
-/// When it cannot be begun.
+/// If it cannot be started.
 pub async fn run(
     tenure: &Path,
     world: &Path,
@@ -178,11 +178,11 @@ pub async fn run(
     let over = || asking.is_finished() && Instant::now() > until;
     let struck = troubles::strike(&mut stage.servers, &world, &eyes, (dice, size.every, LEASE), over).await;
     stop.store(true, Ordering::Release);
-    // Kept until all has been asked.
+    // Kept until all requests were sent.
     let (_cluster, away) = dying.await.expect("the database was killed and started");
-    asking.await.expect("everything could be asked for");
+    asking.await.expect("every request was sent");
     watching.abort();
-    // Whoever was late has time to say so.
+    // Late servers have time to report.
     tokio::time::sleep(LEASE).await;
     stage.beside.abort_all();
 
@@ -196,10 +196,10 @@ pub async fn run(
     outcome
 }
 
-/// All that runs, and those who ask.
+/// All processes of the campaign, and its callers.
 struct Stage {
     world: Arc<World>,
-    /// Each with its name and its wire to the database.
+    /// Each with its name and its connection to the database.
     servers: Vec<(String, Proxy, Server)>,
     eyes: Arc<Eyes>,
     load: Load,
@@ -207,7 +207,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// In peace.
+    /// Sets up the servers before the faults.
     async fn set(tenure: &Path, world: &Path, dir: &Path, cluster: &Cluster, wanted: Wanted) -> Self {
         let world = Arc::new(World::start(world, dir));
         let mut servers = Vec::new();

@@ -1,4 +1,4 @@
-//! What goes wrong: one server at a time, and the database beside that, each at moments that a seed decides.
+//! The faults: one server at a time, and the database in parallel, at moments that a seed decides.
 
 use super::watch::{Eyes, Struck, now};
 use crate::{
@@ -20,7 +20,7 @@ pub(super) const STOOD_STILL: &str = "standing still";
 const KILLED: &str = "killed";
 const CUT_OFF: &str = "cut off";
 
-/// The same seed throws the same numbers.
+/// A random generator with a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(u64);
 
@@ -42,8 +42,8 @@ impl Dice {
     }
 }
 
-/// Calls to the platform that are slow at random, so that work is at hand when something happens to whoever does it. Now and
-/// then it does what it was asked to, and its answer is lost: also of what is no less done when it is done twice.
+/// Makes platform calls slow at random, so that a fault meets active work. Some calls take effect and lose their answer,
+/// including idempotent ones.
 pub(super) fn slow(in_a_thousand: u16, ms: u64) -> Value {
     let lost = |nth: u32| json!({ "action": "ScrubGpus", "nth": nth, "what": "answer_lost" });
     json!({
@@ -52,13 +52,13 @@ pub(super) fn slow(in_a_thousand: u16, ms: u64) -> Value {
     })
 }
 
-/// The usual pace of the platform.
+/// Returns the platform's normal speed.
 pub(super) fn usual() -> Value {
     slow(100, 300)
 }
 
-/// Strikes one server after the other until `until`: killed, standing still, cut off from the database, in an order that is
-/// never the same for three and leaves none of the three out.
+/// Disturbs one server after the other until `until`: killed, paused, or cut off from the database, in a varying order that
+/// includes each of the three.
 pub(super) async fn strike(
     servers: &mut [(String, Proxy, Server)],
     world: &World,
@@ -80,7 +80,7 @@ pub(super) async fn strike(
         let Some((name, wire, server)) = servers.get_mut(which) else { return struck };
         let length = lease * 2;
         if kind == STOOD_STILL {
-            // With work in hand, whose result comes late.
+            // With active work, whose result comes late.
             world.script(&slow(400, 1_500)).await;
         }
         let patience = Instant::now() + Duration::from_secs(2);
@@ -118,10 +118,10 @@ pub(super) async fn strike(
     }
 }
 
-/// The spans in which the database was away, in milliseconds since 1970.
+/// The times in which the database was away, in milliseconds since 1970.
 pub(super) type Away = Vec<(u64, u64)>;
 
-/// Kills the database and starts it again until `stop` says so. Blocks.
+/// Kills and restarts the database until `stop` is set. Blocks.
 pub(super) fn restart_again_and_again(
     cluster: &mut Cluster,
     mut dice: Dice,
@@ -140,7 +140,7 @@ pub(super) fn restart_again_and_again(
         let from = now();
         cluster.kill();
         std::thread::sleep(dice.within(&(Duration::from_millis(200)..Duration::from_millis(1_500))));
-        // What an earlier start has left behind may be in the way for a moment.
+        // Remains of an earlier start may be in the way for a moment.
         let tries = (0..5).find_map(|_| {
             let up = cluster.up();
             if up.is_err() {

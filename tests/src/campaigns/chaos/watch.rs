@@ -1,4 +1,4 @@
-//! Eyes on the database: who had which task when, what was refused, and whose each node is. Nothing here asks a server.
+//! Observes the database: holders of tasks over time, refusals, and the owner of each node. It asks no server.
 
 use crate::servers::postgres::Client;
 use std::{
@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// Notes each hand-over of a task in the transaction that makes it, and each result that was taken from somebody who did not
-/// hold the task: every server tells the database its name, and a lease bears the name of its holder.
+/// Triggers record each change of a task's holder, and each result accepted from a server without the lease. Every server
+/// sends its name to the database, and a lease contains the name of its holder.
 const WATCH: &str = "\
 CREATE SCHEMA watched;
 CREATE TABLE watched.handed_over (at bigint, execution uuid, visit bigint, slot bigint, old bigint, new bigint);
@@ -40,7 +40,7 @@ CREATE TRIGGER stolen AFTER DELETE ON tenure.tasks FOR EACH ROW
     WHEN (OLD.epoch IS NOT NULL AND current_setting('application_name') <> 'tenure ' || split_part(OLD.holder, '/', 1))
     EXECUTE FUNCTION watched.stolen();";
 
-/// Milliseconds since 1970, by this machine's clock, which is the database's as well.
+/// Returns milliseconds since 1970, by this machine's clock, which the database uses as well.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -53,29 +53,29 @@ pub(super) struct Held {
     pub(super) epoch: u64,
 }
 
-/// A trouble, and what the server that had it held when it began.
+/// A fault, and the tasks that its server held when it began.
 #[derive(Clone, Debug)]
 pub(super) struct Struck {
     pub(super) kind: &'static str,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub(super) at: u64,
     pub(super) held: BTreeSet<Held>,
 }
 
-/// An execution that is over, or not.
+/// An execution, open or ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) id: String,
     pub(super) workflow: String,
     pub(super) subject: String,
     pub(super) state: String,
-    /// Why it is open, or over.
+    /// The reason of its state.
     pub(super) reason: String,
-    /// Milliseconds from its beginning to its last commit.
+    /// Milliseconds from its start to its last commit.
     pub(super) took: u64,
 }
 
-/// Asks the database, patiently.
+/// Queries the database, with retries.
 #[derive(Debug)]
 pub(super) struct Eyes {
     client: Client,
@@ -83,14 +83,14 @@ pub(super) struct Eyes {
 }
 
 impl Eyes {
-    /// Begins to watch the schema that a server has made.
+    /// Installs the triggers in the schema that a server has made.
     pub(super) async fn open(client: Client) -> Self {
         let eyes = Self { client, waited_for: Mutex::default() };
         eyes.ask(WATCH).await;
         eyes
     }
 
-    /// One answer, if the database is there.
+    /// Returns one answer, if the database is available.
     pub(super) async fn try_ask(&self, sql: &str) -> io::Result<Vec<Vec<String>>> {
         let (client, sql) = (self.client.clone(), sql.to_owned());
         let said = tokio::task::spawn_blocking(move || client.sql(&sql)).await;
@@ -99,7 +99,7 @@ impl Eyes {
         Ok(said.lines().map(columns).collect())
     }
 
-    /// One answer, once the database is there.
+    /// Returns one answer, once the database is available.
     pub(super) async fn ask(&self, sql: &str) -> Vec<Vec<String>> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -111,7 +111,7 @@ impl Eyes {
         }
     }
 
-    /// What the server of this name holds.
+    /// Returns the tasks that the server of this name holds.
     pub(super) async fn held(&self, server: &str) -> BTreeSet<Held> {
         let sql = format!(
             "SELECT execution, visit, slot, epoch FROM tenure.tasks WHERE holder LIKE '{server}/%' AND epoch IS NOT NULL"
@@ -119,34 +119,34 @@ impl Eyes {
         self.ask(&sql).await.iter().filter_map(|row| held(row)).collect()
     }
 
-    /// Every hand-over of a task: when, in milliseconds since 1970, by who had it before.
+    /// Returns every change of holder: the time in milliseconds since 1970, by the former holder.
     pub(super) async fn handed_over(&self) -> BTreeMap<Held, u64> {
         let sql = "SELECT execution, visit, slot, old, min(at) FROM watched.handed_over GROUP BY 1, 2, 3, 4";
         let rows = self.ask(sql).await;
         rows.iter().filter_map(|row| Some((held(row)?, row.get(4)?.parse().ok()?))).collect()
     }
 
-    /// When each lease was renewed last, in milliseconds since 1970.
+    /// Returns the time of each lease's last renewal, in milliseconds since 1970.
     pub(super) async fn renewed(&self) -> BTreeMap<Held, u64> {
         let sql = "SELECT execution, visit, slot, epoch, max(at) FROM watched.renewed GROUP BY 1, 2, 3, 4";
         let rows = self.ask(sql).await;
         rows.iter().filter_map(|row| Some((held(row)?, row.get(4)?.parse().ok()?))).collect()
     }
 
-    /// Every lease that stands or has lapsed without anybody taking the task.
+    /// Returns every lease that is valid, or has expired without a new holder.
     pub(super) async fn leased(&self) -> BTreeSet<Held> {
         let sql = "SELECT execution, visit, slot, epoch FROM tenure.tasks WHERE epoch IS NOT NULL";
         self.ask(sql).await.iter().filter_map(|row| held(row)).collect()
     }
 
-    /// Results that were taken from somebody who did not hold the task.
+    /// Returns results that were accepted from a server without the lease.
     pub(super) async fn stolen(&self) -> Vec<String> {
         let sql = "SELECT s.execution, s.visit, s.slot, s.holder, s.taker, e.workflow, e.state FROM watched.stolen s \
             LEFT JOIN tenure.executions e ON e.id = s.execution";
         self.ask(sql).await.into_iter().map(|row| row.join(" ")).collect()
     }
 
-    /// The refusals of late results, as the journal has them: the execution, and of which lease.
+    /// Returns the refusals of late results in the journal: the execution and its lease.
     pub(super) async fn refused(&self) -> Vec<(String, Option<Held>)> {
         let sql = "SELECT execution, convert_from(detail, 'UTF8') FROM tenure.journal WHERE event = 'fenced'";
         let lease = |detail: &str| {
@@ -160,7 +160,7 @@ impl Eyes {
             .collect()
     }
 
-    /// Whose each node is, as the ledger has it, by the node's id.
+    /// Returns the owner of each node in the ledger, by the node's id.
     pub(super) async fn owners(&self) -> BTreeMap<String, String> {
         let sql = "SELECT id, convert_from(body, 'UTF8')::jsonb->>'owner' FROM tenure.documents \
             WHERE collection = 'nodes' AND convert_from(body, 'UTF8')::jsonb->>'owner' IS NOT NULL";
@@ -168,7 +168,7 @@ impl Eyes {
         rows.into_iter().filter_map(|row| Some((row.first()?.clone(), row.get(1)?.clone()))).collect()
     }
 
-    /// Every execution there is.
+    /// Returns every execution.
     pub(super) async fn executions(&self) -> Vec<Ended> {
         let sql = "SELECT id, workflow, subject, state, CASE WHEN open THEN phase ELSE reason END, \
             updated_at - created_at FROM tenure.executions ORDER BY id";
@@ -179,14 +179,14 @@ impl Eyes {
         self.ask(sql).await.into_iter().filter_map(ended).collect()
     }
 
-    /// The state in which the onboarding or reclaim of `subject` has ended; nothing when that takes too long.
+    /// Returns the final state of the onboarding or reclaim of `subject`; `None` after `within`.
     pub(super) async fn ended(&self, subject: &str, within: Duration) -> Option<String> {
         let (tell, told) = tokio::sync::oneshot::channel();
         self.waited_for.lock().unwrap().insert(subject.to_owned(), tell);
         tokio::time::timeout(within, told).await.ok()?.ok()
     }
 
-    /// Tells those who wait for an end, for ever.
+    /// Reports ends to their waiters, without end.
     pub(super) async fn look_out(&self) {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,4 +1,4 @@
-//! One call after the other, and nothing goes wrong.
+//! Single calls, without faults.
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent, transient};
@@ -84,7 +84,7 @@ async fn harmless(b: &Bench<'_>) -> Ended {
 
 async fn gone(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
-    // A backend that remembers what it saw has seen it now.
+    // A backend with a cache has now cached it.
     b.there().await?;
     b.subject.vanish(&b.thing).await.map_err(crate::kit::Stop::Excused)?;
     b.gone().await
@@ -150,7 +150,7 @@ async fn remove_replaced(b: &Bench<'_>) -> Ended {
     b.removed(&first, &b.stamp("remove")).await?;
     let second = b.make(6, &b.stamp("make-again")).await;
     let second = second.map_err(|e| broken(format!("making it again failed: {e}")))?;
-    // Success or a refusal: either will do, as long as the second stands.
+    // Success and refusal are both allowed, as long as the second object stays.
     let late = b.subject.remove(&b.thing, &first, &b.stamp("remove-late")).await;
     if let Err(error) = late {
         coded(&error, &[codes::OBJECT_CHANGED])?;

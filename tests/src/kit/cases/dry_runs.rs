@@ -1,4 +1,4 @@
-//! Dry runs: answers of calls that do nothing.
+//! Dry runs: answers of calls without effects.
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds};

@@ -1,4 +1,4 @@
-//! A call of somebody whose lease is over, or whose caller has gone.
+//! A call whose lease has expired, or whose caller has gone.
 
 use super::{Case, case};
 use crate::kit::{
@@ -82,7 +82,7 @@ async fn undone(b: &Bench<'_>) -> Ended {
     let made = b.make(5, &at(stamp.clone(), 3)).await;
     let made = made.map_err(|e| broken(format!("making it failed: {e}")))?;
     b.removed(&made, &at(b.undo("make"), 9)).await?;
-    // Answered as before or refused: either will do, as long as nothing is made.
+    // An answer and a refusal are both allowed, as long as nothing is made.
     let _answer = b.make(5, &at(stamp, 3)).await;
     b.really(None).await
 }
@@ -102,7 +102,7 @@ async fn per_step(b: &Bench<'_>) -> Ended {
     b.really(Some(9)).await
 }
 
-/// How long a call that is given up takes to begin, and when it is given up.
+/// How long an abandoned call takes to begin, and when it is abandoned.
 const SLOW: Duration = Duration::from_millis(400);
 const GIVEN_UP: Duration = Duration::from_millis(120);
 
@@ -142,6 +142,6 @@ async fn cancel_ends(b: &Bench<'_>) -> Ended {
     let _given_up = tokio::time::timeout(GIVEN_UP, b.make(5, &b.stamp("make"))).await;
     tokio::time::sleep(SLOW * 2).await;
     b.trouble(Trouble::Calm).await?;
-    // It was slow before it began: whoever gave up took it back, so that nothing begins afterwards.
+    // The call was slow before its effect: the caller that gave up cancelled it, so it has no effect later.
     b.really(None).await
 }

@@ -1,4 +1,4 @@
-//! A call or its answer is lost on the way.
+//! Lost calls and lost answers.
 
 use super::{Case, case};
 use crate::kit::{
@@ -127,7 +127,7 @@ async fn request_remove(b: &Bench<'_>) -> Ended {
     remove(b, Trouble::LoseRequest).await
 }
 
-/// Broken off half way, or done at once where there is no half way.
+/// Interrupts the call half way, or lets it complete if it has no intermediate state.
 async fn half(b: &Bench<'_>) -> Ended {
     b.trouble(Trouble::HalfDone).await?;
     let answer = b.make(5, &b.stamp("make")).await;

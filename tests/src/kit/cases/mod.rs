@@ -1,5 +1,5 @@
-//! The cases, each a name, a promise of one line, and how it is seen to be kept. Names may be added and never change: backends
-//! excuse themselves by name.
+//! The cases, each with a name, a promise of one line, and its check. Names may be added and never change: backends list
+//! exceptions by name.
 
 mod alone;
 mod dry_runs;
@@ -12,17 +12,17 @@ mod twins;
 use super::bench::{Bench, Ended};
 use std::{future::Future, pin::Pin};
 
-/// How a case is played.
+/// The check of a case.
 pub type Play = for<'b> fn(&'b Bench<'b>) -> Pin<Box<dyn Future<Output = Ended> + Send + 'b>>;
 
 /// One promise.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// By which tables and excuses know it.
+    /// The case's name in tables and exceptions.
     pub name: &'static str,
-    /// What is promised.
+    /// The tested promise.
     pub promise: &'static str,
-    /// How it is seen to be kept.
+    /// Its check.
     pub(super) play: Play,
 }
 
@@ -30,7 +30,7 @@ const fn case(name: &'static str, promise: &'static str, play: Play) -> Case {
     Case { name, promise, play }
 }
 
-/// All cases, in the order in which they are played.
+/// Returns all cases, in the order of their runs.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     [alone::CASES, repeats::CASES, lost::CASES, late::CASES, twins::CASES, dry_runs::CASES, troubles::CASES]

@@ -1,4 +1,4 @@
-//! The same call again.
+//! Repeated calls.
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, coded, failure, holds, permanent};
@@ -73,7 +73,7 @@ async fn make_old(b: &Bench<'_>) -> Ended {
     b.made(5).await?;
     let changed = b.change(5, 9, &b.stamp("change")).await;
     changed.map_err(|e| broken(format!("changing it failed: {e}")))?;
-    // As before, or refused because it differs: either will do.
+    // The old answer and a refusal are both allowed.
     let _answer = b.make(5, &b.stamp("make")).await;
     b.really(Some(9)).await
 }

@@ -1,4 +1,4 @@
-//! The target is slow, away, or says no.
+//! The target is slow, unavailable, or refuses.
 
 use super::{Case, case};
 use crate::kit::{
@@ -70,7 +70,7 @@ pub(super) const CASES: &[Case] = &[
 
 const DENIED: &[&str] = &[codes::DENIED, codes::REFUSED];
 
-/// How long a caller is told to stay away.
+/// The time in which a caller must not retry.
 const AWAY: Duration = Duration::from_secs(7);
 
 async fn slow(b: &Bench<'_>) -> Ended {
@@ -81,13 +81,13 @@ async fn slow(b: &Bench<'_>) -> Ended {
     b.really(Some(5)).await
 }
 
-/// A call that has less time than the target takes.
+/// Returns the call with a deadline shorter than the target's delay.
 fn hurried(stamp: CallMetadata) -> CallMetadata {
     CallMetadata { deadline: Duration::from_millis(250), ..stamp }
 }
 
 const TOO_SLOW: Trouble = Trouble::Slow(Duration::from_secs(20));
-/// Long enough for a busy machine, and less than the target takes.
+/// Long enough for a busy machine, and less than the target's delay.
 const GIVES_UP: Duration = Duration::from_secs(5);
 
 fn in_time(began: Instant) -> Ended {
@@ -101,7 +101,7 @@ async fn slow_make(b: &Bench<'_>) -> Ended {
     let error = failure(b.make(5, &hurried(b.stamp("make"))).await)?;
     b.trouble(Trouble::Calm).await?;
     in_time(began)?;
-    // A backend that looks before it sends may have got no further than that.
+    // A backend that reads before it writes may have been interrupted there.
     holds(matches!(error.class, Class::Unknown | Class::Transient), || format!("the answer is {error:?}"))?;
     b.make(5, &b.stamp("make")).await.map_err(|e| broken(format!("the repeat failed: {e}")))?;
     b.really(Some(5)).await
@@ -130,7 +130,7 @@ async fn slow_look(b: &Bench<'_>) -> Ended {
     transient(&error)
 }
 
-/// Not permanent, and not an absence: whoever looks comes back.
+/// Neither permanent nor an absence: the caller retries.
 async fn look(b: &Bench<'_>, what: Trouble, wanted: &[&str]) -> Ended {
     b.made(5).await?;
     b.trouble(what).await?;

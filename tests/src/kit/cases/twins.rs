@@ -1,4 +1,4 @@
-//! Two calls at the same time.
+//! Concurrent calls.
 
 use super::{Case, case};
 use crate::kit::bench::{Bench, Ended, broken, holds};
@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
 async fn make(b: &Bench<'_>) -> Ended {
     let stamp = b.stamp("make");
     let (one, two) = tokio::join!(b.make(5, &stamp), b.make(5, &stamp));
-    // One of them may be told to come back; neither may be told that it is useless to.
+    // One of them may have to retry; neither may fail permanently.
     let mut uids = Vec::new();
     for answer in [one, two] {
         match answer {

@@ -1,4 +1,4 @@
-//! What becomes of one connection: a request, the fault that it meets, and the answer.
+//! The handling of one connection: a request, its fault, and the answer.
 
 use super::{Asked, Fault, Shared, lock, request::read};
 use crate::kit::Trouble;
@@ -21,7 +21,7 @@ pub(super) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// One connection: one request and what becomes of it. A connection that breaks off is closed, and that is all.
+/// Handles one connection with one request. A broken connection is closed.
 async fn carry(mut stream: TcpStream, shared: Arc<Shared>) {
     let Ok(Some((asked, headers))) = read(&mut stream).await else { return };
     shared.seen.fetch_add(1, Ordering::AcqRel);
@@ -41,11 +41,11 @@ async fn meet(
         Fault::Of(Trouble::LoseRequest | Trouble::Down | Trouble::HalfDone) => Ok(()),
         Fault::Of(Trouble::LoseAnswer) => {
             let answer = forward(shared, asked, headers).await?;
-            // To its end, so that it has taken effect.
+            // Reads the answer to its end, so that the request has taken effect.
             answer.bytes().await.map_err(io::Error::other).map(drop)
         }
         Fault::Of(Trouble::Slow(span)) => {
-            // A caller that hangs up takes back what has not arrived yet.
+            // A client that disconnects cancels a request that has not arrived yet.
             let mut byte = [0];
             tokio::select! {
                 () = tokio::time::sleep(span) => pass(stream, shared, asked, headers, usize::MAX).await,
@@ -81,7 +81,7 @@ async fn forward(shared: &Shared, asked: Asked, headers: HeaderMap) -> io::Resul
     sent.map_err(io::Error::other)
 }
 
-/// Passes the request on and its answer back as it comes, up to so many bytes of it.
+/// Forwards the request, and streams up to `limit` bytes of its answer back.
 async fn pass(
     stream: &mut TcpStream,
     shared: &Shared,

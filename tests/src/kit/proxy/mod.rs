@@ -1,8 +1,7 @@
-//! Trouble on the way to a server that speaks HTTP: a proxy in front of it that loses, delays and garbles on demand.
+//! Faults in front of an HTTP server: a proxy that loses, delays and corrupts on demand.
 //!
-//! It listens on plain HTTP and speaks HTTP or HTTPS to the server, so that a client needs nothing but another address; every
-//! header of the client but those of the connection itself is passed on. Answers are passed on as they come, so that watches
-//! work. One request a connection.
+//! It listens on plain HTTP and forwards over HTTP or HTTPS, so that a client needs only another address; it forwards every
+//! header except those of the connection. Answers are streamed, so that watches work. One request for each connection.
 
 mod connection;
 mod request;
@@ -25,21 +24,21 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 
-/// A request, as far as it is known which trouble it meets.
+/// A request, with the parts that select its fault.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Its method.
     pub method: Method,
-    /// Its path with its query.
+    /// The path with the query.
     pub target: String,
     /// Its body.
     pub body: Vec<u8>,
 }
 
-/// Says of a request whether it can change something.
+/// Returns true if a request can change something.
 pub type Changes = fn(&Asked) -> bool;
 
-/// A request that is held back on its way, so that something can happen before it arrives.
+/// A request that is held in the proxy, so that other events can happen before it arrives.
 #[derive(Debug)]
 pub struct Held {
     came: oneshot::Receiver<()>,
@@ -47,14 +46,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// Waits until the request has come, does this, and lets the request go on.
+    /// Waits until the request has come, runs `deed`, and forwards the request.
     ///
     /// # Errors
-    /// When the proxy ends before it comes.
+    /// If the proxy ends before it comes.
     pub async fn after<T>(self, deed: impl Future<Output = T>) -> io::Result<T> {
         self.came.await.map_err(io::Error::other)?;
         let done = deed.await;
-        // A caller that has given up has taken its request along.
+        // A caller that has given up has cancelled its request.
         let _gone = self.go.send(());
         Ok(done)
     }
@@ -67,16 +66,16 @@ struct Holding {
     go: oneshot::Receiver<()>,
 }
 
-/// What becomes of requests.
+/// The fault for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// As [`Trouble`] says.
+    /// A fault as [`Trouble`] describes it.
     Of(Trouble),
-    /// The answer to the next request that can change something is cut off after so many bytes of its body.
+    /// The answer to the next request that can change something is cut off after this number of body bytes.
     CutAfter(usize),
 }
 
-/// The proxy. It ends with whoever started it.
+/// The proxy. It ends with its owner.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -100,16 +99,16 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// What can change something by HTTP's own words: everything but `GET`, `HEAD` and `OPTIONS`.
+/// Returns true if HTTP allows the method to change something: all but `GET`, `HEAD` and `OPTIONS`.
 #[must_use]
 pub fn by_method(asked: &Asked) -> bool {
     !matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// A client that trusts the authority in this file and no other, for servers with certificates of their own making.
+/// A client that trusts only the authority in this file, for servers with their own certificates.
 ///
 /// # Errors
-/// When the file cannot be read or holds no certificate.
+/// If the file cannot be read or contains no certificate.
 pub fn trusting(authority: &Path) -> io::Result<Client> {
     let _installed_before = rustls::crypto::ring::default_provider().install_default();
     let pem = std::fs::read(authority)?;
@@ -119,20 +118,20 @@ pub fn trusting(authority: &Path) -> io::Result<Client> {
 }
 
 impl Proxy {
-    /// In front of the server at `upstream`, such as `http://127.0.0.1:8001`; it must need no certificate of ours to be trusted.
+    /// In front of the server at `upstream`, such as `http://127.0.0.1:8001`, which needs no private authority.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub async fn before(upstream: &str) -> io::Result<Self> {
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().map_err(io::Error::other)?;
         Self::with(upstream, client, by_method).await
     }
 
-    /// In front of a server that is spoken to by `client`, with an own view of what can change something.
+    /// A proxy in front of a server that `client` can reach, with its own test for changing requests.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// If no port is available.
     pub async fn with(upstream: &str, client: Client, changes: Changes) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -149,30 +148,30 @@ impl Proxy {
         Ok(Self { address, shared, listening })
     }
 
-    /// Where clients find it.
+    /// Returns its address for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// How many requests came so far, lost ones included.
+    /// Returns the number of requests so far, including lost ones.
     #[must_use]
     pub fn seen(&self) -> usize {
         self.shared.seen.load(Ordering::Acquire)
     }
 
-    /// Has this trouble from here on.
+    /// Injects this fault from now on.
     ///
     /// # Errors
-    /// When the port, let go while nobody listened, cannot be had again.
+    /// If the port, which was closed meanwhile, is no longer available.
     pub async fn trouble(&self, next: Trouble) -> io::Result<()> {
         self.fault(Fault::Of(next)).await
     }
 
-    /// Has this fault from here on. Connections that are open stay open.
+    /// Injects this fault from now on. Open connections stay open.
     ///
     /// # Errors
-    /// When the port, let go while nobody listened, cannot be had again.
+    /// If the port, which was closed meanwhile, is no longer available.
     pub async fn fault(&self, next: Fault) -> io::Result<()> {
         *self.shared.fault() = next;
         if next == Fault::Of(Trouble::Down) {
@@ -189,7 +188,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Holds back the next request of which this is so, until it is let go.
+    /// Holds the next matching request until it is released.
     #[must_use]
     pub fn hold(&self, which: fn(&Asked) -> bool) -> Held {
         let ((came, has_come), (goes, go)) = (oneshot::channel(), oneshot::channel());
@@ -197,7 +196,7 @@ impl Proxy {
         Held { came: has_come, go: goes }
     }
 
-    /// Cuts every connection that is open, watches among them.
+    /// Cuts every open connection, including watches.
     pub fn cut(&self) {
         lock(&self.shared.open).drain(..).for_each(|open| open.abort());
     }
@@ -217,20 +216,20 @@ impl Shared {
         lock(&self.fault)
     }
 
-    /// Waits where this request is to be held back.
+    /// Waits if this request is to be held.
     async fn held(&self, asked: &Asked) {
         let holding = {
             let mut holding = lock(&self.holding);
             if holding.as_ref().is_some_and(|holding| (holding.which)(asked)) { holding.take() } else { None }
         };
         if let Some(Holding { came, go, .. }) = holding {
-            // Whoever wanted it held may have gone.
+            // The holder may have gone.
             let _gone = came.send(());
             let _gone = go.await;
         }
     }
 
-    /// What this request meets. Trouble of one request is over with it.
+    /// Returns the fault for this request. A fault for one request ends with it.
     fn meets(&self, asked: &Asked) -> Fault {
         let mut fault = self.fault();
         let changes = (self.changes)(asked);
@@ -241,7 +240,7 @@ impl Shared {
             Fault::Of(Trouble::LoseRequest | Trouble::LoseAnswer) | Fault::CutAfter(_) => {
                 std::mem::replace(&mut *fault, Fault::Of(Trouble::Calm))
             }
-            // The first change arrives; whatever comes then does not.
+            // The first change arrives; later calls do not.
             Fault::Of(Trouble::HalfDone) if changes => {
                 *fault = Fault::Of(Trouble::Down);
                 Fault::Of(Trouble::Calm)

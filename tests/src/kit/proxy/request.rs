@@ -16,7 +16,7 @@ const HEAD: usize = 64 << 10;
 /// The longest body of a request, in bytes.
 const BODY: usize = 64 << 20;
 
-/// The request, once all of it is there; nothing where the connection ends before it begins.
+/// Returns the complete request; `None` if the connection ends before it begins.
 pub(super) async fn read(stream: &mut TcpStream) -> io::Result<Option<(Asked, HeaderMap)>> {
     let mut bytes = Vec::new();
     let end = loop {
@@ -92,7 +92,7 @@ async fn dechunked(stream: &mut TcpStream, mut bytes: Vec<u8>) -> io::Result<Vec
     }
 }
 
-/// At least so many bytes.
+/// Reads until there are at least `least` bytes.
 async fn exactly_more(stream: &mut TcpStream, mut bytes: Vec<u8>, least: usize) -> io::Result<Vec<u8>> {
     while bytes.len() < least {
         if stream.read_buf(&mut bytes).await? == 0 {

@@ -1,8 +1,7 @@
-//! How a key leaves the stand-in and comes back, as Vault's documentation has it: import, backup and restore; and, as OpenBao has
-//! it, soft deletion.
+//! How keys leave the fake and return: import, backup and restore as in Vault's documentation, and soft deletion as in OpenBao.
 //!
-//! A backup is base64 of JSON in the clear, so its holder can change the flags in it before it is restored: then nothing but
-//! `backup_info` and `restore_info` shows that the key was outside. Unlike in Vault, what is imported is not wrapped.
+//! A backup is base64 of plain JSON, so its holder can change the flags before restoring it: then only `backup_info` and
+//! `restore_info` show that the key was outside. Unlike in Vault, an imported key is not wrapped.
 
 use super::{Held, Key, errors, nothing, now, say};
 use axum::{http::StatusCode, response::Response};
@@ -10,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Serialize, Deserialize)]
 struct Backup {
     policy: Key,
@@ -40,7 +39,7 @@ pub(super) fn import(held: &mut Held, at: &str, body: &Value) -> Response {
     nothing()
 }
 
-/// Takes a backup, which the key remembers.
+/// Takes a backup, and records it in the key.
 pub(super) fn taken(held: &mut Held, name: &str, at: &str) -> Response {
     let Some(key) = held.keys.get_mut(at) else { return missing(name) };
     if !key.exportable {
@@ -54,7 +53,7 @@ pub(super) fn taken(held: &mut Held, name: &str, at: &str) -> Response {
     say(StatusCode::OK, &json!({ "data": { "backup": STANDARD.encode(text) } }))
 }
 
-/// Restores a backup, which the key remembers, with the flags that the backup says.
+/// Restores a backup with the backup's flags, and records it in the key.
 pub(super) fn restored(held: &mut Held, name: &str, at: &str, body: &Value) -> Response {
     if held.keys.contains_key(at) && body["force"] != json!(true) {
         return failed(&format!("key {name:?} already exists"));
@@ -68,7 +67,7 @@ pub(super) fn restored(held: &mut Held, name: &str, at: &str, body: &Value) -> R
     nothing()
 }
 
-/// Hides a key from all use, or shows it again.
+/// Hides a key from all use, or restores it.
 pub(super) fn hide(held: &mut Held, name: &str, at: &str, hidden: bool) -> Response {
     let Some(key) = held.keys.get_mut(at) else { return missing(name) };
     key.soft_deleted = hidden;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Processor time of this process, in milliseconds.
+/// Returns the processor time of this process, in milliseconds.
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let behind = stat.rsplit(')').next().expect("a name in brackets");
@@ -15,7 +15,8 @@ fn cpu() -> f64 {
     ticks * 10.0
 }
 
-/// So many at a time, each followed by the next; what is under way when the time is up is waited for, as long again at most.
+/// A closed loop with `at_once` walks in flight; walks that are unfinished at the end are awaited for the same span again at
+/// most.
 pub async fn closed<F>(
     peer: &str,
     in_flight: usize,
@@ -56,6 +57,6 @@ pub async fn closed<F>(
         within(0.99),
         spent / times.len().max(1) as f64
     );
-    // What hangs is not waited for.
+    // Hanging walks are not awaited.
     std::process::exit(0);
 }

@@ -1,5 +1,5 @@
-//! duroxide on SQLite, with its own settings. It asks SQLite for a mode that does not exist and so syncs no commit; what it brings is
-//! that of an engine that a loss of power makes forget.
+//! duroxide on SQLite, with its own settings. It requests an SQLite mode that does not exist, so commits are not synced: the result
+//! is that of an engine that can lose commits in a power cut.
 
 use duroxide::{
     ActivityContext, Client, OrchestrationContext, OrchestrationRegistry,
@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Who waits for the fifth step of which orchestration. Its own client asks again and again instead.
+/// The waiter for the fifth step of each orchestration. duroxide's own client polls instead.
 type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 pub async fn run(db: &str, in_flight: usize, seconds: usize) {
@@ -50,7 +50,7 @@ pub async fn run(db: &str, in_flight: usize, seconds: usize) {
             let id = format!("w{id}");
             let (tell, told) = oneshot::channel();
             waiting.lock().expect("the map").insert(id.clone(), tell);
-            // SQLite is locked at times.
+            // SQLite is sometimes locked.
             while client.start_orchestration(&id, "five", id.clone()).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

@@ -1,11 +1,11 @@
-//! What else is to be had as a crate, at the same five steps: `peers steno IN_FLIGHT SECONDS` in memory, `peers duroxide DB IN_FLIGHT SECONDS`
-//! on SQLite with the settings that it comes with. Prints a row as the bench `load` does.
+//! Other engines that are available as crates, with the same five steps: `peers steno IN_FLIGHT SECONDS` in memory, `peers duroxide DB
+//! IN_FLIGHT SECONDS` on SQLite with its default settings. Prints a row like the bench `load`.
 
 mod closed;
 mod duroxide;
 mod steno;
 
-/// Five steps return so much each, about 200 bytes of JSON, as Tenure's do.
+/// Each of the five steps returns about 200 bytes of JSON, as Tenure's do.
 fn result(step: usize) -> serde_json::Value {
     serde_json::json!({ "step": step, "pad": "x".repeat(180) })
 }

@@ -1,4 +1,4 @@
-//! steno: sagas whose log stays in memory. What a library costs that makes nothing durable.
+//! steno: sagas with an in-memory log. The cost of a library without durability.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub async fn run(in_flight: usize, seconds: usize) {
             let id = steno::SagaId::new_v4();
             let ended = client.saga_create(id, Arc::new(Arc::new(())), steps, actions).await.expect("begun");
             client.saga_start(id).await.expect("started");
-            assert!(ended.await.kind.is_ok(), "a saga ends well");
+            assert!(ended.await.kind.is_ok(), "a saga succeeds");
         }
     };
     crate::closed::closed("steno 0.5.0, in memory", in_flight, seconds, one).await;

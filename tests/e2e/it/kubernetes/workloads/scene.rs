@@ -1,4 +1,4 @@
-//! A tenant's namespace, in which pods and workloads are what a test says of them.
+//! A tenant's namespace, with pods and workloads in the states that a test sets.
 
 use super::{GATEWAY, KUEUE};
 use crate::kubernetes::{
@@ -56,7 +56,7 @@ impl<'a> Scene<'a> {
         self.on.observe(&self.of(name), &self.stamp("look", 1)).await.unwrap()
     }
 
-    /// A workload as Kueue keeps it, admitted.
+    /// Adds an admitted Kueue workload.
     pub(super) async fn queued(&self, name: &str) -> Value {
         let path = format!("{KUEUE}/namespaces/{}/workloads", self.space);
         let workload = json!({
@@ -74,7 +74,7 @@ impl<'a> Scene<'a> {
         self.world.get(&format!("{KUEUE}/namespaces/{}/workloads/{name}", self.space)).await.unwrap()
     }
 
-    /// A pod on a node, as a kubelet says that it runs.
+    /// Adds a running pod on a node, as its kubelet would report it.
     pub(super) async fn pod(&self, name: &str, node: &str, metadata: Value) -> Value {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
@@ -102,7 +102,7 @@ impl<'a> Scene<'a> {
         self.world.get(&format!("{}/{pod}", self.pods())).await
     }
 
-    /// As a kubelet does when the containers have ended.
+    /// Ends a pod's containers, as its kubelet would report it.
     pub(super) async fn gone(&self, pod: &str) {
         let path = format!("{}/{pod}?gracePeriodSeconds=0", self.pods());
         self.world.delete(&path).await;
