@@ -1,4 +1,4 @@
-//! The problem codes of the HTTP API, with status, title and remedy. `docs/http-api.md` lists them.
+//! The problem codes of the API, with status, title and remedy. `docs/http-api.md` lists them.
 
 use strum::VariantArray as _;
 
@@ -104,13 +104,13 @@ pub(crate) enum ProblemCode {
 }
 
 impl ProblemCode {
-    /// The code of that name, if there is one.
+    /// Returns the code with the given name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::VARIANTS.iter().copied().find(|code| code.facts().0 == name)
     }
 
-    /// Whether asking the same again, with nothing changed, is told the same. Where it is not, or may not be in a moment, the answer is
-    /// not kept for an `Idempotency-Key`: its remedy is to ask again.
+    /// Returns true if a repetition of the request always gets the same answer. Other answers are not stored for an `Idempotency-Key`, because the client
+    /// should retry.
     #[rustfmt::skip]
     pub(crate) fn is_final(self) -> bool {
         match self {
@@ -139,9 +139,9 @@ impl ProblemCode {
         }
     }
 
-    /// Name, status, title, and what to do.
+    /// Returns the name, status, title and remedy.
     #[rustfmt::skip]
-    #[expect(clippy::too_many_lines, reason = "a table: one line a code")]
+    #[expect(clippy::too_many_lines, reason = "a table: one line per code")]
     pub(crate) fn facts(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {
             Self::Malformed => ("request.malformed", 400, "The request is malformed", "see `detail` and `errors`"),
@@ -244,7 +244,7 @@ impl ProblemCode {
     }
 }
 
-/// Every code that a problem can carry, with its status, title and remedy.
+/// Returns the name, status, title and remedy of every code.
 #[must_use]
 pub fn codes() -> Vec<(&'static str, u16, &'static str, &'static str)> {
     ProblemCode::VARIANTS.iter().map(|code| code.facts()).collect()
