@@ -1,4 +1,4 @@
-//! `/v1/certificates`: certificates of destruction, as they were signed.
+//! `/v1/certificates`: signed certificates of destruction.
 
 use crate::{
     auth::{Caller, Verb},
@@ -40,7 +40,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/certificates/{id}",
             read,
             show,
-            doc("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
+            doc("showCertificate", "Returns the signed bytes of a certificate, or a page for browsers.")
                 .says::<types::Object>(200)
                 .file(200, "text/html"),
         ),
@@ -70,7 +70,7 @@ impl ResourceKind for StoredCertificate {
     }
 }
 
-/// The certificate's file, byte by byte as it was signed.
+/// Returns the file of the certificate, with exactly the bytes that were signed.
 async fn show(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -84,7 +84,7 @@ async fn show(
     if !wants.contains("text/html") {
         return Ok(([(header::CONTENT_TYPE, "application/json")], file).into_response());
     }
-    // The page says what came of verifying it with the key that this server signs with.
+    // The page shows the result of verifying the certificate with this server's key.
     let path = app.config.data.join(KeyFile::NAME);
     let read =
         tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create().map(|key| key.public_key()))
