@@ -224,7 +224,7 @@ async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else()
     let unseen =
         json!({ "tenant": two.1, "workspace": "default", "name": "w", "requests": { "gpu/H100": 1 } });
     let waits = served.json_as(&served.admin, "/v1/workloads", unseen).await;
-    assert_eq!(waits.status, 202, "nothing was taken in of the other: {}", waits.body);
+    assert_eq!(waits.status, 202, "nothing was stored of the other: {}", waits.body);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One route: where it is, what it takes to be let in, what answers, and what it says of itself.
+//! A route: its path, access rule, handler and documentation.
 
 use crate::{
     auth::Verb,
@@ -17,25 +17,25 @@ use axum::{
 };
 use schemars::SchemaGenerator;
 
-/// What it takes to be let in.
+/// The access rule of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// No authentication.
     Open,
-    /// Nothing on the server's own machine, nor where `http.open_metrics` is set; from elsewhere a role that may do this.
+    /// Open on the server's own machine, or everywhere with `http.open_metrics`; otherwise a role with this permission.
     Near(Verb),
-    /// A key of the agents of the cluster that the address names; nobody else.
+    /// A key of the agents of the cluster in the path.
     Agent,
-    /// The key of the cluster that the address names, if it may be used for this; or a role, as for [`Access::Staff`].
+    /// The key of the cluster in the path, if it has this scope; or a role, as for [`Access::Staff`].
     Cluster(Verb, KeyScope),
-    /// A role that may do this; a token bound to a tenant is refused.
+    /// A role with this permission; a token bound to a tenant is rejected.
     Staff(Verb),
-    /// A role that may do this; a token bound to a tenant meets that tenant's things alone.
+    /// A role with this permission; a token bound to a tenant only sees resources of that tenant.
     Tenant(Verb),
 }
 
 impl Access {
-    /// What is done there, if it takes anything to be let in.
+    /// Returns the permission that the route requires, if any.
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
             Self::Open | Self::Agent => None,
@@ -44,12 +44,12 @@ impl Access {
     }
 }
 
-/// One route as documents and tests see it.
+/// A route, for documents and tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteInfo {
-    /// The method.
+    /// The HTTP method.
     pub method: String,
-    /// The address, such as `/v1/executions/{id}:cancel`.
+    /// The path, such as `/v1/executions/{id}:cancel`.
     pub path: &'static str,
     /// What it takes to be let in.
     pub access: Access,

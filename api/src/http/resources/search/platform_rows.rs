@@ -1,4 +1,4 @@
-//! Rows of `/v1/stuck` that are of no open execution: limits that are closed, a clock that jumped, and workloads that do not start.
+//! Rows of `/v1/stuck` that belong to no open execution: closed limits, a clock that jumped, and workloads that do not start.
 
 use crate::{http::problem::Problem, state::ServerState, types::operations::StuckPlatform};
 use engine::{ClockJump, Entity as _, KeyStatus};
@@ -6,10 +6,10 @@ use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 use workflows::tenancy::{FailedStart, Workload, WorkloadState};
 
-/// The most workloads that are listed.
+/// The maximum number of workloads in the list.
 const MOST_STARTS: usize = 100;
 
-/// Everything of the platform that an operator has to look at.
+/// Returns the rows about the platform.
 pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
     let limits = app.engine.limit_statuses().await?;
     let closed = limits.iter().filter_map(|limit| closed(limit, now));
@@ -19,7 +19,7 @@ pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPl
     Ok(rows)
 }
 
-/// Workloads that are admitted and that their clusters do not start.
+/// Returns admitted workloads that their clusters do not start.
 async fn failed_starts(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
@@ -51,7 +51,7 @@ async fn still_admitted(app: &ServerState, failed: &FailedStart) -> Result<bool,
 
 fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
     let message =
-        format!("{} starts have failed; it is tried again at {}", failed.tries, format_time(failed.next_at));
+        format!("{} starts have failed; the next attempt is at {}", failed.tries, format_time(failed.next_at));
     StuckPlatform {
         id: failed.execution.to_string(),
         workflow: StuckPlatform::START,
@@ -61,16 +61,16 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
         since: format_time(failed.at),
         age_seconds: now.since(failed.at).as_secs(),
         owner: vec!["platform_ops"],
-        next: "see why with `tenure executions show ID`; it is tried again, or end it with `tenure workload finish`",
+        next: "see the reason with `tenure executions show ID`; wait for the next attempt, or end the workload with `tenure workload finish`",
         message: Some(message),
     }
 }
 
-/// What is not wrong, but leaves operators without word of what is.
+/// Returns reasons why operators may miss notifications.
 pub(super) fn warnings(app: &ServerState) -> Vec<String> {
     if app.outbox.channels().is_empty() {
         return vec![
-            "no notification channel is set: no operator hears of what is stuck (notify.channels)".to_owned(),
+            "no notification channel is configured: operators are not notified of stuck executions (notify.channels)".to_owned(),
         ];
     }
     Vec::new()
@@ -89,7 +89,7 @@ fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
         since: format_time(limit.oldest.unwrap_or(now)),
         age_seconds: now.since(limit.oldest.unwrap_or(now)).as_secs(),
         owner: vec!["platform_ops"],
-        next: "let work go on there with `tenure limits open KEY`",
+        next: "open the limit with `tenure limits open KEY`",
         message: Some(message),
     };
     Some(row)
@@ -97,7 +97,7 @@ fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
 
 fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
     let message = format!(
-        "the clock jumped from {} to {}: retention, ended contracts and deadlines of approvals wait",
+        "the clock jumped from {} to {}: retention, contract ends and approval deadlines are paused",
         format_time(jump.from),
         format_time(jump.to)
     );
