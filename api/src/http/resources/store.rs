@@ -228,7 +228,7 @@ async fn release(
         return Err(Problem::new(ProblemCode::StoreFree, "the store is not on hold"));
     };
     if format_time(hold.since) != end.since {
-        let detail = format!("since: the store is held since {}; look at it again", format_time(hold.since));
+        let detail = format!("since: the store is on hold since {}; check it again", format_time(hold.since));
         return Err(Problem::new(ProblemCode::StoreFree, detail));
     }
     let held = app
