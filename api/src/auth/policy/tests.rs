@@ -1,4 +1,4 @@
-//! What the policies decide, over every verb, role, tenant and place; and what of a house's is refused before it counts.
+//! Decisions of the policies for every verb, role, tenant and scope; and rejections of invalid policies of the operator.
 
 use super::*;
 use std::fs;
@@ -17,9 +17,9 @@ fn now() -> RequestContext {
     RequestContext::default()
 }
 
-/// The faults of a text that is refused.
+/// Returns the errors of an invalid text.
 fn faults(text: &str) -> String {
-    house(text).err().unwrap_or_else(|| panic!("this was taken: {text}")).join("\n")
+    house(text).err().unwrap_or_else(|| panic!("this text was accepted: {text}")).join("\n")
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn nothing_is_permitted_to_who_holds_nothing_and_each_role_adds_to_the_others() 
         let none = law.decide(&user(&[], None), verb, ResourceScope::Platform, &now());
         assert_eq!(none, Decision { allows: false, by: Vec::new(), broken: None });
         let may = law.roles(verb);
-        assert!(may.contains(&Role::Admin), "an admin is kept from {verb:?}");
+        assert!(may.contains(&Role::Admin), "an admin may not {verb:?}");
         for pair in Role::VARIANTS.windows(2) {
             let both = law.decide(&user(pair, None), verb, ResourceScope::Platform, &now());
             assert_eq!(both.allows, pair.iter().any(|role| may.contains(role)), "{pair:?} {verb:?}");
@@ -124,7 +124,7 @@ fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
     let from = |text: &str| RequestContext { from: Some(text.parse().unwrap()), ..now() };
     assert!(may(Role::Breakglass, Verb::Cancel, from("10.1.2.3")));
     assert!(!may(Role::Breakglass, Verb::Cancel, from("192.0.2.1")));
-    assert!(!may(Role::Breakglass, Verb::Cancel, now()), "not knowing from where is no yes");
+    assert!(!may(Role::Breakglass, Verb::Cancel, now()), "an unknown address never satisfies a condition");
     assert!(may(Role::Breakglass, Verb::ReadExecutions, from("2001:db8::1")));
     // 2026-12-01T00:00:00Z.
     let at = |millis| RequestContext { at: ::store::Timestamp(millis), ..now() };
@@ -138,13 +138,13 @@ fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
 fn a_policy_that_cannot_be_weighed_refuses() {
     let text = "@id(\"odd\") forbid (principal, action == Tenure::Action::\"cancel\", resource)\n\
                 when { context.plans || principal has name && 9223372036854775807 + 1 > 0 };";
-    // The schema has nothing against a sum.
+    // The schema accepts a sum.
     let law = house(text).unwrap();
     let decide = |verb| law.decide(&user(&[Role::Admin], None), verb, ResourceScope::Platform, &now());
     let refused = decide(Verb::Cancel);
     assert!(!refused.allows && refused.broken.is_some(), "{refused:?}");
     assert!(
-        refused.why().contains("could not be weighed") && refused.why().contains("odd"),
+        refused.why().contains("could not be evaluated") && refused.why().contains("odd"),
         "{}",
         refused.why()
     );
@@ -167,7 +167,7 @@ fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
     };
     let told = faults(&when("principal.tenannt == resource"));
     assert!(told.starts_with("house.cedar:2: ") && told.contains("tenannt"), "{told}");
-    // Where it is not known from where, the policy would fall out.
+    // With an unknown address, the policy would not apply.
     let told = faults(&when("context.from.isLoopback()"));
     assert!(told.starts_with("house.cedar:2: ") && told.contains("from"), "{told}");
     let told = faults(&when("principal.name == 7"));
@@ -208,7 +208,7 @@ fn a_file_that_changes_comes_into_force_and_one_that_does_not_hold_changes_nothi
 
     fs::write(&path, forbid("repare")).unwrap();
     assert!(book.renew().unwrap_err().contains("did you mean \"repair\"?"));
-    assert_eq!(book.renew(), Ok(false), "what was told is not told again");
+    assert_eq!(book.renew(), Ok(false), "the same error is logged once");
     assert!(book.law() == before && !may(Verb::Cancel));
     fs::remove_file(&path).unwrap();
     assert!(book.renew().is_err() && book.renew() == Ok(false) && !may(Verb::Cancel));
