@@ -178,9 +178,9 @@ fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
     assert!(told.contains("has no id") && told.contains("@id("), "{told}");
     let twice = "@id(\"a\") forbid (principal, action, resource) when { false };";
     let told = faults(&format!("{twice}\n{twice}"));
-    assert!(told.contains("house.cedar has a policy a already"), "{told}");
+    assert!(told.contains("house.cedar already has a policy a"), "{told}");
     let told = faults("@id(\"admin\") permit (principal, action, resource);");
-    assert!(told.contains("the shipped policies has a policy admin already"), "{told}");
+    assert!(told.contains("the built-in policies already has a policy admin"), "{told}");
     let told = faults("@id(\"t\") permit (principal == ?principal, action, resource);");
     assert!(told.contains("templates are not used"), "{told}");
 }
