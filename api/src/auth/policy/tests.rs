@@ -182,7 +182,7 @@ fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
     let told = faults("@id(\"admin\") permit (principal, action, resource);");
     assert!(told.contains("the built-in policies already has a policy admin"), "{told}");
     let told = faults("@id(\"t\") permit (principal == ?principal, action, resource);");
-    assert!(told.contains("templates are not used"), "{told}");
+    assert!(told.contains("templates are not supported"), "{told}");
 }
 
 #[test]
