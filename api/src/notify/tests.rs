@@ -1,4 +1,4 @@
-//! What becomes of notifications, on a clock that stands still, with somebody who listens on this machine.
+//! Tests of notifications, with a fixed clock and a receiver on this machine.
 
 use super::{
     CommandOutcome, DeadDelivery, Delivery, DeliveryCommand, DeliveryKeys, Outbox, Round, SettledDelivery,
@@ -26,10 +26,10 @@ use tokio::sync::watch;
 const EVENING: Timestamp = Timestamp(1_795_293_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a receiver answers: the status, and its Retry-After.
+/// The answer of the receiver: the status, and its Retry-After.
 type Answer = (StatusCode, Option<&'static str>);
 
-/// Somebody who listens: answers as told, then takes all that comes.
+/// A receiver: returns the given answers, then accepts everything.
 #[derive(Clone, Default)]
 struct Ears {
     heard: Arc<Mutex<Vec<Value>>>,
@@ -61,7 +61,7 @@ impl Ears {
     }
 }
 
-/// Shares out all that is new, and sends what is due on every channel.
+/// Creates the deliveries of new events, and sends the due ones of every channel.
 async fn round(outbox: &Outbox) -> Round {
     let (_stop, told) = watch::channel(false);
     let mut whole = Round { waiting: outbox.share().await.unwrap(), ..Round::default() };
@@ -83,7 +83,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `settings` with the address of whoever listens in the place of `URL`.
+    /// Replaces `URL` in the settings by the address of the receiver.
     async fn of(settings: &str) -> Self {
         let ears = Ears::default();
         let url = ears.open().await;
@@ -114,7 +114,7 @@ impl Bench {
         round(&self.outbox).await
     }
 
-    /// What is heard in a round, by type and subject.
+    /// Returns the notifications of a round, by type and subject.
     async fn hears(&self) -> Vec<String> {
         self.round().await;
         let said = |event: Value| {
@@ -124,7 +124,7 @@ impl Bench {
         self.ears.heard().into_iter().map(said).collect()
     }
 
-    /// What comes of an order of ada's about a delivery.
+    /// Returns the outcome of ada's command to a delivery.
     async fn does(
         &self,
         channel: &str,
@@ -133,7 +133,7 @@ impl Bench {
     ) -> CommandOutcome {
         let engine = Engine::new(self.store.clone(), self.clock.clone(), ());
         let place = self.outbox.place(channel, name).await.unwrap().unwrap();
-        let order = DeliveryCommand { by: "ada".into(), why: "it is mended".into() };
+        let order = DeliveryCommand { by: "ada".into(), why: "it is fixed".into() };
         engine.transact(true, |view| what(&place, view, order.clone())).await.unwrap()
     }
 
@@ -299,15 +299,15 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     assert_eq!(first.len(), 3, "three attempts, and no more");
     let dead = bench.dead().await;
     assert_eq!((dead.len(), dead[0].tries, dead[0].answer.as_deref()), (1, 3, Some("400 Bad Request")));
-    assert_eq!(died, 1, "counted once, when it is put aside");
+    assert_eq!(died, 1, "counted once, when it becomes dead");
     assert_eq!(bench.round().await, Round::default());
 
     let again = bench.does("chat", "nothing", DeliveryKeys::resend).await;
     assert!(matches!(again, CommandOutcome::Nothing), "{again:?}");
     let CommandOutcome::This(again) = bench.does("chat", &dead[0].name(), DeliveryKeys::resend).await else {
-        panic!("it is dead, and so may be sent again")
+        panic!("it is dead, so it can be resent")
     };
-    assert_ne!(again.name(), dead[0].name(), "a delivery of its own");
+    assert_ne!(again.name(), dead[0].name(), "a separate delivery");
     assert_eq!(again.replay.as_ref().map(|replay| replay.of.clone()), Some(dead[0].name()));
     bench.round().await;
     let again = bench.ears.heard();
@@ -317,7 +317,7 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     assert!(states.contains(&State::Resent) && states.contains(&State::Delivered), "{states:?}");
 }
 
-/// What closes an incident may not overtake what opens it: it would stay open for ever.
+/// The end of an incident must not overtake its start, or the incident would stay open.
 #[tokio::test]
 async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
@@ -332,8 +332,7 @@ async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
     assert_eq!(bench.hears().await, ["approval.opened a-1", "approval.granted a-1"]);
 }
 
-/// Of an attempt whose end nobody saw it is not known whether it was taken: it is made again under the same id, and not before
-/// whoever made it must have given up.
+/// After a crash during an attempt, the outcome is unknown. The attempt is repeated with the same id, but only after the first sender must have given up.
 #[tokio::test]
 async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
@@ -344,14 +343,14 @@ async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
     let cut = WaitingDelivery(Delivery { tries: 1, due, ..cut });
     bench.store.commit(Commit { documents: vec![put_document(&cut)], ..Commit::default() }).await.unwrap();
 
-    assert_eq!(bench.hears().await, [""; 0], "another server may be at it");
+    assert_eq!(bench.hears().await, [""; 0], "another server may be sending it");
     bench.clock.advance(MINUTE);
     bench.round().await;
     let heard = bench.ears.heard();
     assert_eq!((heard.len(), &heard[0]["id"]), (1, &json!(cut.0.told.id)));
 }
 
-/// Two servers on one store share the work, and nobody is told twice.
+/// Two servers on one store share the work, and each notification is sent once.
 #[tokio::test]
 async fn two_servers_tell_once() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
