@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_that_nobody_used_after_its_end_is_found_expired_too() {
+    async fn a_token_that_was_not_used_after_its_expiry_is_also_recorded_as_expired() {
         let (store, token) = (Memory::new(), Token::draw().unwrap());
         let kept = StoredToken::new(
             &token,

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_before_provenance_was_made_by_who_is_on_record_and_by_somebody_unknown() {
+    fn records_without_provenance_count_as_created_by_a_known_and_an_unknown_person() {
         let unnamed = r#"{"id":"t","hash":"ab","user":"olga"}"#;
         assert_eq!(controllers(&user("admin"), unnamed), ["?", "admin"]);
         let named = r#"{"id":"t","hash":"ab","user":"olga","created_at":9,"created_by":"rita"}"#;

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_with_its_variable() {
+    fn an_error_of_a_value_names_its_variable() {
         let told = |name: &str| (name == "TENURE_ENGINE_LEASE").then(|| "soon".into());
         let error = Config::load(None, told).unwrap_err();
         assert!(error.contains("TENURE_ENGINE_LEASE") && error.contains("soon"), "{error}");

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_secret_of_an_address_is_not_told() {
+    fn secrets_in_an_address_are_not_shown() {
         // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();

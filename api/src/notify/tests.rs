@@ -164,7 +164,7 @@ const CHAT: &str = "[channels.chat]\nkind = \"webhook\"\nurl = \"URL\"\n";
 const TO_CHAT: &str = "[[routes]]\nchannels = [\"chat\"]\n";
 
 #[tokio::test]
-async fn what_is_told_goes_out_once_and_is_on_record() {
+async fn a_notification_is_sent_once_and_recorded() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
 
@@ -199,7 +199,7 @@ async fn what_cannot_be_read_stays_and_keeps_nothing_back() {
 }
 
 #[tokio::test]
-async fn what_is_not_urgent_waits_until_the_quiet_hours_end_and_what_is_goes_through() {
+async fn in_quiet_hours_only_urgent_notifications_are_sent() {
     let quiet = "quiet = { from = \"22:00\", to = \"07:00\", zone = \"Europe/Berlin\" }\n";
     let bench = Bench::of(&format!("{CHAT}{quiet}{TO_CHAT}")).await;
     bench.tell("approval.opened", "before").await;
@@ -216,7 +216,7 @@ async fn what_is_not_urgent_waits_until_the_quiet_hours_end_and_what_is_goes_thr
 }
 
 #[tokio::test]
-async fn what_is_over_before_the_quiet_hours_end_is_told_as_over_alone() {
+async fn a_matter_that_ends_in_quiet_hours_sends_only_its_end() {
     let quiet = "quiet = { from = \"21:00\", to = \"07:00\", zone = \"Europe/Berlin\" }\n";
     let bench = Bench::of(&format!("{CHAT}{quiet}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
@@ -232,7 +232,7 @@ async fn what_is_over_before_the_quiet_hours_end_is_told_as_over_alone() {
 }
 
 #[tokio::test]
-async fn a_matter_that_is_still_open_later_goes_to_further_people_and_one_that_is_over_does_not() {
+async fn a_matter_that_stays_open_is_escalated_and_one_that_ends_is_not() {
     let late = "[channels.lead]\nkind = \"webhook\"\nurl = \"URL\"\n\
         [[routes]]\nevents = [\"approval.opened\"]\nchannels = [\"lead\"]\nafter = \"30m\"\n";
     let bench = Bench::of(late).await;
@@ -247,7 +247,7 @@ async fn a_matter_that_is_still_open_later_goes_to_further_people_and_one_that_i
 }
 
 #[tokio::test]
-async fn the_same_is_not_told_again_at_once_unless_it_was_over_between() {
+async fn a_repeated_event_is_not_sent_again_unless_the_matter_ended_in_between() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("execution.parked", "e-1").await;
     assert_eq!(bench.hears().await.len(), 1);
@@ -286,7 +286,7 @@ async fn a_receiver_that_is_busy_is_asked_again_when_it_says_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
+async fn a_notification_without_a_successful_attempt_is_dead_and_can_be_resent() {
     let bench = Bench::of(&format!("{CHAT}attempts = 3\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::BAD_REQUEST, None); 3]);
     bench.tell("approval.opened", "a-1").await;
@@ -352,7 +352,7 @@ async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
 
 /// Two servers on one store share the work, and each notification is sent once.
 #[tokio::test]
-async fn two_servers_tell_once() {
+async fn two_servers_send_each_notification_once() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let settings = toml::from_str(&format!("{CHAT}{TO_CHAT}").replace("URL", &bench.ears.open().await));
     let other = Outbox::of(&settings.unwrap(), bench.store.clone(), bench.clock.clone()).unwrap();

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_stands_in_for_the_usual_text_of_its_event() {
+    fn a_template_replaces_the_built_in_text_of_its_event() {
         let files = [
             ("approval.opened.txt", "{{ tenant | upper }}: {{ text }}\nfor {{ to | join(', ') }}\n"),
             ("default.txt", "{{ kind }} ({{ severity }})"),

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_was_changed_or_is_somebody_elses_is_none() {
+    fn a_changed_or_foreign_state_is_refused() {
         let attempts = Attempts::new(b"key");
         let state = attempts.begin(&[7; DRAWN], "tab", NOW).state;
         for wrong in

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_nobody_has_verified_names_nobody() {
+    fn an_unverified_address_is_refused() {
         let mail = |verified: Value| json!({ "email": "a@x.example", "email_verified": verified, "groups": ["ops"] });
         assert_eq!(of(mail(json!(true)), "email").unwrap().name, "oidc:a@x.example");
         for verified in [json!(false), json!("false"), Value::Null] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_stand_in_an_address_is_refused() {
+    fn a_name_that_is_invalid_in_a_path_is_refused() {
         for name in ["", "a b", "a/b", "a\nb", "a?b", "a#b"] {
             let refused = of(json!({ "nick": name, "groups": ["ops"] }), "nick");
             assert!(matches!(refused, Err(SignInError::Refused(_))), "{name:?}");

@@ -59,7 +59,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_destroys_is_kept_for_ever_unless_it_is_named() {
+    fn executions_of_data_destruction_are_kept_unless_their_workflow_is_configured() {
         let year = RetentionPeriod(Some(Duration::from_secs(365 * 86_400)));
         let keep = Retention { after: year, ..Retention::default() }.keep();
         assert_eq!(keep.by_workflow, KEPT.map(|name| (name.to_owned(), None)).into());

@@ -29,7 +29,7 @@ fn the_shipped_policies_hold_by_the_schema() {
 }
 
 #[test]
-fn who_is_bound_to_a_tenant_acts_for_it_alone_whatever_they_hold_and_whatever_a_house_permits() {
+fn a_caller_bound_to_a_tenant_acts_only_for_it_whatever_roles_and_policies_say() {
     let generous = house("@id(\"all\") permit (principal, action, resource);").unwrap();
     for law in [&*AccessPolicy::shipped(), &generous] {
         for verb in Verb::VARIANTS.iter().copied() {
@@ -91,7 +91,7 @@ fn the_key_of_a_cluster_pushes_the_facts_of_its_tenant_and_does_nothing_else() {
 }
 
 #[test]
-fn what_a_house_forbids_is_refused_whatever_others_permit_and_told_by_its_name() {
+fn a_forbid_of_the_operator_overrides_permits_and_the_decision_names_it() {
     let law = house(
         "@id(\"house.no-alone\") forbid (principal in Tenure::Role::\"admin\", action == Tenure::Action::\"hold_store\", resource);\n\
          @id(\"house.finance\") permit (principal in Tenure::Role::\"finance\", action == Tenure::Action::\"change_quota\", resource);",
@@ -108,7 +108,7 @@ fn what_a_house_forbids_is_refused_whatever_others_permit_and_told_by_its_name()
 }
 
 #[test]
-fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
+fn decisions_depend_on_address_time_and_dry_run() {
     let law = house(
         "@id(\"inside\") forbid (principal in Tenure::Role::\"breakglass\", action in Tenure::Action::\"change\", resource)\n\
          unless { context has from && context.from.isInRange(ip(\"10.0.0.0/8\")) };\n\
@@ -152,7 +152,7 @@ fn a_policy_that_cannot_be_weighed_refuses() {
 }
 
 #[test]
-fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
+fn an_invalid_policy_is_rejected_with_file_line_and_suggestion() {
     let permit = |scope: &str| {
         format!("// a comment\n@id(\"x\")\npermit (\n    principal,\n    {scope},\n    resource\n);")
     };
@@ -186,7 +186,7 @@ fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
 }
 
 #[test]
-fn a_file_that_changes_comes_into_force_and_one_that_does_not_hold_changes_nothing() {
+fn a_valid_change_of_the_file_takes_effect_and_an_invalid_one_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE);
     let name = path.display().to_string();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_told_by_its_field_and_its_bound() {
+    fn an_error_about_a_long_list_names_the_field_and_the_limit() {
         let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
         assert!(refused(&list(MOST_ITEMS + 1)).starts_with("the list has more than 10000 items"));
         let inner = format!(r#"{{"a": {{"names": {}}}}}"#, list(MOST_ITEMS + 1));

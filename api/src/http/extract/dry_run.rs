@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_stands_behind_the_question_mark_is_a_parameter() {
+    fn all_text_after_the_question_mark_is_a_parameter() {
         assert_eq!(first_parameter(""), None);
         assert_eq!(first_parameter("&"), None);
         assert_eq!(first_parameter("dry_run"), Some("dry_run"));

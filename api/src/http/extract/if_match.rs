@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_tags_is_enough_and_what_is_no_tag_matches_nothing() {
+    fn one_matching_tag_of_several_is_enough_and_an_invalid_tag_matches_nothing() {
         assert_eq!(said(&[]), IfMatch::Whatever);
         assert_eq!(said(&[" * "]), IfMatch::There);
         let (seven, there) = (Some("\"7\""), Some("\"x,y\""));

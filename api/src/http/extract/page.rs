@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_what_is_at_hand_hold_each_thing_once_also_when_one_goes_in_between() {
+    fn pages_of_a_list_in_memory_have_each_item_once_even_after_a_removal() {
         let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let page = |cursor: Option<&str>| Page::of(Some(2), cursor).unwrap();
         let first = ListPage::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);

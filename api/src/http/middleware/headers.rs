@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_says_something_else_but_for_what_is_kept_of_the_api() {
+    fn a_handler_overrides_headers_except_the_cache_control_of_the_api() {
         let own = || Response::builder().header(header::CACHE_CONTROL, "no-cache").body(Default::default());
         let (mut page, mut secret) = (own().unwrap(), own().unwrap());
         add(&mut page, "/openapi.json", false, Timestamp(0));

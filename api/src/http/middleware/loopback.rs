@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_comes_near_by_a_header_and_who_is_handed_on_is_far() {
+    fn no_header_makes_a_caller_local_and_forwarded_requests_are_remote() {
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         let there = Some(IpAddr::from([10, 0, 0, 7]));
         let none = HeaderMap::new();

@@ -14,7 +14,7 @@ fn every_body_that_a_handler_reads_is_described() {
 }
 
 #[test]
-fn every_route_that_compares_tags_says_so() {
+fn every_route_with_an_etag_documents_it() {
     for route in table() {
         let stale = route.told.may.iter().any(|code| code.facts().1 == 412);
         assert_eq!(route.reads.bound, stale, "{} {}", route.method, route.path);
@@ -34,7 +34,7 @@ fn every_code_is_explained_where_its_type_leads() {
 }
 
 #[test]
-fn what_is_read_and_what_is_written_do_not_share_a_name() {
+fn request_and_answer_schemas_have_different_names() {
     let text = document().to_string();
     assert!(!text.contains("/components/schemas/Wanted"), "a type needs a descriptive name");
     for digit in '2'..='9' {

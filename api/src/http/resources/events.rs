@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_event_stands_in_the_docs() {
+    fn every_event_type_is_documented() {
         let page = include_str!("../../../../docs/http-api.md");
         for kind in EventKind::VARIANTS {
             let name: &str = (*kind).into();

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_is_told_by_field_from_what_to_what() {
+    fn differences_are_listed_by_field_with_old_and_new_values() {
         let from = json!({ "request": { "gpus": 16, "name": "acme" }, "nodes": ["a"], "gone": 1 });
         let to = json!({ "request": { "gpus": 8, "name": "acme" }, "nodes": ["a", "b"] });
         let mut changes = Vec::new();

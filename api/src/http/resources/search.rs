@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_what_is_stuck_sees_since_when_whose_turn_it_is_and_what_to_do() {
+    fn a_stuck_item_has_its_time_its_owner_and_the_next_step() {
         let error = json!({ "code": "gpu.lost", "message": "no answer" });
         let body = json!({ "phase": { "parked": { "since": 4_000, "errors": [error] } } });
         let parked = stuck_row(&record("parked", "outcome_unknown", &body), Timestamp(64_000));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_either_secret_while_they_change_believes_it_and_nobody_else() {
+    fn while_secrets_change_a_receiver_with_either_one_accepts_the_signature() {
         let (old, new) = (b"the previous secret".as_slice(), b"the next secret".as_slice());
         let both = SigningKeys(vec![key(new), key(old)]);
         let signed = both.signatures("m-1", 1_000, "told");

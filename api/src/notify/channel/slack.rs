@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_calls_nobody() {
+    fn a_text_mentions_no_user() {
         assert_eq!(text("a <!channel> & b", ""), "*a &lt;!channel&gt; &amp; b*");
         assert_eq!(text("a", "b"), "*a*\nb");
     }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_a_mail_server_that_sends_a_byte_now_and_then() {
+    async fn a_mail_server_that_sends_a_byte_now_and_then_times_out() {
         let (server, began) =
             (server(vec![b'2'], Duration::from_millis(50)).await, engine::Stopwatch::start());
 

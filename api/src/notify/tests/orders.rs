@@ -10,7 +10,7 @@ fn this(did: CommandOutcome) -> Delivery {
 }
 
 #[tokio::test]
-async fn what_waits_is_sent_at_once_when_somebody_says_so() {
+async fn an_operator_can_send_a_waiting_delivery_now() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::TOO_MANY_REQUESTS, Some("3000"))]);
     bench.tell("approval.opened", "a-1").await;
@@ -139,7 +139,7 @@ async fn where_executions_are_traced_an_event_names_its_trace() {
 }
 
 #[tokio::test]
-async fn a_file_has_a_line_for_each_notification_and_is_its_owners_alone() {
+async fn a_file_has_one_line_per_notification_and_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("told.jsonl");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_told_at_once_and_those_of_its_minute_by_one_entry() {
+    fn the_first_refusal_is_recorded_at_once_and_those_of_its_minute_as_one_entry() {
         let mut folds = FoldedDenials::default();
         for at in 0..5 {
             assert_eq!(folds.note(&denial("ada", "10.0.0.7", at), true, Timestamp(at)), at == 0);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_one_commit_stand_together_each_execution_by_itself() {
+    fn entries_of_one_commit_are_grouped_by_execution() {
         let (one, other) = (ExecutionId::new(Timestamp(1), [1; 10]), ExecutionId::new(Timestamp(2), [2; 10]));
         let of = |execution, sequence| entry(execution, sequence, &Value::Null);
         let page = vec![(0, of(one, 1)), (1, of(one, 1)), (2, of(other, 1)), (0, of(other, 2))];
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_ends_with_the_entry_that_says_so() {
+    fn an_execution_ends_with_its_final_entry() {
         let id = ExecutionId::new(Timestamp(1), [1; 10]);
         assert!(ends(&entry(id, 1, &json!({ "phase": "forward -> finished" }))));
         assert!(!ends(&entry(id, 1, &json!({ "phase": "forward -> parked" }))));

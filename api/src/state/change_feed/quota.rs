@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_more_places_than_there_are_and_a_place_that_is_left_is_free() {
+    fn places_are_limited_and_a_dropped_place_is_free_again() {
         let places = Arc::new(StreamQuota::new(3, 2));
         let (one, two) =
             (places.take("a", standing("ada")).unwrap(), places.take("a", standing("ada")).unwrap());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_streams_of_who_may_do_other_things_than_before_end() {
+    async fn streams_end_when_the_rights_of_their_user_change() {
         let places = Arc::new(StreamQuota::new(3, 3));
         let mut before = places.take("a", standing("ada")).unwrap();
         let after = places.take("a", standing("bob")).unwrap();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_keeps_nobody_waiting_for_longer_than_an_empty_bucket() {
+    fn after_the_clock_was_set_back_a_caller_waits_at_most_as_for_an_empty_bucket() {
         let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(10, 5).unwrap());
         for _ in 0..9 {
             rates.take(ada(), pace, Timestamp(10_000_000));

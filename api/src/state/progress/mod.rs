@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_will_take_is_the_median_of_those_that_were_in_the_state() {
+    fn the_estimate_is_the_median_of_executions_that_visited_the_state() {
         let history = |making: u64, asking: u64| {
             let asked = 10 + making;
             vec![
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_says_how_far_and_until_when_and_what_is_not_says_neither() {
+    fn only_a_progressing_execution_has_progress_and_an_estimated_end() {
         let pace: StateDurations =
             [("Making".to_owned(), StateDuration { within: 6 * SECOND, after: 30 * SECOND })].into();
         let body = r#"{"since":98000,"slots":[{"beat":null},{"beat":"2 of 8","other":1}],"data":{}}"#;

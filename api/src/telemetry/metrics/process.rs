@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_says_of_the_process_is_told_and_elsewhere_nothing_is() {
+    fn process_metrics_are_present_on_linux_and_absent_elsewhere() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(told(dir.path()), "");
         fs::create_dir_all(dir.path().join("self/fd")).unwrap();

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_grows_is_a_counter_and_what_is_not_known_is_not_told() {
+    fn growing_values_are_counters_and_unknown_values_are_absent() {
         let mut registry = Registry::with_prefix("tenure");
         let (stored, audited) =
             (StoreMetrics::registered(&mut registry), AuditMetrics::registered(&mut registry));

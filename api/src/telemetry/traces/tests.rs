@@ -145,7 +145,7 @@ async fn a_server_that_comes_in_the_middle_sends_the_spans_that_another_would_ha
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_misses_nothing_and_what_it_refuses_keeps_nothing_back() {
+async fn no_span_is_lost_while_the_collector_is_away_and_refused_spans_do_not_block_others() {
     let (store, ears) = (Arc::new(Memory::new()), Ears::default());
     let mut follower = follower(&store, &collector(&ears).await, "one");
     let (_tell, mut stop) = watch::channel(false);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_cannot_fire_any_more_is_stuck_and_says_so() {
+    fn a_schedule_without_future_occurrences_is_stuck_with_a_reason() {
         for cron in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 30 2 1 1 * 2020"] {
             let (name, stuck) = status(cron, ScheduleStatus::default());
             let stuck = stuck.unwrap();
