@@ -187,7 +187,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
                 if let Some(one) = view.get::<Delegation>(&one.id)? {
                     view.put(&Delegation {
                         until: now,
-                        ended_by: Some("user removed".into()),
+                        ended_by: Some("the user was removed".into()),
                         ..one
                     })?;
                 }

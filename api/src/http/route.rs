@@ -51,24 +51,24 @@ pub struct RouteInfo {
     pub method: String,
     /// The path, such as `/v1/executions/{id}:cancel`.
     pub path: &'static str,
-    /// What it takes to be let in.
+    /// The access rule.
     pub access: Access,
-    /// How the route is asked for a dry run, if it has one.
+    /// How a dry run is requested, if supported.
     pub dry_run: Option<DryRunBy>,
 }
 
-/// How a request that changes nothing is sent.
+/// How a dry run is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRunBy {
-    /// By the parameter `?dry_run=true`.
+    /// With the parameter `?dry_run=true`.
     Parameter,
-    /// By the field `"dry_run": true` of the body.
+    /// With the field `"dry_run": true` of the body.
     Field,
-    /// By the address: the route does nothing else.
+    /// With the path: the route is always a dry run.
     Address,
 }
 
-/// One route: where, for whom, what answers, and what it says of itself.
+/// A route: path, access rule, handler and documentation.
 pub(crate) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
@@ -79,18 +79,18 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The route as documents and tests see it.
+    /// Returns the route for documents and tests.
     pub(super) fn rule(&self) -> RouteInfo {
         let Self { method, path, access, .. } = self;
         RouteInfo { method: method.to_string(), path, access: *access, dry_run: self.dry_run() }
     }
 
-    /// Returns true if a request may have parameters that nothing reads: it changes nothing, or the handler checks them.
+    /// Returns true if unknown parameters need no rejection: the route changes nothing, or the handler checks them.
     pub(super) fn reads_parameters(&self) -> bool {
         self.method == Method::GET || self.reads.query.is_some() || !self.told.asks.is_empty()
     }
 
-    /// How the route is asked for a dry run: it follows from what the handler reads.
+    /// Returns how a dry run is requested, from the inputs of the handler.
     fn dry_run(&self) -> Option<DryRunBy> {
         let has = |writes: Option<SchemaWriter>| {
             let schema = writes.map(|writes| writes(&mut SchemaGenerator::default()).to_value());
@@ -106,7 +106,7 @@ impl Route {
         }
     }
 
-    /// A route that reads.
+    /// Creates a GET route.
     pub(crate) fn get<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
@@ -117,7 +117,7 @@ impl Route {
         Self { method: Method::GET, path, access, answer, told, reads: T::told() }
     }
 
-    /// A route that changes something.
+    /// Creates a POST route.
     pub(crate) fn post<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
@@ -128,7 +128,7 @@ impl Route {
         Self { method: Method::POST, path, access, answer, told, reads: T::told() }
     }
 
-    /// A route that puts something in its place.
+    /// Creates a PUT route.
     pub(crate) fn put<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
@@ -139,7 +139,7 @@ impl Route {
         Self { method: Method::PUT, path, access, answer, told, reads: T::told() }
     }
 
-    /// A route that removes something.
+    /// Creates a DELETE route.
     pub(crate) fn delete<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,

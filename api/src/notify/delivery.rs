@@ -80,13 +80,13 @@ const ATTEMPTS: usize = 10;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum State {
-    /// To be sent.
+    /// The delivery waits for its next attempt.
     Waiting,
     /// Accepted by the receiver.
     Delivered,
-    /// Not sent, because the same was just sent.
+    /// The same notification was just sent, so this one is skipped.
     Merged,
-    /// Not sent, because the matter ended before.
+    /// The matter ended before the delivery was sent.
     Over,
     /// All attempts failed.
     Dead,

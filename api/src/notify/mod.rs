@@ -165,7 +165,7 @@ impl Outbox {
             dead.filter(|(_, DeadDelivery(delivery))| ended(delivery) > KEPT_DEAD).map(|(found, _)| found);
         let last = self.all::<delivery::LastNotified>("").await?.into_iter();
         let last = last.filter(|(_, last)| now.since(last.at) > KEPT).map(|(found, _)| found);
-        // Of a channel that is no longer configured.
+        // Deliveries of a channel that is no longer configured.
         let waiting = self.all::<WaitingDelivery>("").await?.into_iter();
         let lost = |delivery: &Delivery| {
             !self.channels.contains_key(&delivery.channel) && now.since(delivery.told.at) > KEPT

@@ -318,7 +318,7 @@ impl Provider {
         let answer = sent.map_err(|e| away(format!("does not answer: {}", super::error_chain(&e))))?;
         let status = answer.status().as_u16();
         let body = outbound::body(answer, LARGEST).await;
-        let body = body.map_err(|error| away(format!("cannot be read: {error}")))?;
+        let body = body.map_err(|error| away(format!("sent an unreadable answer: {error}")))?;
         if is_answer(status) {
             return serde_json::from_slice(&body).map_err(|e| away(format!("cannot be parsed: {e}")));
         }

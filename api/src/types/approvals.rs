@@ -35,7 +35,7 @@ pub(crate) struct Approval {
     pub(crate) closed_at: Option<String>,
     /// `enforced`: only votes of separate persons count; `not_enforced`: other votes count too, as in a trial.
     pub(crate) separation: &'static str,
-    /// The person who approved alone (break-glass).
+    /// The person who made a break-glass decision.
     pub(crate) broken_by: Option<String>,
     /// Reminders, escalations and break-glass rules.
     #[schemars(with = "Object")]

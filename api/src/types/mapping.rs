@@ -211,7 +211,7 @@ fn limited(waiting: &WaitingAttempt) -> Limited {
         key: waiting.key.clone(),
         slot: waiting.task.slot,
         code: waiting.reason.code(),
-        why: format!("waits for a place at {}: {}", waiting.key, waiting.reason),
+        why: format!("waits for the limit {}: {}", waiting.key, waiting.reason),
         since: format_time(waiting.since),
         looks_again_at: format_time(waiting.due),
     }

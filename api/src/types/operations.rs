@@ -133,7 +133,7 @@ pub(crate) struct Breaker {
     pub(crate) cap: String,
 }
 
-/// Who closed a key, and why.
+/// The closure of a key: its author and reason.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ClosedBy")]
 pub(crate) struct Closed {

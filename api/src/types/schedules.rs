@@ -40,7 +40,7 @@ pub(crate) struct Row {
     pub(crate) set_by: Option<String>,
     #[schemars(with = "Option<Time>")]
     pub(crate) set_at: Option<String>,
-    /// Who paused it, why and when.
+    /// The pause: its author, reason and time.
     #[schemars(with = "Option<super::Object>")]
     pub(crate) paused: Option<Value>,
     #[schemars(with = "Option<Time>")]

@@ -188,7 +188,7 @@ async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
     assert!(told.iter().any(|text| text.contains("channel.test")), "{told:?}");
     let dir = house.served.dir.path().to_owned();
     let log = fs::read_to_string(dir.join("log.txt")).unwrap();
-    assert!(log.contains("was not taken"), "the log tells of channels");
+    assert!(log.contains("was refused"), "the log tells of channels");
     for secret in [
         PAGER_KEY,
         "chatSecretOfTheHouse",

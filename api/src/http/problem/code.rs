@@ -192,7 +192,7 @@ impl ProblemCode {
             Self::ForRequester => ("approval.for_requester", 403, "A delegate of the requester cannot decide on the request", "ask another person with one of the required roles"),
             Self::NotSeparate => ("approval.not_separate", 403, "The vote does not come from a separate person", "let an admin run `tenure user enrol NAME`, claim with `tenure login --enrol CODE` or sign in through the identity provider, and vote again; for a trial, `tenure serve --trial`"),
             Self::NotDelegated => ("approval.not_delegated", 403, "No delegation lets you vote for this user", "`tenure delegations list` shows the delegations in effect; ask the user or an admin for one"),
-            Self::NoGlass => ("approval.no_break_glass", 403, "You may not decide alone", "ask a user in `break_glass` of the policy, or the approvers"),
+            Self::NoGlass => ("approval.no_break_glass", 403, "Break-glass decisions are not allowed for you", "ask a user in `break_glass` of the policy, or the approvers"),
             Self::GlassDestroys => ("approval.destroys", 403, "A destruction needs more than one approver", "ask the approvers; only a policy with `destroys: true` allows one person to decide"),
             Self::NoVote => ("approval.no_vote", 409, "You have no vote to withdraw", "`tenure approvals show` lists the votes"),
             Self::DecisionUnexplained => ("approval.reason_missing", 422, "The decision has no reason", "send `reason` with at least the length in `detail`"),

@@ -95,7 +95,7 @@ async fn show(
         return Ok(Json(Policies { id: current.to_owned(), in_force: true, shipped, text, file, since }));
     }
     let found = document::<AccessPolicies>(&app, &version).await?;
-    let found = found.ok_or_else(|| Problem::not_found("version of the policies of access", &version))?;
+    let found = found.ok_or_else(|| Problem::not_found("version of the access policies", &version))?;
     Ok(Json(Policies {
         id: found.version,
         in_force: false,

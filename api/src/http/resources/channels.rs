@@ -179,7 +179,7 @@ async fn test(
     let channel = find(&app, &name)?;
     let nonce = hex::encode(&app.engine.clock().entropy());
     let tried = app.outbox.test(channel, &caller.name, &nonce).await?;
-    tracing::info!(channel = name, by = caller.name, state = <&str>::from(tried.state), "channel tried");
+    tracing::info!(channel = name, by = caller.name, state = <&str>::from(tried.state), "channel tested");
     Ok(Json(Delivery::of(&tried, channel)))
 }
 

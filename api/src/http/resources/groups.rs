@@ -131,7 +131,7 @@ async fn add(
 ) -> Result<Response, Problem> {
     let by = caller.act(app.engine.clock().now());
     let group = add_group(&app.engine, &new.name, new.members, &by).await?;
-    tracing::info!(group = group.name, by = caller.name, "group made");
+    tracing::info!(group = group.name, by = caller.name, "group created");
     let location = [(header::LOCATION, format!("/v1/groups/{}", group.name))];
     Ok((StatusCode::CREATED, location, stands(&app, &group.name).await?).into_response())
 }

@@ -48,7 +48,7 @@ fn seen(one: &ExpiredExecution) -> operations::Expiring {
     }
 }
 
-/// Lists the executions to remove, and those that are old enough but kept, with the reason. Changes nothing.
+/// Lists the executions to remove, and older executions that are kept, with the reason. Changes nothing.
 async fn show(
     State(app): State<SharedState>,
     QueryParams(wanted): QueryParams<ListParams>,

@@ -171,7 +171,7 @@ async fn onboard(
     start(&app, &caller, request, once.start_key(), &labels).await
 }
 
-/// Starts an onboarding, or finds the one that was started under the same key.
+/// Starts an onboarding, or returns the existing one with the same idempotency key.
 pub(in crate::http) async fn start(
     app: &ServerState,
     caller: &Caller,

@@ -93,7 +93,7 @@ async fn drawn(
     let also = |view: &mut engine::View| record_secret_shown(view, kept.as_ref());
     let issued = issue_token(&app.engine, &name, &new, &caller.act(now), also).await?;
     let (kept, token) = issued.ok_or_else(|| Problem::not_found("user", &name))?;
-    tracing::info!(user = name, token = kept.id, by = caller.name, "token drawn");
+    tracing::info!(user = name, token = kept.id, by = caller.name, "token issued");
     let body = TokenIssued { of: seen(&kept, now), token: token.reveal() };
     let mut answer = (StatusCode::CREATED, Json(body)).into_response();
     answer.extensions_mut().insert(ContainsSecret);

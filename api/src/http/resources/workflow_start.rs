@@ -90,7 +90,7 @@ async fn start<W: StartRequest>(
     begin(&app, &caller, wish, once.start_key(), &labels).await
 }
 
-/// Starts an execution, or finds the one that was started under the same key.
+/// Starts an execution, or returns the existing one with the same idempotency key.
 pub(in crate::http) async fn begin<W: StartRequest>(
     app: &ServerState,
     caller: &Caller,

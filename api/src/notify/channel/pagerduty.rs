@@ -33,7 +33,7 @@ impl Pagerduty {
     pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
         let sent = self.tell(event(message)).await;
         if message.told.kind == "channel.test" && matches!(sent, Sent::Taken(_)) {
-            // A test resolves its incident at once, so that it alerts nobody.
+            // A test resolves its incident at once, so that it causes no alert.
             return self.tell(json!({ "event_action": "resolve", "dedup_key": name(message) })).await;
         }
         sent

@@ -1,7 +1,6 @@
-//! Watches the clock: for jumps forward, and against the clock of the database that servers share.
+//! Watches the clock for jumps forward, and compares it with the clock of a shared database.
 //!
-//! A server whose clock differs by more than [`MAX_SKEW`] leases no work, and answers requests that change something with
-//! `clock.skewed`, until the clocks agree again.
+//! A server whose clock differs by more than [`MAX_SKEW`] leases no tasks, and rejects changing requests with `clock.skewed`, until the clocks agree.
 
 use crate::state::{ServerState, SharedState};
 use program::exit::{Exit, Failure};
@@ -9,28 +8,28 @@ use std::time::Duration;
 use store::Timestamp;
 use tokio::sync::watch;
 
-/// How often it is looked.
+/// The interval of checks.
 const EVERY: Duration = Duration::from_secs(10);
-/// How far this server's clock may be from that of the database: 30 seconds.
+/// The maximum difference between the clocks of this server and the database.
 const MAX_SKEW: Duration = Duration::from_secs(30);
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
-            // By the monotonic clock: the other one is what is watched.
+            // Uses the monotonic clock, because the wall clock is under test.
             () = tokio::time::sleep(EVERY) => {}
         }
         if let Err(error) = app.engine.watch_clock().await {
-            tracing::warn!(%error, "whether the clock jumped could not be kept; trying again");
+            tracing::warn!(%error, "cannot record the state of the clock; trying again");
         }
         if let Ok(Some(skew)) = skew(&app).await {
             let refuses = skew > MAX_SKEW;
             if refuses && !app.engine.refuses_work() {
                 tracing::error!(
                     seconds = skew.as_secs(),
-                    "the clock differs from the database's: no work is done until they agree"
+                    "the clocks of the server and the database differ: no work is done until they agree"
                 );
             }
             app.engine.refuse_work(refuses);
@@ -38,9 +37,9 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// How far the clock of this server is from the database's; nothing where there is none, or it does not answer.
+/// Returns the difference between the clocks of this server and the database; `None` for the embedded store.
 async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
-    // A clock that a test sets is not that of this machine.
+    // The clock of a test is independent of this machine.
     if app.engine.clock().monotonic().is_none() {
         return Ok(None);
     }
@@ -49,7 +48,7 @@ async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
     Ok(Some(apart(theirs, before, app.engine.clock().now())))
 }
 
-/// How far `theirs` is from the span in which it was asked for.
+/// Returns the distance of `theirs` from the period of the query.
 fn apart(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Duration {
     before.since(theirs).max(theirs.since(after))
 }
@@ -57,12 +56,12 @@ fn apart(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Duration {
 /// Refuses to start on a database whose clock differs.
 ///
 /// # Errors
-/// By how much it differs.
+/// The difference, if it is too large.
 pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
     match skew(app).await {
         Ok(Some(skew)) if skew > MAX_SKEW => {
             let why = format!(
-                "the clock of this machine differs by {} s from that of the database, and at most {} s are allowed: have both kept by NTP",
+                "the clock of this machine differs by {} s from that of the database; at most {} s are allowed: synchronise both with NTP",
                 skew.as_secs(),
                 MAX_SKEW.as_secs()
             );
@@ -70,7 +69,7 @@ pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
         }
         Ok(_) => Ok(()),
         Err(error) => {
-            tracing::warn!(%error, "the database's clock could not be asked for; it is asked again");
+            tracing::warn!(%error, "cannot read the clock of the database; trying again");
             Ok(())
         }
     }

@@ -38,7 +38,7 @@ impl Collector for StoreMetrics {
             gauge(&mut to, name, help, value)?;
         }
         if let Some(free) = health.free_bytes {
-            gauge(&mut to, "store_disk_free_bytes", "Free bytes of the volume of the store's folder", free)?;
+            gauge(&mut to, "store_disk_free_bytes", "Free space on the volume of the store's folder, in bytes", free)?;
         }
         for (name, help, value) in counters(&health) {
             counter(&mut to, name, help, value)?;
@@ -46,14 +46,14 @@ impl Collector for StoreMetrics {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
         let ratio = health.disk_bytes as f64 / health.live_bytes.max(1) as f64;
         let amplified = ConstGauge::new(ratio);
-        let help = "Bytes on disk for each byte of content";
+        let help = "Bytes on disk per byte of content";
         amplified.encode(to.encode_descriptor(
             "store_disk_amplification",
             help,
             None,
             MetricType::Gauge,
         )?)?;
-        tally(&mut to, "store_group_commits", "Commits that one sync made durable", &health.groups)?;
+        tally(&mut to, "store_group_commits", "Number of commits per sync", &health.groups)?;
         let help = "Duration of a journal write with its sync";
         tally(&mut to, "store_sync_seconds", help, &health.sync_seconds)
     }
@@ -62,7 +62,7 @@ impl Collector for StoreMetrics {
 /// Values that go up and down, and flags.
 fn gauges(health: &Health) -> [(&'static str, &'static str, u64); 7] {
     [
-        ("store_writable", "1 while commits are accepted", u64::from(health.writable)),
+        ("store_writable", "1 while the store accepts commits", u64::from(health.writable)),
         (
             "store_held",
             "1 while the store is on hold and performs no tasks",
@@ -72,7 +72,7 @@ fn gauges(health: &Health) -> [(&'static str, &'static str, u64); 7] {
         ("store_disk_bytes", "Size of the store's folder", health.disk_bytes),
         ("store_sequence", "Commits since the store was created", health.sequence.0),
         ("store_index_lag", "Commits that are not in the index yet", health.index_lag),
-        ("store_tasks", "Tasks waiting or leased", health.tasks),
+        ("store_tasks", "Waiting and leased tasks", health.tasks),
     ]
 }
 

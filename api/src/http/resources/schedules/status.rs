@@ -147,7 +147,7 @@ mod tests {
                 ("exhausted", "schedule_exhausted", 60),
                 "{cron}"
             );
-            assert!(stuck.message.unwrap().contains("no moment"), "{cron}");
+            assert!(stuck.message.unwrap().contains("no future occurrence"), "{cron}");
         }
         let (name, stuck) = status("0 0 29 2 *", ScheduleStatus::default());
         assert_eq!((name, stuck.is_none()), ("active", true), "a leap day is still to come");
