@@ -164,7 +164,11 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     let once = json!({ "to": "dan", "until": until, "reason": "leave" });
     assert_eq!(served.delegate(&ada, once.clone()).await.status, 201);
     let again = served.delegate(&ada, once).await;
-    assert!(again.status == 422 && again.body.to_string().contains("already has this delegation"), "{}", again.body);
+    assert!(
+        again.status == 422 && again.body.to_string().contains("already has this delegation"),
+        "{}",
+        again.body
+    );
     assert!(
         served.run(&["delegations", "list"]).out.contains("all that are held"),
         "no roles are all of them"

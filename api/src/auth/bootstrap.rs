@@ -46,7 +46,10 @@ pub(crate) async fn end_bootstrap_token<P: Send + Sync + 'static>(
         })
         .await?;
     if ended {
-        tracing::warn!(by = caller.name, "the bootstrap token has ended, because another administrator has signed in");
+        tracing::warn!(
+            by = caller.name,
+            "the bootstrap token has ended, because another administrator has signed in"
+        );
     }
     Ok(true)
 }

@@ -68,9 +68,7 @@ fn check(user: &User) -> Result<(), Undecided> {
         return Err(invalid(format!("name: {name} is a service account, which cannot enrol")));
     }
     if name.starts_with("oidc:") {
-        return Err(invalid(format!(
-            "name: {name} signs in with the identity provider, and needs no code"
-        )));
+        return Err(invalid(format!("name: {name} signs in with the identity provider, and needs no code")));
     }
     Ok(())
 }

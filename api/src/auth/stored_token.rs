@@ -237,9 +237,8 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     let made = engine.transact(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         if name.starts_with("oidc:") {
-            let why = format!(
-                "name: {name} signs in with the identity provider; add a separate user for programs"
-            );
+            let why =
+                format!("name: {name} signs in with the identity provider; add a separate user for programs");
             return Err(invalid(why).into());
         }
         also(view)?;

@@ -165,7 +165,9 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
     if super::bootstrap::is_last_administrator(&**engine.store(), name, offers_oidc).await? {
-        let why = format!("{name} is the last administrator: first give another administrator their own credential");
+        let why = format!(
+            "{name} is the last administrator: first give another administrator their own credential"
+        );
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
     // A later user with the same name must not inherit seats or delegations.

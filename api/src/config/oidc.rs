@@ -101,7 +101,10 @@ impl Oidc {
             return Err("oidc.client_id: set the client id of this service at the provider".into());
         }
         if !self.url.is_empty() && !is_safe(&self.url) {
-            return Err(format!("oidc.url: {:?} is neither an https URL nor an http URL of this machine", self.url));
+            return Err(format!(
+                "oidc.url: {:?} is neither an https URL nor an http URL of this machine",
+                self.url
+            ));
         }
         if !self.scopes.split_whitespace().any(|scope| scope == "openid") {
             return Err("oidc.scopes: without `openid` the provider sends no ID token".into());

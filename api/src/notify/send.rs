@@ -101,7 +101,13 @@ impl Outbox {
                 ]
             }
             Sent::Refused(why, _) | Sent::Unreached(why) if tries >= channel.settings.attempts => {
-                tracing::error!(channel = name, id, tries, why, "a notification is dead after its last attempt");
+                tracing::error!(
+                    channel = name,
+                    id,
+                    tries,
+                    why,
+                    "a notification is dead after its last attempt"
+                );
                 dead = true;
                 vec![gone, put_document(&DeadDelivery(delivery.answered(why).settled(State::Dead, now)))]
             }

@@ -78,10 +78,7 @@ impl Provider {
             let pem = std::fs::read(file).map_err(|e| format!("oidc.ca_file: {}: {e}", file.display()))?;
             let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
             if authorities.is_empty() {
-                return Err(format!(
-                    "oidc.ca_file: {} has no certificate: write it as PEM",
-                    file.display()
-                ));
+                return Err(format!("oidc.ca_file: {} has no certificate: write it as PEM", file.display()));
             }
             http = http.tls_certs_only(authorities);
         }
@@ -178,7 +175,10 @@ impl Provider {
         }
         let header = decode_header(token).map_err(|e| refused(format!("cannot be parsed: {e}")))?;
         if !TAKEN.contains(&header.alg) {
-            return Err(refused(format!("has the signature algorithm {:?}, which is not accepted", header.alg)));
+            return Err(refused(format!(
+                "has the signature algorithm {:?}, which is not accepted",
+                header.alg
+            )));
         }
         let mut known = self.known(now, FRESH).await?;
         if key(&known.keys, header.kid.as_deref()).is_none() {
@@ -188,8 +188,7 @@ impl Provider {
         let Some(key) = key(&known.keys, header.kid.as_deref()) else {
             return Err(refused("is signed with a key that the provider does not publish".into()));
         };
-        let key =
-            DecodingKey::from_jwk(key).map_err(|e| refused(format!("has an invalid key: {e}")))?;
+        let key = DecodingKey::from_jwk(key).map_err(|e| refused(format!("has an invalid key: {e}")))?;
         let mut rules = Validation::new(header.alg);
         rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         rules.set_issuer(&[&self.settings.issuer]);
@@ -213,7 +212,9 @@ impl Provider {
             ErrorKind::ExpiredSignature => "has expired".into(),
             ErrorKind::ImmatureSignature => "is not valid yet; compare the clocks".into(),
             ErrorKind::InvalidIssuer => format!("has another issuer than {}", self.settings.issuer),
-            ErrorKind::InvalidAudience => format!("was not issued for the client {}", self.settings.client_id),
+            ErrorKind::InvalidAudience => {
+                format!("was not issued for the client {}", self.settings.client_id)
+            }
             other => format!("is not accepted: {other:?}"),
         }
     }

@@ -78,6 +78,7 @@ fn secret(setting: &str, file: &str) -> Result<Option<Secret>, Failure> {
     if open {
         tracing::warn!(file, "the file of the platform's key is readable for other users: run chmod 600");
     }
-    let short = || wrong("does not have 64 hexadecimal digits; create one with `openssl rand -hex 32`".into());
+    let short =
+        || wrong("does not have 64 hexadecimal digits; create one with `openssl rand -hex 32`".into());
     Secret::from_hex(&text).map(Some).ok_or_else(short)
 }

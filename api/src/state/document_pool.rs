@@ -38,7 +38,9 @@ struct Owner {
 
 /// Too many documents of one owner are waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the limit is {AT_ONCE} large documents of one tenant or user at a time, with {WAITING} more waiting")]
+#[error(
+    "the limit is {AT_ONCE} large documents of one tenant or user at a time, with {WAITING} more waiting"
+)]
 pub(crate) struct Crowded;
 
 /// A place of an owner; the owner is removed with its last place.

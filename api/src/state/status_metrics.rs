@@ -199,7 +199,11 @@ async fn loans(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Re
     })
     .await?;
     registry.register("loans_open", "Open loans between workspaces", open);
-    registry.register("loans_overdue", "Overdue loans, which are reclaimed when a workload needs them", overdue);
+    registry.register(
+        "loans_overdue",
+        "Overdue loans, which are reclaimed when a workload needs them",
+        overdue,
+    );
     registry.register("loans_lent", "Lent GPUs and slices", lent);
     Ok(())
 }

@@ -132,7 +132,10 @@ impl StoreSettings {
 async fn open_embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
     let options = store::Options {
         on_stall: Arc::new(|why| {
-            tracing::error!(why, "the index of the store is stuck; no acknowledged data is lost; restart the server");
+            tracing::error!(
+                why,
+                "the index of the store is stuck; no acknowledged data is lost; restart the server"
+            );
             std::process::exit(74)
         }),
         notice_copies: config.store.notice_copies,

@@ -63,6 +63,9 @@ mod tests {
         uses.note("a", Timestamp(one.0 + 7));
         uses.note("b", one);
         assert_eq!(uses.take(one), [("a".to_owned(), one), ("b".to_owned(), one)]);
-        assert!(uses.take(Timestamp(14 * HOUR)).is_empty() && uses.noted().is_empty(), "memory does not grow");
+        assert!(
+            uses.take(Timestamp(14 * HOUR)).is_empty() && uses.noted().is_empty(),
+            "memory does not grow"
+        );
     }
 }

@@ -66,13 +66,10 @@ impl CertificatePair {
                 "tls.certificate_file: {chain_at} has no certificate: write it as PEM, the server's own first"
             ));
         };
-        let ends = validity::expiry(own).ok_or_else(|| {
-            format!("tls.certificate_file: the first certificate of {chain_at} is invalid")
-        })?;
+        let ends = validity::expiry(own)
+            .ok_or_else(|| format!("tls.certificate_file: the first certificate of {chain_at} is invalid"))?;
         let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|error| {
-            format!(
-                "tls.key_file: {key_at} has no private key: write it as PEM, without a password: {error}"
-            )
+            format!("tls.key_file: {key_at} has no private key: write it as PEM, without a password: {error}")
         })?;
         Ok(Self { config: Arc::new(config(chain, key, settings)?), ends })
     }

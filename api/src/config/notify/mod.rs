@@ -184,7 +184,11 @@ mod tests {
         assert_eq!(read.all_routes().len(), 3);
         assert_eq!(read.secrets(), [("notify.channels.night.key_file".to_owned(), "/k".to_owned())]);
         let written = toml::to_string(&read).unwrap();
-        assert_eq!(toml::from_str::<Notify>(&written).unwrap(), read, "printed settings parse to the same settings");
+        assert_eq!(
+            toml::from_str::<Notify>(&written).unwrap(),
+            read,
+            "printed settings parse to the same settings"
+        );
     }
 
     #[test]

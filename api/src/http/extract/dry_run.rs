@@ -83,7 +83,10 @@ mod tests {
     #[test]
     fn a_dry_run_is_recognised_however_it_is_spelled() {
         for spelled in ["dry_run", "dryRun", "dry-run", "DRYRUN"] {
-            assert_eq!(why(spelled), format!("{spelled}: this route does not support dry runs; nothing was done"));
+            assert_eq!(
+                why(spelled),
+                format!("{spelled}: this route does not support dry runs; nothing was done")
+            );
         }
         assert!(why("force").contains("has no parameters"));
     }

@@ -75,14 +75,16 @@ fn check_media(headers: &HeaderMap, media: &str) -> Result<(), Problem> {
     for encoding in headers.get_all(header::CONTENT_ENCODING) {
         let encoding = encoding.to_str().unwrap_or("unreadable").trim();
         if !encoding.eq_ignore_ascii_case("identity") {
-            let detail = format!("Content-Encoding {encoding:?} is not supported; send the body without encoding");
+            let detail =
+                format!("Content-Encoding {encoding:?} is not supported; send the body without encoding");
             return Err(Problem::new(ProblemCode::MediaType, detail));
         }
     }
     if MEDIA.contains(&media) || media.ends_with("+json") {
         return Ok(());
     }
-    let detail = format!("Content-Type {media:?} is not supported; send application/json or application/yaml");
+    let detail =
+        format!("Content-Type {media:?} is not supported; send application/json or application/yaml");
     Err(Problem::new(ProblemCode::MediaType, detail))
 }
 

@@ -171,6 +171,10 @@ mod tests {
         let first = ListPage::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);
         assert_eq!(first.items, ["a", "b"]);
         let second = ListPage::part(all(&["a", "c", "d"]), &page(first.next.as_deref()), Clone::clone);
-        assert_eq!((second.items, second.next), (all(&["c", "d"]), None), "b was removed, and no other item is missing");
+        assert_eq!(
+            (second.items, second.next),
+            (all(&["c", "d"]), None),
+            "b was removed, and no other item is missing"
+        );
     }
 }

@@ -170,9 +170,7 @@ async fn agent(app: &SharedState, path: &str, header: Option<&str>) -> Result<()
             let detail = format!("{} is not an agent of a node, and cannot act as one", caller.name);
             Err(Problem::new(ProblemCode::Forbidden, detail).to(Requester::from(&caller)))
         }
-        Err(Denied::NoToken) => {
-            Err(Problem::new(ProblemCode::NoToken, "the request has no bearer token"))
-        }
+        Err(Denied::NoToken) => Err(Problem::new(ProblemCode::NoToken, "the request has no bearer token")),
         Err(Denied::BootstrapEnded(by)) => Err(bootstrap_ended(&by)),
         Err(Denied::BadToken(whose)) => {
             let problem = unknown_token(app, header, whose).await?;
@@ -254,10 +252,7 @@ async fn unknown_token(
     Ok(match key {
         Some(key) => Problem::new(
             ProblemCode::Forbidden,
-            format!(
-                "the key of cluster {} is only valid to push facts of that cluster",
-                key.cluster
-            ),
+            format!("the key of cluster {} is only valid to push facts of that cluster", key.cluster),
         )
         .to(Requester::named(format!("cluster {}", key.cluster))),
         None => {
@@ -346,7 +341,11 @@ pub(in crate::http) fn require(
     let (held, wanted) = (names(&caller.roles), names(&caller.law().roles(verb)));
     let detail = format!("{} has {held} and may not {what}", caller.name);
     // Other roles do not help if a policy forbids the request.
-    let remedy = if decision.by.is_empty() { format!("; required is one of the roles {wanted}") } else { String::new() };
+    let remedy = if decision.by.is_empty() {
+        format!("; required is one of the roles {wanted}")
+    } else {
+        String::new()
+    };
     Err(with_explanation(caller, &decision, &detail, &remedy))
 }
 

@@ -260,7 +260,6 @@ fn reused(id: &str) -> Problem {
 
 /// The error of a request whose claim was taken by another server.
 fn lost() -> ActionError {
-    let why =
-        "another server now answers this request, because the claim of this server expired";
+    let why = "another server now answers this request, because the claim of this server expired";
     ActionError::permanent("idempotency.lost", why)
 }

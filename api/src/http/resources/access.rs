@@ -161,8 +161,7 @@ async fn asked(app: &SharedState, question: &ExplainParams) -> Result<Caller, Pr
             Ok(Caller::new("somebody", roles.collect::<Result<_, _>>()?, question.tenant.clone(), law))
         }
         (Some(_) | None, _) => {
-            let detail =
-                "user: send a user, or `roles` with an optional `tenant`";
+            let detail = "user: send a user, or `roles` with an optional `tenant`";
             Err(Problem::new(ProblemCode::QueryInvalid, detail))
         }
     }

@@ -62,8 +62,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/approvals/reviews",
             read,
             reviews::list,
-            doc("listReviews", "Lists break-glass decisions that wait for a review.")
-                .lists::<Review>(),
+            doc("listReviews", "Lists break-glass decisions that wait for a review.").lists::<Review>(),
         ),
         Route::post(
             "/v1/approvals/{id}:review",
@@ -98,10 +97,7 @@ fn votes(decide: Access) -> Vec<Route> {
             "/v1/approvals/{id}:refuse",
             decide,
             refuse,
-            doc("refuse", "Refuses the plan; needs a reason.")
-                .says::<Execution>(200)
-                .tagged()
-                .may(VOTED),
+            doc("refuse", "Refuses the plan; needs a reason.").says::<Execution>(200).tagged().may(VOTED),
         ),
         Route::post(
             "/v1/approvals/{id}:withdraw",
@@ -116,10 +112,13 @@ fn votes(decide: Access) -> Vec<Route> {
             "/v1/approvals/{id}:break-glass",
             decide,
             break_glass,
-            doc("breakGlass", "Approves alone in an emergency (break glass), if the policy allows it to the caller.")
-                .says::<Execution>(200)
-                .tagged()
-                .may(VOTED),
+            doc(
+                "breakGlass",
+                "Approves alone in an emergency (break glass), if the policy allows it to the caller.",
+            )
+            .says::<Execution>(200)
+            .tagged()
+            .may(VOTED),
         ),
     ]
 }

@@ -59,8 +59,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/keys",
             read,
             keys,
-            doc("listPublicKeys", "Lists the public keys that verify the certificates and audit of this server.")
-                .lists::<types::compliance::PublicKeyRow>(),
+            doc(
+                "listPublicKeys",
+                "Lists the public keys that verify the certificates and audit of this server.",
+            )
+            .lists::<types::compliance::PublicKeyRow>(),
         ),
     ]
 }
@@ -103,8 +106,9 @@ impl Wanted {
 
 /// Parses a parameter with a fixed set of values.
 fn choice<T: FromStr>(name: &str, text: Option<&str>, words: &str) -> Result<Option<T>, Problem> {
-    let wrong =
-        |text: &str| Problem::new(ProblemCode::QueryInvalid, format!("{name}: {text:?} is not allowed; use {words}"));
+    let wrong = |text: &str| {
+        Problem::new(ProblemCode::QueryInvalid, format!("{name}: {text:?} is not allowed; use {words}"))
+    };
     text.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 

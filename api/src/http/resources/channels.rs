@@ -46,8 +46,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/channels/{channel}:test",
             manage,
             test,
-            doc("testChannel", "Sends a test notification and returns its result.")
-                .says::<Delivery>(200),
+            doc("testChannel", "Sends a test notification and returns its result.").says::<Delivery>(200),
         ),
         Route::get(
             "/v1/channels/{channel}/deliveries/{delivery}",
@@ -222,7 +221,13 @@ async fn order(
     match with_reason(&order.why, doing).await? {
         notify::CommandOutcome::This(done) => {
             let state: &str = done.state.into();
-            tracing::info!(channel = name, delivery, by = caller.name, state, "an operator handled a delivery");
+            tracing::info!(
+                channel = name,
+                delivery,
+                by = caller.name,
+                state,
+                "an operator handled a delivery"
+            );
             Ok(Json(Delivery::of(&done, channel)))
         }
         notify::CommandOutcome::Nothing => Err(missing()),

@@ -149,7 +149,9 @@ async fn add(
             return Err(Problem::new(ProblemCode::ForeignTenant, detail));
         }
         if !caller.roles.contains(&Role::Admin) {
-            let detail = format!("from: only {from} or an admin may delegate for {from}; omit `from` to delegate your own votes");
+            let detail = format!(
+                "from: only {from} or an admin may delegate for {from}; omit `from` to delegate your own votes"
+            );
             return Err(Problem::new(ProblemCode::Forbidden, detail));
         }
     }

@@ -80,8 +80,7 @@ async fn claimed(
     JsonBody(proof): JsonBody<Claim>,
 ) -> Result<Response, Problem> {
     let refused = || {
-        let detail =
-            "the code is unknown, used or expired; ask an admin for a new one: `tenure user enrol`";
+        let detail = "the code is unknown, used or expired; ask an admin for a new one: `tenure user enrol`";
         Problem::new(ProblemCode::LoginRefused, detail)
     };
     let by = auth::enrolling(&app.engine, &proof.code).await?.ok_or_else(refused)?;

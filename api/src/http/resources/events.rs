@@ -45,25 +45,28 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/v1/events",
         Access::Tenant(Verb::SendEvents),
         take,
-        doc("sendEvent", "Accepts one or several CloudEvents 1.0, structured or binary; 200 for a repeated event.")
-            .reads(
-                &["application/cloudevents+json"],
-                Some(inline_schema::<types::stored_documents::CloudEvent>()),
-            )
-            .reads(&[BATCH], Some(inline_schema::<Vec<types::stored_documents::CloudEvent>>()))
-            .reads(DOCUMENT, None)
-            .says::<EventTaken>(200)
-            .says::<EventTaken>(202)
-            .located()
-            .tagged()
-            .may(BEGUN)
-            .may(&[
-                ProblemCode::EventUnknown,
-                ProblemCode::MediaType,
-                ProblemCode::WorkloadRejected,
-                ProblemCode::WorkloadDiffers,
-                ProblemCode::LineFull,
-            ]),
+        doc(
+            "sendEvent",
+            "Accepts one or several CloudEvents 1.0, structured or binary; 200 for a repeated event.",
+        )
+        .reads(
+            &["application/cloudevents+json"],
+            Some(inline_schema::<types::stored_documents::CloudEvent>()),
+        )
+        .reads(&[BATCH], Some(inline_schema::<Vec<types::stored_documents::CloudEvent>>()))
+        .reads(DOCUMENT, None)
+        .says::<EventTaken>(200)
+        .says::<EventTaken>(202)
+        .located()
+        .tagged()
+        .may(BEGUN)
+        .may(&[
+            ProblemCode::EventUnknown,
+            ProblemCode::MediaType,
+            ProblemCode::WorkloadRejected,
+            ProblemCode::WorkloadDiffers,
+            ProblemCode::LineFull,
+        ]),
     )]
 }
 
@@ -178,7 +181,8 @@ async fn several(app: &SharedState, caller: &Caller, body: TextBody) -> Result<R
 async fn one(app: &SharedState, caller: &Caller, event: IncomingEvent) -> Result<Response, Problem> {
     let kind = event.kind.parse::<EventKind>().map_err(|_| {
         let known: Vec<&str> = EventKind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
-        let detail = format!("events of type {:?} start nothing; supported types: {}", event.kind, known.join(", "));
+        let detail =
+            format!("events of type {:?} start nothing; supported types: {}", event.kind, known.join(", "));
         Problem::new(ProblemCode::EventUnknown, detail)
     })?;
     kind.allowed(caller)?;

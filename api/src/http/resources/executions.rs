@@ -39,7 +39,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}/journal",
             read,
             journal,
-            doc("showJournal", "Lists the journal of an execution.").lists::<types::executions::Line>().may(NAMED),
+            doc("showJournal", "Lists the journal of an execution.")
+                .lists::<types::executions::Line>()
+                .may(NAMED),
         ),
         Route::get(
             "/v1/executions/{id}/diagram",

@@ -221,8 +221,9 @@ async fn read(
 }
 
 fn name<T: FromStr<Err: ToString>>(what: &str, text: Option<&str>) -> Result<T, Problem> {
-    let text = text
-        .ok_or_else(|| Problem::new(ProblemCode::QueryInvalid, format!("{what}: nodes need one; add the parameter")))?;
+    let text = text.ok_or_else(|| {
+        Problem::new(ProblemCode::QueryInvalid, format!("{what}: nodes need one; add the parameter"))
+    })?;
     text.parse().map_err(|error: T::Err| {
         Problem::new(ProblemCode::QueryInvalid, format!("{what}: {}", error.to_string()))
     })

@@ -51,8 +51,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/holds",
             read,
             list,
-            doc("listHolds", "Lists legal holds, in force or released.")
-                .lists::<types::compliance::Hold>(),
+            doc("listHolds", "Lists legal holds, in force or released.").lists::<types::compliance::Hold>(),
         ),
         Route::get(
             "/v1/holds/{tenant}/{hold}",

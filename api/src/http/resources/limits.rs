@@ -46,8 +46,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/limits",
             read,
             list,
-            doc("listLimits", "Lists all limits, and all keys with holders or waiters.")
-                .lists::<Key>(),
+            doc("listLimits", "Lists all limits, and all keys with holders or waiters.").lists::<Key>(),
         ),
         Route::get(
             "/v1/limits/{key}",

@@ -31,11 +31,11 @@ use workflows::{
 pub(in crate::http) fn routes() -> Vec<Route> {
     let leave = Access::Tenant(Verb::Offboard);
     let mut routes = start_routes::<OffboardingRequest>(
-        ("/v1/offboardings", doc("offboard", "Starts the offboarding of a tenant, with destruction of its data.")),
         (
-            "/v1/offboardings:plan",
-            doc("planOffboarding", "Previews an offboarding. Changes nothing."),
+            "/v1/offboardings",
+            doc("offboard", "Starts the offboarding of a tenant, with destruction of its data."),
         ),
+        ("/v1/offboardings:plan", doc("planOffboarding", "Previews an offboarding. Changes nothing.")),
         leave,
     );
     routes.push(Route::post(

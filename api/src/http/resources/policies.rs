@@ -54,14 +54,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/policies",
             put,
             submit,
-            doc(
-                "publishPolicy",
-                "Publishes a policy; with `If-Match`, only if that version is current.",
-            )
-            .takes::<types::stored_documents::PolicyDocument>()
-            .says::<types::stored_documents::PolicyPublished>(200)
-            .tagged()
-            .bound(ProblemCode::StaleTag),
+            doc("publishPolicy", "Publishes a policy; with `If-Match`, only if that version is current.")
+                .takes::<types::stored_documents::PolicyDocument>()
+                .says::<types::stored_documents::PolicyPublished>(200)
+                .tagged()
+                .bound(ProblemCode::StaleTag),
         ),
         Route::post(
             "/v1/policies:plan",

@@ -28,10 +28,7 @@ use workflows::{
 pub(in crate::http) fn routes() -> Vec<Route> {
     let mut routes = start_routes::<ReclaimRequest>(
         ("/v1/reclaims", doc("reclaim", "Starts a reclaim of lent GPUs.")),
-        (
-            "/v1/reclaims:plan",
-            doc("planReclaim", "Previews a reclaim. Changes nothing."),
-        ),
+        ("/v1/reclaims:plan", doc("planReclaim", "Previews a reclaim. Changes nothing.")),
         Access::Tenant(Verb::Reclaim),
     );
     routes.push(Route::get(
@@ -133,7 +130,9 @@ impl ReclaimRequest {
 impl ReclaimRequest {
     /// Returns the reason why nothing must be freed, because an empty plan would look like a mistake.
     fn why_nothing(&self, view: &mut View) -> Result<String, Undecided> {
-        let Some(name) = &self.workload else { return Ok("no owed GPUs are needed by a queued workload".into()) };
+        let Some(name) = &self.workload else {
+            return Ok("no owed GPUs are needed by a queued workload".into());
+        };
         let Some(workload) = view.get::<Workload>(&Workload::key(&self.tenant, name))? else {
             return Ok(format!("there is no workload {name}"));
         };

@@ -41,20 +41,26 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/reservations",
             reserve,
             add,
-            doc("reserve", "Reserves GPUs for a workspace. A repeated request returns the existing reservation (200).")
-                .says::<workspaces::Reservation>(201)
-                .located()
-                .says::<workspaces::Reservation>(200)
-                .located()
-                .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
+            doc(
+                "reserve",
+                "Reserves GPUs for a workspace. A repeated request returns the existing reservation (200).",
+            )
+            .says::<workspaces::Reservation>(201)
+            .located()
+            .says::<workspaces::Reservation>(200)
+            .located()
+            .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
         ),
         Route::post(
             "/v1/reservations:plan",
             reserve,
             plan,
-            doc("planReservation", "Previews a reservation, or the reason for its rejection. Changes nothing.")
-                .says::<workspaces::Reservation>(200)
-                .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
+            doc(
+                "planReservation",
+                "Previews a reservation, or the reason for its rejection. Changes nothing.",
+            )
+            .says::<workspaces::Reservation>(200)
+            .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
         ),
         Route::delete(
             "/v1/reservations/{tenant}/{workspace}/{reservation}",
@@ -223,8 +229,9 @@ pub(in crate::http) fn time(field: &str, text: Option<&str>) -> Result<Option<Ti
     let Some(text) = text else { return Ok(None) };
     let read = DateTime::parse_from_rfc3339(text).ok();
     let at = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
-    at.map(Some)
-        .ok_or_else(|| wrong(field, &format!("{text:?} is not a timestamp; write it like `2026-03-01T00:00:00Z`")))
+    at.map(Some).ok_or_else(|| {
+        wrong(field, &format!("{text:?} is not a timestamp; write it like `2026-03-01T00:00:00Z`"))
+    })
 }
 
 fn span(field: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {

@@ -22,9 +22,24 @@ use serde::Deserialize;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, doc("listExpiring", "Lists finished executions that can be removed now, and the \
-            reasons that keep others.").lists::<operations::Expiring>()),
-        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, doc("forget", "Removes finished executions whose retention period is over.").says::<Forgotten>(200)),
+        Route::get(
+            "/v1/retention",
+            Access::Staff(Verb::ReadRetention),
+            show,
+            doc(
+                "listExpiring",
+                "Lists finished executions that can be removed now, and the \
+            reasons that keep others.",
+            )
+            .lists::<operations::Expiring>(),
+        ),
+        Route::post(
+            "/v1/retention:run",
+            Access::Staff(Verb::RunRetention),
+            run,
+            doc("forget", "Removes finished executions whose retention period is over.")
+                .says::<Forgotten>(200),
+        ),
     ]
 }
 

@@ -297,7 +297,9 @@ fn next_of(reason: Reason) -> &'static str {
         Reason::PastPivotFailure => "fix the cause in `errors`, then retry; it cannot be cancelled",
         Reason::ProtectionFailed => "fix the cause in `errors`, then retry; or cancel",
         Reason::Poisoned => "read the log before each crash, fix the cause, then retry",
-        Reason::CommitRefused => "see in `errors` which data cannot be stored, then cancel, or fix it and retry",
+        Reason::CommitRefused => {
+            "see in `errors` which data cannot be stored, then cancel, or fix it and retry"
+        }
         Reason::LimitReached => "see in `errors` which limit was reached, then retry or cancel",
         Reason::Overdue => "see with `show` what it waits for; no retry is needed",
     }

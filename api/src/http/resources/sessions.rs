@@ -52,7 +52,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/login/callback",
             Access::Open,
             callback,
-            doc("returnSignedIn", "Receives the browser from the identity provider, and redirects it to the console.").moves(),
+            doc(
+                "returnSignedIn",
+                "Receives the browser from the identity provider, and redirects it to the console.",
+            )
+            .moves(),
         ),
         Route::post(
             "/v1/sessions",
@@ -223,12 +227,15 @@ async fn returned(app: &ServerState, coming: CallbackParams) -> Result<String, P
     let attempt = attempts(app).await?.end(&state, now)?;
     if let Some(error) = coming.error {
         let said = coming.error_description.unwrap_or_default();
-        return Err(
-            SignInError::Refused(format!("the identity provider refused: {error} {said}").trim().to_owned()).into()
-        );
+        return Err(SignInError::Refused(
+            format!("the identity provider refused: {error} {said}").trim().to_owned(),
+        )
+        .into());
     }
     let Some(code) = coming.code else {
-        return Err(SignInError::Refused("the identity provider sent neither a code nor an error".into()).into());
+        return Err(
+            SignInError::Refused("the identity provider sent neither a code nor an error".into()).into()
+        );
     };
     let person = provider.come_back(&code, &attempt, now).await?;
     let name = person.name.clone();
@@ -263,8 +270,7 @@ async fn sign_in(
     let person = match (&proof.id_token, &proof.code, &proof.verifier) {
         (Some(token), None, None) => provider.person(token.trim(), None, app.engine.clock().now()).await?,
         (None, Some(code), Some(verifier)) => {
-            let over =
-                || SignInError::Refused("the code is unknown, used or expired; sign in again".into());
+            let over = || SignInError::Refused("the code is unknown, used or expired; sign in again".into());
             redeem_sign_in(&app.engine, code, verifier).await?.ok_or_else(over)?
         }
         _ => {

@@ -39,17 +39,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         ),
         (
             "/v1/quota-requests:plan",
-            doc("planQuota", "Previews a quota change. Changes nothing.")
-                .asks("direction", WAY),
+            doc("planQuota", "Previews a quota change. Changes nothing.").asks("direction", WAY),
         ),
         change,
     );
     routes.extend(start_routes::<SlaRequest>(
         ("/v1/sla-changes", doc("changeSla", "Requests a change of a tenant's terms.")),
-        (
-            "/v1/sla-changes:plan",
-            doc("planSla", "Previews a change of terms. Changes nothing."),
-        ),
+        ("/v1/sla-changes:plan", doc("planSla", "Previews a change of terms. Changes nothing.")),
         Access::Tenant(Verb::ChangeSla),
     ));
     routes

@@ -41,9 +41,12 @@ pub(in crate::http) fn issue(access: Access) -> Route {
 
 /// The route that rotates a token.
 pub(in crate::http) fn rotate(access: Access) -> Route {
-    let doc = doc("rotateToken", "Replaces a token and shows the new one once. The old token is invalid from then on.")
-        .says::<TokenIssued>(200)
-        .may(&[ProblemCode::SecretShown]);
+    let doc = doc(
+        "rotateToken",
+        "Replaces a token and shows the new one once. The old token is invalid from then on.",
+    )
+    .says::<TokenIssued>(200)
+    .may(&[ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}/tokens/{id}:rotate", access, rotated, doc)
 }
 

@@ -153,9 +153,7 @@ pub(in crate::http) fn planned<W: Workflow>(plan: &Plan) -> Value {
 pub(in crate::http) fn only(asked: &Parameters, known: &[&str]) -> Result<(), Problem> {
     match asked.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(other) => {
-            Err(Problem::new(ProblemCode::QueryInvalid, format!("{other}: unknown parameter")))
-        }
+        Some(other) => Err(Problem::new(ProblemCode::QueryInvalid, format!("{other}: unknown parameter"))),
     }
 }
 

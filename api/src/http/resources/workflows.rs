@@ -27,12 +27,7 @@ use serde_json::json;
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadWorkflows);
     vec![
-        Route::get(
-            "/v1/workflows",
-            read,
-            list,
-            doc("listWorkflows", "Lists workflows.").lists::<Workflow>(),
-        ),
+        Route::get("/v1/workflows", read, list, doc("listWorkflows", "Lists workflows.").lists::<Workflow>()),
         Route::get(
             "/v1/workflows/{name}/diagram",
             read,

@@ -99,10 +99,7 @@ fn work(read: Access) -> Vec<Route> {
         read,
     ));
     routes.extend(read_routes::<MonthlyUsage>(
-        (
-            "/v1/usage",
-            doc("listUsage", "Lists closed months of usage.").lists::<types::workspaces::Usage>(),
-        ),
+        ("/v1/usage", doc("listUsage", "Lists closed months of usage.").lists::<types::workspaces::Usage>()),
         (
             "/v1/usage/{tenant}/{workspace}/{month}",
             doc("showUsage", "Shows a closed month of usage.").says::<types::workspaces::Usage>(200),

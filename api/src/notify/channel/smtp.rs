@@ -132,7 +132,9 @@ impl AsyncRead for Metered {
         match self.left.checked_sub(buf.filled().len() - before) {
             Some(left) => self.left = left,
             None => {
-                return Poll::Ready(Err(io::Error::other(format!("the server sent more than {MOST_HEARD} bytes"))));
+                return Poll::Ready(Err(io::Error::other(format!(
+                    "the server sent more than {MOST_HEARD} bytes"
+                ))));
             }
         }
         read

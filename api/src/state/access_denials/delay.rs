@@ -90,7 +90,11 @@ mod tests {
             assert!(wait(HERE, guess, now) <= 10_000, "never longer");
         }
         assert_eq!(wait("10.0.0.8", 1, now), 0);
-        assert_eq!(wait(HERE, 500, Timestamp(now.0 + 80_000)), 0, "after a minute without guesses all is forgotten");
+        assert_eq!(
+            wait(HERE, 500, Timestamp(now.0 + 80_000)),
+            0,
+            "after a minute without guesses all is forgotten"
+        );
     }
 
     #[test]

@@ -265,7 +265,10 @@ mod tests {
         let pace = medians(legs);
         assert_eq!(pace.get("Making"), Some(&StateDuration { within: 6 * SECOND, after: 30 * SECOND }));
         assert_eq!(pace.get("Asking"), Some(&StateDuration { within: 30 * SECOND, after: Duration::ZERO }));
-        assert!(medians(self::legs(&history(5, 5))).is_empty(), "one execution is not enough for an estimate");
+        assert!(
+            medians(self::legs(&history(5, 5))).is_empty(),
+            "one execution is not enough for an estimate"
+        );
     }
 
     #[test]

@@ -22,11 +22,7 @@ fn told(proc: &Path) -> String {
     if let Some(stat) = Stat::read(proc) {
         let seconds = Counter::<f64, AtomicU64>::default();
         seconds.inc_by(stat.cpu);
-        registry.register(
-            "process_cpu_seconds",
-            "CPU time of the process, over all processors",
-            seconds,
-        );
+        registry.register("process_cpu_seconds", "CPU time of the process, over all processors", seconds);
         if let Some(booted) = booted(proc) {
             let help = "Start time of the process, in seconds since 1970";
             registry.register("process_start_time_seconds", help, decimal(booted + stat.started));

@@ -38,7 +38,12 @@ impl Collector for StoreMetrics {
             gauge(&mut to, name, help, value)?;
         }
         if let Some(free) = health.free_bytes {
-            gauge(&mut to, "store_disk_free_bytes", "Free space on the volume of the store's folder, in bytes", free)?;
+            gauge(
+                &mut to,
+                "store_disk_free_bytes",
+                "Free space on the volume of the store's folder, in bytes",
+                free,
+            )?;
         }
         for (name, help, value) in counters(&health) {
             counter(&mut to, name, help, value)?;
@@ -81,11 +86,7 @@ fn counters(health: &Health) -> [(&'static str, &'static str, u64); 4] {
     [
         ("store_written_bytes", "Bytes written to the device since start", health.written_bytes),
         ("store_syncs", "Device syncs since start", health.syncs),
-        (
-            "store_retries",
-            "Retries since start, because the database was not available",
-            health.retries,
-        ),
+        ("store_retries", "Retries since start, because the database was not available", health.retries),
         ("store_commits", "Commits since start", health.commits),
     ]
 }

@@ -70,12 +70,12 @@ impl SpanMetrics {
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
         registry.register("trace_spans_sent", "Spans accepted by the collector", me.sent.clone());
-        registry.register("trace_spans_refused", "Spans refused by the collector for good", me.refused.clone());
         registry.register(
-            "trace_failures",
-            "Failed exports, which are retried",
-            me.failed.clone(),
+            "trace_spans_refused",
+            "Spans refused by the collector for good",
+            me.refused.clone(),
         );
+        registry.register("trace_failures", "Failed exports, which are retried", me.failed.clone());
         registry.register(
             "trace_lag_seconds",
             "Age of the oldest entry that is not exported",

@@ -203,7 +203,8 @@ async fn backfill(
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     if schedule.target == Target::BuiltIn {
-        let detail = format!("{name} is built in, and one run covers the whole period: use `:trigger` instead");
+        let detail =
+            format!("{name} is built in, and one run covers the whole period: use `:trigger` instead");
         return Err(Problem::new(ProblemCode::ScheduleBuiltIn, detail));
     }
     let span = (moment("from", &of.from)?, moment("to", &of.to)?);

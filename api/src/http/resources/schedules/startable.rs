@@ -113,8 +113,7 @@ impl ScheduleStarter {
     ) -> Result<Started, Problem> {
         let what = Startable::named(workflow)?;
         let gone = || {
-            let detail =
-                format!("{by}, who set the schedule, is no longer a user: another user must set it");
+            let detail = format!("{by}, who set the schedule, is no longer a user: another user must set it");
             Problem::new(ProblemCode::Forbidden, detail)
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;

@@ -54,9 +54,7 @@ impl Status {
             Self::Paused { reason } | Self::Failing { reason, .. } | Self::Invalid { reason } => {
                 Some(reason.clone())
             }
-            Self::Exhausted { .. } => {
-                Some("its cron expression has no future occurrence".into())
-            }
+            Self::Exhausted { .. } => Some("its cron expression has no future occurrence".into()),
         }
     }
 

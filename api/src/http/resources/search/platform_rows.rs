@@ -50,8 +50,11 @@ async fn still_admitted(app: &ServerState, failed: &FailedStart) -> Result<bool,
 }
 
 fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
-    let message =
-        format!("{} starts have failed; the next attempt is at {}", failed.tries, format_time(failed.next_at));
+    let message = format!(
+        "{} starts have failed; the next attempt is at {}",
+        failed.tries,
+        format_time(failed.next_at)
+    );
     StuckPlatform {
         id: failed.execution.to_string(),
         workflow: StuckPlatform::START,

@@ -142,8 +142,7 @@ async fn open(
     subject: Subject,
     after: Option<Position>,
 ) -> Result<Response, Problem> {
-    let stopping =
-        || Problem::new(ProblemCode::Stopping, "the server is stopping, or cannot read changes");
+    let stopping = || Problem::new(ProblemCode::Stopping, "the server is stopping, or cannot read changes");
     if app.stopping.load(Ordering::Acquire) {
         return Err(stopping());
     }
