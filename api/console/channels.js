@@ -33,11 +33,11 @@ function list(items) {
             { label: 'channel', cell: (row) => h('b', row.id) },
             { label: 'kind', cell: (row) => words(row.kind) },
             {
-              label: 'quiet',
+              label: 'quiet hours',
               cell: (row) => row.quiet && `${row.quiet.from} to ${row.quiet.to}, ${row.quiet.zone}`,
             },
             { label: 'waiting', kind: 'number', cell: (row) => number(row.waiting) },
-            { label: 'dead', kind: 'number', cell: (row) => number(row.dead) },
+            { label: 'dead letters', kind: 'number', cell: (row) => number(row.dead) },
             {
               label: '',
               cell: (row) =>
@@ -60,7 +60,7 @@ function letters(dead) {
         { label: 'channel', cell: (row) => row.channel },
         { label: 'event', cell: (row) => [state('dead', { label: row.event }), ' ', time(row.at)] },
         { label: 'text', kind: 'wide', cell: (row) => row.text },
-        { label: 'answer', kind: 'wide', cell: (row) => row.answer },
+        { label: 'last answer', kind: 'wide', cell: (row) => row.answer },
         {
           label: '',
           cell: (row) =>

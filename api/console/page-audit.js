@@ -68,9 +68,9 @@ export function render(root) {
   const columns = [
     { label: 'when', cell: (row) => clock(row.at) },
     { label: 'chain', cell: (row) => tenant(row.tenant) },
-    { label: 'no.', kind: 'number', cell: (row) => number(row.number) },
+    { label: 'number', kind: 'number', cell: (row) => number(row.number) },
     {
-      label: 'who',
+      label: 'actor',
       cell: (row) =>
         h(
           'button.copy',
@@ -79,7 +79,7 @@ export function render(root) {
         ),
     },
     {
-      label: 'what',
+      label: 'event',
       kind: 'wide',
       cell: (row) => [
         row.says.length > 260 ? `${row.says.slice(0, 260)}…` : row.says,

@@ -302,8 +302,8 @@ function missed(items) {
             { label: 'workspace', cell: (row) => row.workspace },
             { label: 'resource', cell: (row) => resource(row.resource) },
             { label: 'workload', cell: (row) => row.workload },
-            { label: 'promised', cell: (row) => time(row.deadline) },
-            { label: 'noticed', cell: (row) => time(row.noticed_at) },
+            { label: 'deadline', cell: (row) => time(row.deadline) },
+            { label: 'missed at', cell: (row) => time(row.noticed_at) },
             {
               label: 'reclaim',
               cell: (row) => row.reclaim && id(row.reclaim, { href: place('executions', row.reclaim) }),

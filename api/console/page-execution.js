@@ -154,8 +154,8 @@ function far(progress) {
         steps,
         current.beat,
         eta && [
-          'over ',
-          h('span', { title: 'Estimated from recent runs of this workflow' }, 'about '),
+          'estimated ',
+          h('span', { title: 'Estimated from recent runs of this workflow' }, 'end '),
           time(eta),
         ],
       ]
@@ -321,9 +321,9 @@ function children(item) {
     table(
       [
         { label: 'execution', cell: (row) => id(row.execution, { href: place('executions', row.execution) }) },
-        { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+        { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
         { label: 'outcome', cell: (row) => (row.outcome ? state(row.outcome) : state('running')) },
-        { label: 'begun', cell: (row) => time(row.started_at) },
+        { label: 'started', cell: (row) => time(row.started_at) },
       ],
       item.children,
       { key: (row) => row.execution, caption: 'Children' },

@@ -83,7 +83,7 @@ function figures({ approvals, stuck, open, missed, proposals }) {
   const parked_ = stuck.items.filter((row) => row.phase === 'parked');
   const letters = [...(stuck.channels ?? []), ...(stuck.limits ?? [])];
   return [
-    figure(String(own.length), 'approvals for me', {
+    figure(String(own.length), 'approvals waiting for me', {
       href: place('approvals'),
       tone: own.length ? 'busy' : 'calm',
       note: `${count(approvals)} open approvals in all`,
@@ -98,7 +98,7 @@ function figures({ approvals, stuck, open, missed, proposals }) {
     figure(count(missed), many(missed.items.length, 'missed guarantee').replace(/^[\d,]+ /, ''), {
       href: place('borrowing'),
       tone: missed.items.length ? 'bad' : 'calm',
-      note: 'reclaims after their deadline',
+      note: 'reclaims that missed their deadline',
     }),
     proposals.items.length > 0 &&
       figure(count(proposals), 'commands for a second person', { href: place('approvals'), tone: 'wait' }),

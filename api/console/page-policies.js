@@ -106,13 +106,13 @@ function history({ current, changes, shown }) {
     changes.length
       ? table(
           [
-            { label: 'no.', kind: 'number', cell: (row) => row.id },
+            { label: 'number', kind: 'number', cell: (row) => row.id },
             {
               label: 'published',
               cell: (row) => h('a', { href: place('policies', row.version) }, `version ${row.version}`),
             },
             { label: 'replaces', cell: (row) => `version ${row.before}` },
-            { label: 'by', cell: (row) => row.author },
+            { label: 'author', cell: (row) => row.author },
             { label: 'when', cell: (row) => time(row.effective_from) },
             { label: 'digest', cell: (row) => id(row.digest, { digits: 18 }) },
             {

@@ -56,7 +56,7 @@ export function render(root) {
         ],
       },
       { label: 'when', cell: (row) => [h('code', row.cron), h('span.faint', ` ${row.zone}`)] },
-      { label: 'starts', cell: (row) => (row.start ? words(row.start.workflow) : 'a sweep') },
+      { label: 'workflow', cell: (row) => (row.start ? words(row.start.workflow) : 'a sweep') },
       { label: 'next', cell: (row) => time(row.next) },
       {
         label: 'status',
@@ -144,7 +144,7 @@ function about(item) {
               [
                 { label: `in ${item.zone}`, cell: (row) => row.local.replace('T', ' ') },
                 item.zone !== 'UTC' && { label: 'in UTC', cell: (row) => row.utc.slice(0, 19).replace('T', ' ') },
-                { label: 'starts', cell: (row) => time(row.due) },
+                { label: 'with jitter', cell: (row) => time(row.due) },
               ].filter(Boolean),
               item.firing,
               { key: (row) => row.utc, caption: 'The next five occurrences' },
@@ -155,7 +155,7 @@ function about(item) {
         'Rules',
         { key: 'rules' },
         facts({
-          starts: item.start
+          workflow: item.start
             ? [words(item.start.workflow), ' ', h('span.faint', brief(item.start.data))]
             : 'built-in task',
           overlap: words(item.overlap),

@@ -100,7 +100,7 @@ function checks({ ready, version }) {
       [
         { label: 'check', cell: (row) => h('b', row.name) },
         { label: 'status', cell: (row) => state(row.ok ? 'ok' : 'failed') },
-        { label: 'says', kind: 'wide', cell: (row) => row.says },
+        { label: 'details', kind: 'wide', cell: (row) => row.says },
         { label: 'facts', kind: 'wide', cell: (row) => row.facts && more('facts', h('div', told(row.facts))) },
       ],
       ready.checks,
@@ -130,7 +130,7 @@ function store(item, pending) {
       commits: number(item.sequence),
       'on disk': item.disk_bytes !== undefined && bytes(item.disk_bytes),
       tasks: number(item.tasks),
-      held: held ? 'yes' : 'no',
+      'on hold': held ? 'yes' : 'no',
     }),
     more(
       'Waiting tasks',
@@ -138,9 +138,9 @@ function store(item, pending) {
         ? table(
             [
               { label: 'execution', cell: (row) => execution(row.execution) },
-              { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+              { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
               { label: 'state', cell: (row) => row.state },
-              { label: 'does', cell: (row) => words(row.does) },
+              { label: 'task', cell: (row) => words(row.does) },
               { label: 'due', cell: (row) => time(row.due) },
             ],
             pending.items,
@@ -192,7 +192,7 @@ function engines(all) {
         { label: 'id', cell: (row) => id(row.id) },
         { label: 'status', cell: (row) => state(row.state) },
         { label: 'version', cell: (row) => row.version },
-        { label: 'more', cell: (row) => more('details', json(row)) },
+        { label: '', cell: (row) => more('details', json(row)) },
       ],
       all,
       { caption: 'Engines' },
@@ -242,7 +242,7 @@ function limits(root) {
                     cell: (row) => row.breaker && `after ${row.breaker.after} in ${row.breaker.span}`,
                   },
                   {
-                    label: 'from',
+                    label: 'set by',
                     cell: (row) => [row.limit !== row.key && row.limit, ' ', h('span.faint', row.set_by)],
                   },
                   {
@@ -350,7 +350,7 @@ function workflows(root, name) {
             table(
               [
                 { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
-                { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+                { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
                 { label: 'schema', kind: 'number', cell: (row) => row.schema },
                 {
                   label: 'migration',
@@ -425,7 +425,7 @@ function retention(root) {
                     label: 'execution',
                     cell: (row) => id(row.id ?? row.execution, { href: place('executions', row.id ?? row.execution) }),
                   },
-                  { label: 'what', kind: 'wide', cell: (row) => `${words(row.workflow)} of ${row.subject ?? ''}` },
+                  { label: 'subject', kind: 'wide', cell: (row) => `${words(row.workflow)} of ${row.subject ?? ''}` },
                   { label: 'kept because', kind: 'wide', cell: (row) => row.stays },
                 ],
                 items,

@@ -159,7 +159,7 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
         from: bought?.from,
         to: bought?.to,
         nodes: item.holding && `${many(Object.keys(item.holding.nodes).length, 'node')} on ${item.holding.cluster}`,
-        'data stays in': told(item.data_residency?.within ?? item.data_residency),
+        'data residency': told(item.data_residency?.within ?? item.data_residency),
         'preemption allowed': item.allow_preemption ? 'yes' : 'no',
         'GPU sharing allowed': item.allow_gpu_sharing ? 'yes' : 'no',
         compliance: item.compliance.join(', '),
@@ -176,7 +176,7 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
         table(
           [
             { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
-            { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+            { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
             { label: 'state', cell: (row) => row.state },
             { label: 'status', cell: standing },
           ],
@@ -389,8 +389,8 @@ function spent(usage) {
       { label: 'own', kind: 'number', cell: (row) => hours(row.parts.own) },
       { label: 'borrowed', kind: 'number', cell: (row) => hours(row.parts.borrowed) },
       { label: 'lent to others', kind: 'number', cell: (row) => hours(row.parts.lent) },
-      { label: 'over', kind: 'number', cell: (row) => hours(row.parts.over) },
-      { label: 'in', cell: (row) => `${row.month}, ${span((Date.parse(row.to) - Date.parse(row.from)) / 1000)}` },
+      { label: 'over quota', kind: 'number', cell: (row) => hours(row.parts.over) },
+      { label: 'period', cell: (row) => `${row.month}, ${span((Date.parse(row.to) - Date.parse(row.from)) / 1000)}` },
     ],
     rows,
     { caption: 'Usage in GPU-hours' },
@@ -403,7 +403,7 @@ function held(holds) {
     [
       { label: 'hold', cell: (row) => row.id },
       { label: 'kind', cell: (row) => row.kind },
-      { label: 'what', cell: (row) => told(row.scope) },
+      { label: 'scope', cell: (row) => told(row.scope) },
       { label: 'reason', kind: 'wide', cell: (row) => row.reason },
       { label: 'by', cell: (row) => row.placed_by },
       { label: 'since', cell: (row) => time(row.placed_at) },
@@ -481,9 +481,9 @@ function rules(all) {
       table(
         [
           { label: 'rule', cell: (row) => h('code', row.rule) },
-          { label: 'says', kind: 'wide', cell: (row) => row.says },
+          { label: 'value', kind: 'wide', cell: (row) => row.says },
           {
-            label: 'where',
+            label: 'source',
             cell: (row) => (row.by ? `${row.by.document} ${row.by.version}, line ${row.by.line}` : 'its own request'),
           },
         ],

@@ -65,7 +65,7 @@ export function render(root) {
       { label: 'workload', cell: (row) => h('a', { href: place('workloads', row.id) }, row.name) },
       { label: 'tenant', cell: (row) => tenant(row.tenant) },
       { label: 'workspace', cell: (row) => row.workspace },
-      { label: 'wants', cell: (row) => wants(row.requests) },
+      { label: 'requests', cell: (row) => wants(row.requests) },
       { label: 'class', cell: (row) => row.class },
       { label: 'priority', kind: 'number', cell: (row) => row.priority },
       { label: 'state', cell: (row) => state(row.state) },
@@ -105,13 +105,13 @@ function one(root, name) {
           'Facts',
           {},
           facts({
-            wants: wants(item.requests),
+            requests: wants(item.requests),
             class: item.class,
             priority: String(item.priority),
-            'preemptible': item.preemptible ? 'yes' : 'no',
+            preemptible: item.preemptible ? 'yes' : 'no',
             checkpoint: words(item.checkpoint),
-            'evictions': String(item.evictions),
-            'submitted': time(item.submitted_at),
+            evictions: String(item.evictions),
+            submitted: time(item.submitted_at),
             admitted: time(item.admitted_at),
             labels: item.labels.join(', '),
             'runs on': item.placed
@@ -156,7 +156,7 @@ function one(root, name) {
             {},
             table(
               [
-                { label: 'from', cell: (row) => row.lender },
+                { label: 'lender', cell: (row) => row.lender },
                 { label: 'GPUs', kind: 'number', cell: (row) => row.amount },
                 { label: 'since', cell: (row) => time(row.granted_at) },
                 { label: 'due', cell: (row) => time(row.due) },

@@ -130,8 +130,8 @@ export function people(root) {
           delegations.length
             ? table(
                 [
-                  { label: 'from', cell: (row) => row.from },
-                  { label: 'to', cell: (row) => row.to },
+                  { label: 'delegator', cell: (row) => row.from },
+                  { label: 'delegate', cell: (row) => row.to },
                   { label: 'roles', cell: (row) => (row.roles.length ? row.roles.map(words).join(', ') : 'all') },
                   { label: 'until', cell: (row) => time(row.until) },
                   { label: 'status', cell: (row) => state(row.state) },
