@@ -61,7 +61,7 @@ export function render(root) {
       params: { tenant: whose, state: at },
       columns: columns(),
       caption: 'Loans',
-      none: empty('No GPUs are lent.', 'A loan begins when a workload is admitted above the own quota of its workspace.'),
+      none: empty('No GPUs are lent.', 'A loan begins when a workload is admitted above its workspace’s own quota.'),
     }),
     watch(
       (signal) => reclaims(whose, signal),

@@ -18,7 +18,7 @@ const PAGE: usize = 1_000;
 pub(crate) struct DeliveryCount {
     /// The number.
     pub(crate) count: u64,
-    /// The time since when there are any.
+    /// The time of the oldest one.
     pub(crate) since: Option<Timestamp>,
     /// The last answer to the latest one.
     pub(crate) answer: Option<String>,

@@ -46,7 +46,7 @@ pub(crate) struct Stuck {
     pub(crate) reason: &'static str,
     /// The number of dead letters.
     pub(crate) dead: u64,
-    /// The time since when there are any.
+    /// The time of the oldest one.
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,

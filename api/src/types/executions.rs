@@ -79,7 +79,7 @@ impl Progress {
 pub(crate) struct Execution {
     #[serde(flatten)]
     pub(crate) row: Row,
-    /// The time since when it is in its state.
+    /// The time at which it entered its state.
     #[schemars(with = "Time")]
     pub(crate) since: String,
     /// The plan that approvers vote on.

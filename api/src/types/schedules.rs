@@ -122,7 +122,7 @@ pub(crate) struct Firing {
 pub(crate) struct BackfillPreview {
     /// The number of occurrences of the period outside of excluded days, including those already started.
     pub(crate) moments: u64,
-    /// True if there are more, which were not counted.
+    /// True if the period has more occurrences, which were not counted.
     pub(crate) more: bool,
     #[schemars(with = "Option<Time>")]
     pub(crate) first: Option<String>,

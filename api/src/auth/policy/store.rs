@@ -24,7 +24,7 @@ pub(crate) struct AccessPolicies {
     pub(crate) text: String,
     /// The file.
     pub(crate) file: PathBuf,
-    /// The time since when it is in force.
+    /// The time at which it took effect.
     pub(crate) since: Timestamp,
 }
 

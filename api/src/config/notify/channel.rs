@@ -31,7 +31,7 @@ pub enum MailTls {
     Starttls,
     /// TLS from the first byte.
     Wrapped,
-    /// None; only to this machine.
+    /// No encryption; only allowed to this machine.
     None,
 }
 

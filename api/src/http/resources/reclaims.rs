@@ -131,7 +131,7 @@ impl ReclaimRequest {
     /// Returns the reason why nothing must be freed, because an empty plan would look like a mistake.
     fn why_nothing(&self, view: &mut View) -> Result<String, Undecided> {
         let Some(name) = &self.workload else {
-            return Ok("no owed GPUs are needed by a queued workload".into());
+            return Ok("no queued workload waits for owed GPUs".into());
         };
         let Some(workload) = view.get::<Workload>(&Workload::key(&self.tenant, name))? else {
             return Ok(format!("there is no workload {name}"));

@@ -72,7 +72,7 @@ impl DurationStatistics {
         Self { places: places.collect(), learned: Mutex::default() }
     }
 
-    /// Returns the progress of each open one of `records`.
+    /// Returns the progress of each open execution in `records`.
     pub(crate) async fn told(
         &self,
         engine: &Engine<Platform>,
