@@ -282,7 +282,7 @@ function repair(item) {
       const parts = h('div');
       const line = h('div.line');
       const answer = h('div.answer', { 'aria-live': 'polite' });
-      const does = h('button.primary', { type: 'submit', disabled: true }, 'Do it');
+      const does = h('button.primary', { type: 'submit', disabled: true }, 'Repair');
       const kindOf = () => typed(form).kind;
       const draw = () => {
         show(about, KINDS[kindOf()][1]);
@@ -403,6 +403,6 @@ function outcome(preview) {
           ),
         )
       : h('p.faint', 'Its data would not change.'),
-    more('All of it', json(preview)),
+    more('Details', json(preview)),
   );
 }

@@ -397,7 +397,7 @@ export function batches(root, batchId) {
               },
               'Stop batch',
             ),
-          more('All of it', h('pre', JSON.stringify(batch, null, 2))),
+          more('Details', h('pre', JSON.stringify(batch, null, 2))),
         ),
       { failed: (problem) => show(into(root, 'batch'), trouble(problem)) },
     ),

@@ -280,7 +280,7 @@ function limits(root) {
 
 function close(row) {
   change(`Close ${row.key}`, {
-    preview: 'New attempts wait; running ones continue.',
+    preview: 'New attempts wait; running attempts continue.',
     fields: [WHY, { name: 'for', label: 'Duration', hint: '30m; empty: until it is opened' }],
     danger: true,
     label: 'Close key',

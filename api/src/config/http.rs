@@ -48,15 +48,15 @@ impl Http {
             }
         }
         if self.connections == 0 {
-            return Err("http.connections: 0 would answer nobody; use at least 1".into());
+            return Err("http.connections: 0 is not allowed; use at least 1".into());
         }
         if self.rate > MOST_REQUESTS || self.rate_burst > MOST_REQUESTS {
             return Err(format!(
-                "http.rate, http.rate_burst: use at most {MOST_REQUESTS}, or a rate of 0 for as many as they like"
+                "http.rate, http.rate_burst: use at most {MOST_REQUESTS}, or a rate of 0 for no limit"
             ));
         }
         if self.rate > 0 && self.rate_burst == 0 {
-            return Err("http.rate_burst: 0 would answer nobody; use at least 1".into());
+            return Err("http.rate_burst: 0 is not allowed; use at least 1".into());
         }
         Ok(())
     }

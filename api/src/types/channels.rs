@@ -98,7 +98,7 @@ pub(crate) struct Delivery {
     pub(crate) event: String,
     /// `info`, `warning`, `error` or `critical`.
     pub(crate) severity: &'static str,
-    /// `opens`, `takes_up` or `closes` a matter, or only `tells`.
+    /// `opens`, `takes_up` or `closes` a matter, or `tells` without a state.
     pub(crate) act: &'static str,
     /// The key of the matter, shared by its opening and closing events.
     pub(crate) matter: String,

@@ -36,7 +36,7 @@ pub(crate) struct Case {
     approval: Approval,
 }
 
-/// Tells the client to discard its state.
+/// The client must discard its state.
 #[derive(JsonSchema)]
 #[schemars(rename = "StreamReset")]
 pub(crate) struct Reset {

@@ -59,7 +59,7 @@ pub(in crate::http) async fn observe(
     let timed = (route != AGENT_PULL).then_some(took);
     let trace = caller.as_ref().map(CallerTrace::trace_id);
     app.requests.answered((method.as_str(), &route), status.as_u16(), timed, trace);
-    // Tells clients with keep-alive connections to reconnect to another server, before this one stops.
+    // Makes clients with keep-alive connections reconnect to another server, before this one stops.
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
