@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_or_session_that_was_found_expired_is_not_revived_by_a_clock_that_is_set_back() {
+    async fn an_expired_token_or_session_stays_expired_when_the_clock_is_set_back() {
         let (store, token, session) = (Memory::new(), Token::draw().unwrap(), Token::draw().unwrap());
         let user = |token: &str, name: &str| -> User {
             let user = serde_json::json!({ "name": name, "roles": ["auditor"], "token": token, "created_at": 0, "created_by": "ada" });

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_in_a_group_before_that_was_written_down_was_put_there_by_its_maker() {
+    fn old_group_members_count_as_added_by_the_creator_of_the_group() {
         let group = r#"{"name":"night","members":["olga"],"created_at":7,"created_by":"admin"}"#;
         let group: Group = serde_json::from_str(group).unwrap();
         let records = CredentialRecords { claim: Claim::Enrolled, ..CredentialRecords::default() };

@@ -338,7 +338,7 @@ mod tests {
     use crate::auth::UserKind;
 
     #[test]
-    fn an_end_is_a_time_as_iso_8601_or_this_house_writes_it_or_a_moment() {
+    fn an_expiry_is_an_iso_8601_duration_or_a_short_duration_or_a_time() {
         let now = Timestamp(1_000);
         let after = |seconds: u64| Ok(Some(Timestamp(1_000 + seconds * 1_000)));
         let read = |text| ends(Some(text), now).map_err(|error| error.code);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_tokens_that_were_kept_before_tokens_had_names_can_still_be_read() {
+    fn users_and_tokens_from_before_tokens_had_names_are_readable() {
         let user = r#"{"name":"olga","roles":["platform_ops"],"tenant":null,"token":"0011223344556677","created_at":7,"created_by":"admin"}"#;
         let user: User = serde_json::from_str(user).unwrap();
         assert_eq!((user.kind, user.tokens.len()), (UserKind::Person, 0));

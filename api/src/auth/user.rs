@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_the_audit_uses_itself_is_refused_in_any_case() {
+    fn a_reserved_name_is_refused_in_any_letter_case() {
         let new = |name: &str| NewUser {
             name: name.to_owned(),
             roles: vec![Role::Admin],

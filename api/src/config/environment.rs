@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_goes_over_the_file_and_can_set_every_key() {
+    fn the_environment_overrides_the_file_and_can_set_every_key() {
         let told = |name: &str| match name {
             "TENURE_ENGINE_LEASE" => Some("1m30s".into()),
             "TENURE_ENGINE_CONCURRENCY" => Some("3".into()),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_sets_nothing_is_named_and_those_of_other_parts_pass() {
+    fn an_unknown_variable_is_reported_and_those_of_other_parts_are_not() {
         let names = ["TENURE_ENGINE_LEASSE", "TENURE_TOKEN", "TENURE_DATA", "TENURE_PORT_7878_TCP", "HOME"];
         let told = unknown_variables(names.map(str::to_owned));
         let wanted =

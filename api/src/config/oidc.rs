@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_is_set_half_is_refused_by_the_name_of_the_key() {
+    fn an_incomplete_provider_is_refused_with_the_missing_key() {
         assert_eq!(Oidc::default().checked(), Ok(()));
         assert_eq!(set().checked(), Ok(()));
         let group = |group: &str, tenant: Option<&str>| GroupGrant {

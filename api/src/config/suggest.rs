@@ -18,7 +18,7 @@ mod tests {
     use super::with_suggestion;
 
     #[test]
-    fn the_word_that_was_probably_meant_is_named() {
+    fn the_nearest_expected_word_is_suggested() {
         let why = "unknown field `leese`, expected one of `concurrency`, `lease`, `drain`\n";
         assert_eq!(with_suggestion(why), format!("{}\ndid you mean `lease`?", why.trim_end()));
         let strange = "unknown field `colour`, expected `lease` or `drain`";

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_text_or_is_refused() {
+    fn a_path_that_is_not_utf_8_is_refused() {
         for text in ["/v1/limits/cluster%2Feu-1", "/v1/%C3%A9", "/v1/100%", "/v1/%zz"] {
             assert!(is_text(text), "{text}");
         }

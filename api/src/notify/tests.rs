@@ -176,7 +176,7 @@ async fn a_notification_is_sent_once_and_recorded() {
 
 /// A server of the next version may have written it, on the same database.
 #[tokio::test]
-async fn what_cannot_be_read_stays_and_keeps_nothing_back() {
+async fn an_unreadable_notification_stays_and_blocks_no_other() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let strange = |of: &str| Key::new(of, "chat/of-another-version");
     let all = [
@@ -267,7 +267,7 @@ async fn a_repeated_event_is_not_sent_again_unless_the_matter_ended_in_between()
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_busy_is_asked_again_when_it_says_and_not_before() {
+async fn a_busy_receiver_gets_the_next_attempt_after_its_retry_after() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let answers = [(StatusCode::INTERNAL_SERVER_ERROR, None), (StatusCode::TOO_MANY_REQUESTS, Some("90"))];
     bench.ears.answers.lock().unwrap().extend(answers);
@@ -319,7 +319,7 @@ async fn a_notification_without_a_successful_attempt_is_dead_and_can_be_resent()
 
 /// The end of an incident must not overtake its start, or the incident would stay open.
 #[tokio::test]
-async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
+async fn deliveries_of_one_matter_are_sent_in_order_and_block_no_other_matter() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().push_back((StatusCode::SERVICE_UNAVAILABLE, None));
     bench.tell("approval.opened", "a-1").await;
@@ -334,7 +334,7 @@ async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
 
 /// After a crash during an attempt, the outcome is unknown. The attempt is repeated with the same id, but only after the first sender must have given up.
 #[tokio::test]
-async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
+async fn an_interrupted_attempt_is_repeated_with_the_same_id() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
     bench.outbox.share().await.unwrap();
@@ -370,7 +370,7 @@ async fn two_servers_send_each_notification_once() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_channel_notifications_stay_for_a_week() {
+async fn without_a_channel_notifications_are_kept_for_a_week() {
     let bench = Bench::of("").await;
     bench.tell("approval.opened", "a-1").await;
     assert_eq!(bench.round().await.waiting, 1);
@@ -380,7 +380,7 @@ async fn where_there_is_no_channel_notifications_stay_for_a_week() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_forgotten_after_its_time() {
+async fn settled_deliveries_are_removed_after_their_retention_period() {
     let bench = Bench::of(&format!("{CHAT}attempts = 1\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().push_back((StatusCode::BAD_REQUEST, None));
     bench.tell("approval.opened", "a-1").await;

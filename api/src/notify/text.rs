@@ -267,7 +267,7 @@ mod tests {
 
     /// If a template fails on a real notification, the built-in text is sent.
     #[test]
-    fn a_template_that_fails_later_keeps_nothing_back() {
+    fn a_failing_template_does_not_block_notifications() {
         let text = "{% if about != 'example' %}{{ text.nothing.there }}{% endif %}fine";
         let folder = Folder::with("later", &[("default.txt", text)]);
         let texts = folder.texts().unwrap();

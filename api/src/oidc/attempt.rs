@@ -79,7 +79,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     #[test]
-    fn an_attempt_comes_back_as_it_left_and_only_in_its_time() {
+    fn an_attempt_is_restored_from_its_state_until_it_expires() {
         let attempts = Attempts::new(b"key");
         let began = attempts.begin(&[7; DRAWN], "tab", NOW);
         assert_eq!(attempts.end(&began.state, NOW.after(WITHIN)).unwrap(), began);

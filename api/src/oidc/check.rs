@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nothing_can_be_checked_with_are_not_counted() {
+    fn keys_that_cannot_verify_signatures_are_not_counted() {
         let part = BASE64_URL_SAFE_NO_PAD.encode([1_u8; 32]);
         let rsa = |bytes: usize| json!({ "kty": "RSA", "e": "AQAB", "n": BASE64_URL_SAFE_NO_PAD.encode(vec![1_u8; bytes]) });
         let point = |curve: &str| json!({ "kty": "EC", "crv": curve, "x": part, "y": part });

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_give_roles_together_and_the_platform_before_a_tenant() {
+    fn groups_add_their_roles_and_platform_groups_override_tenant_groups() {
         let person = of(json!({ "groups": ["ops", "acme", "money", "other"] }), "sub").unwrap();
         assert_eq!(person.name, "oidc:alice");
         assert_eq!((person.roles, person.tenant), (vec![Role::PlatformOps, Role::Finance], None));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_group_that_is_named_may_do_nothing() {
+    fn a_person_without_a_configured_group_has_no_role() {
         for groups in [json!([]), json!(["other"]), json!(["t--own"]), json!(["xops"]), json!(7), Value::Null]
         {
             let refused = of(json!({ "groups": groups }), "sub");

@@ -142,7 +142,7 @@ mod tests {
     };
 
     #[tokio::test(flavor = "current_thread")]
-    async fn one_owner_has_two_threads_and_the_others_go_on() {
+    async fn one_owner_uses_two_threads_and_others_continue() {
         let pool = DocumentPool::of(8);
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let done = Arc::new(AtomicBool::new(false));

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_that_there_is_not_is_refused_by_name() {
+    fn an_unknown_workflow_is_refused_by_name() {
         let settings = Retention {
             workflows: [("reclam".to_owned(), RetentionPeriod(None))].into(),
             ..Retention::default()

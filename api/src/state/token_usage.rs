@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_written_once_an_hour_however_often_it_is_used() {
+    fn the_use_of_a_token_is_written_once_an_hour() {
         let uses = TokenUsage::default();
         let noon = Timestamp(12 * HOUR);
         for later in [0, 5, HOUR - 1] {

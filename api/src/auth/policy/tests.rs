@@ -23,7 +23,7 @@ fn faults(text: &str) -> String {
 }
 
 #[test]
-fn the_shipped_policies_hold_by_the_schema() {
+fn the_built_in_policies_match_the_schema() {
     assert_eq!(house("").map(|_| ()), Ok(()));
     assert!(SHIPPED.contains("tenants.apart") && AccessPolicy::shipped().names.is_some());
 }
@@ -56,7 +56,7 @@ fn a_caller_bound_to_a_tenant_acts_only_for_it_whatever_roles_and_policies_say()
 }
 
 #[test]
-fn nothing_is_permitted_to_who_holds_nothing_and_each_role_adds_to_the_others() {
+fn without_roles_nothing_is_permitted_and_each_role_only_adds_permissions() {
     let law = AccessPolicy::shipped();
     for verb in Verb::VARIANTS.iter().copied() {
         let none = law.decide(&user(&[], None), verb, ResourceScope::Platform, &now());
@@ -135,7 +135,7 @@ fn decisions_depend_on_address_time_and_dry_run() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_weighed_refuses() {
+fn a_policy_with_an_evaluation_error_refuses_the_request() {
     let text = "@id(\"odd\") forbid (principal, action == Tenure::Action::\"cancel\", resource)\n\
                 when { context.plans || principal has name && 9223372036854775807 + 1 > 0 };";
     // The schema accepts a sum.

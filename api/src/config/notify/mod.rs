@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_and_routes_are_read_as_the_page_writes_them() {
+    fn channels_and_routes_of_the_documentation_are_accepted() {
         let text = "url = \"http://127.0.0.1:1\"\n\
             [channels.night]\nkind = \"pagerduty\"\nkey_file = \"/k\"\n\
             [channels.mail]\nkind = \"email\"\nserver = \"localhost:25\"\ntls = \"none\"\nfrom = \"a@b.c\"\nto = [\"d@e.f\"]\n\
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_its_key() {
+    fn an_invalid_setting_is_refused_with_its_key() {
         let slack = "[channels.a]\nkind = \"slack\"\nurl_file = \"/u\"\n";
         let mail = "[channels.a]\nkind = \"email\"\nserver = \"smtp.example.com:25\"\nfrom = \"a@b.c\"\nto = [\"d@e.f\"]\n";
         for (text, wanted) in [

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_given_twice_is_refused_at_any_depth() {
+    fn a_duplicate_field_is_refused_at_any_depth() {
         assert!(refused(r#"{"gpu/H100": 1, "gpu/H100": 2}"#).starts_with("field `gpu/H100` occurs twice"));
         assert!(refused(r#"[{"a": {"b": 1, "c": 2, "b": 1}}]"#).starts_with("field `b` occurs twice"));
         assert!(serde_json::from_str::<Bounded>(r#"[{"a": 1}, {"a": 1}, {"b": {"a": 1}}]"#).is_ok());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_holds_too_much_is_refused_however_it_is_spread() {
+    fn a_body_with_too_many_values_is_refused_whatever_its_structure() {
         let hundred = format!("[{}]", vec!["[]"; 100].join(","));
         let many = format!("[{}]", vec![hundred.as_str(); MOST_VALUES / 100].join(","));
         assert!(refused(&many).starts_with("the body has more than 200000 values"));

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_is_recognised_however_it_is_spelled() {
+    fn every_spelling_of_a_dry_run_is_recognised() {
         for spelled in ["dry_run", "dryRun", "dry-run", "DRYRUN"] {
             assert_eq!(
                 why(spelled),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_tag_binds_an_order_to_a_revision() {
+    fn only_a_tag_makes_a_command_conditional_on_a_revision() {
         let stands = Revision(7);
         assert_eq!(said(&[]).revision(stands).unwrap(), None);
         assert_eq!(said(&["*"]).revision(stands).unwrap(), None);

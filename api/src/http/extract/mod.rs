@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_media_types_and_encodings_that_are_read_are_taken() {
+    fn unsupported_media_types_and_encodings_are_rejected() {
         for (name, value, taken) in [
             ("content-type", "application/json", true),
             ("content-type", "application/json; charset=utf-8", true),

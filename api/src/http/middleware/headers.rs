@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_shows_the_time_also_after_the_clock_was_set_back() {
+    fn an_answer_shows_the_right_time_after_the_clock_was_set_back() {
         for (now, shown) in [
             (1_800_000_000_000, "Fri, 15 Jan 2027 08:00:00 GMT"),
             (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_api_is_what_lies_below_its_version() {
+    fn the_api_is_every_path_below_its_version() {
         assert!(is_api("/v1/tenants") && is_api("/v1") && is_api("/v1/tenants/~plan"));
         assert!(!is_api("/v10/tenants") && !is_api("/livez") && !is_api("/"));
     }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_others_can_give_to_this_machine_is_far() {
+    fn a_host_name_that_others_can_choose_is_remote() {
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         for (host, near) in [
             ("127.0.0.1:7878", true),

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceparent_is_taken_as_it_is_specified_and_nothing_else_is() {
+    fn only_a_valid_traceparent_is_accepted() {
         let within = read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
         assert_eq!(within.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
         let later = read("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00-what.comes").unwrap();

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_answered_with_4xx_exactly_if_the_caller_has_to_change_something() {
+    fn an_error_has_status_4xx_exactly_if_the_caller_must_change_the_request() {
         for error in errors() {
             let (fault, told) = (error.fault(), format!("{error:?}"));
             let answer = Problem::from(error).into_response();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_pointed_at() {
+    fn a_field_becomes_a_json_pointer() {
         assert_eq!(pointer("workspaces[0].name"), "/workspaces/0/name");
         assert_eq!(pointer(""), "");
     }

@@ -198,7 +198,7 @@ mod tests {
     };
 
     #[test]
-    fn what_a_receiver_says_is_kept_short_and_without_the_secret() {
+    fn the_answer_of_a_receiver_is_stored_shortened_and_without_the_secret() {
         assert_eq!(shortened("400 no key\nR0UTE here", "R0UTE"), "400 no key *** here");
         assert_eq!(shortened(&"x".repeat(1_000), "").len(), KEPT);
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_receiver_whose_answer_never_ends_is_refused_by_its_beginning() {
+    async fn only_the_start_of_an_endless_answer_is_read() {
         program::install_tls();
         let (url, sent) = endless().await;
 

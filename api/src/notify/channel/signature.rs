@@ -98,7 +98,7 @@ mod tests {
 
     /// RFC 4231, test case 2.
     #[test]
-    fn a_body_is_signed_as_the_standard_says() {
+    fn a_body_has_the_signature_of_the_standard() {
         let keys = SigningKeys(vec![key(b"Jefe")]);
         assert_eq!(
             keys.first("what do ya want for nothing?").unwrap(),
@@ -108,7 +108,7 @@ mod tests {
 
     /// The example of the specification of Standard Webhooks.
     #[test]
-    fn a_message_is_signed_as_standard_webhooks_says() {
+    fn a_message_has_the_signature_of_standard_webhooks() {
         let keys = SigningKeys(vec![key(&STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap())]);
         let (id, at, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         let signed = keys.signatures(id, at, body);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mail_server_that_never_ends_its_line_is_left() {
+    async fn a_mail_server_with_an_endless_line_is_disconnected() {
         let server = server(vec![b'2'; 64 << 10], Duration::ZERO).await;
 
         let untaken = server.deliver(&letter()).await.unwrap_err();

@@ -31,7 +31,7 @@ async fn an_operator_can_send_a_waiting_delivery_now() {
 
 /// The outcome of the attempt is still unknown: discarding now could lose the record of a sent notification, and sending now could send it twice.
 #[tokio::test]
-async fn what_is_being_sent_is_neither_given_up_nor_sent_beside() {
+async fn a_running_attempt_is_neither_discarded_nor_repeated() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
     bench.outbox.share().await.unwrap();
@@ -53,7 +53,7 @@ async fn what_is_being_sent_is_neither_given_up_nor_sent_beside() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_is_given_up_is_on_record_with_who_and_why() {
+async fn a_discarded_dead_letter_records_the_operator_and_the_reason() {
     let bench = Bench::of(&format!("{CHAT}attempts = 1\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().push_back((StatusCode::GONE, None));
     bench.tell("approval.opened", "a-1").await;
@@ -69,7 +69,7 @@ async fn a_dead_letter_that_is_given_up_is_on_record_with_who_and_why() {
 }
 
 #[tokio::test]
-async fn what_was_delivered_is_sent_again_as_another_delivery_and_stays_on_record() {
+async fn a_settled_delivery_is_resent_as_a_new_one_and_is_kept() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
     bench.tell("approval.opened", "a-2").await;
@@ -86,7 +86,7 @@ async fn what_was_delivered_is_sent_again_as_another_delivery_and_stays_on_recor
 }
 
 #[tokio::test]
-async fn the_last_ten_attempts_stay_on_record_with_what_each_came_to() {
+async fn the_last_ten_attempts_are_stored_with_their_results() {
     let bench = Bench::of(&format!("{CHAT}attempts = 12\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::BAD_REQUEST, None); 11]);
     bench.ears.answers.lock().unwrap().push_back((StatusCode::IM_A_TEAPOT, None));
@@ -106,7 +106,7 @@ async fn the_last_ten_attempts_stay_on_record_with_what_each_came_to() {
 
 /// A receiver can order events that arrive in any order.
 #[tokio::test]
-async fn events_say_their_order_and_what_closes_a_matter_sorts_behind_what_opens_it() {
+async fn events_have_an_order_and_the_end_of_a_matter_sorts_after_its_start() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.granted", "a-1").await;
     bench.tell("approval.opened", "a-1").await;
@@ -120,7 +120,7 @@ async fn events_say_their_order_and_what_closes_a_matter_sorts_behind_what_opens
 
 #[cfg(feature = "otlp")]
 #[tokio::test]
-async fn where_executions_are_traced_an_event_names_its_trace() {
+async fn an_event_of_a_traced_execution_has_its_trace() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let bench = Bench { outbox: bench.outbox.traced(true), ..bench };
     let id = store::ExecutionId::new(EVENING, [7; 10]);

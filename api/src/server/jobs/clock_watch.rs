@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_that_the_answer_took_is_no_skew() {
+    fn the_duration_of_the_query_is_not_counted_as_skew() {
         let apart = |theirs| apart(Timestamp(theirs), Timestamp(1_000), Timestamp(9_000));
         assert_eq!(
             (apart(1_000), apart(5_000), apart(9_000)),

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_on_waits_longer_and_others_do_not() {
+    fn further_guesses_are_delayed_and_other_callers_are_not() {
         let mut turns = GuessDelays::default();
         let now = Timestamp(1_000_000);
         let mut wait =
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_wrong_token_again_is_no_guess() {
+    fn a_repeated_invalid_token_is_not_a_second_guess() {
         let mut turns = GuessDelays::default();
         for n in 0..1_000 {
             assert_eq!(turns.wait(from(HERE), 7, FREE, Timestamp(n)), Duration::ZERO);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_many_addresses_is_one() {
+    fn the_addresses_of_an_ipv6_network_count_as_one() {
         let mut turns = GuessDelays::default();
         let waits =
             (0..=FREE).map(|n| turns.wait(from(&format!("2001:db8::{n:x}")), n.into(), FREE, Timestamp(5)));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_bounded_and_every_one_of_it_is_counted() {
+    fn a_flood_of_refusals_is_bounded_and_counted_completely() {
         let mut folds = FoldedDenials::default();
         let (mut written, mut entries) = (0, 0);
         let all = 100_000;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_kept_and_bounded() {
+    fn unwritten_refusals_are_kept_and_bounded() {
         let mut folds = FoldedDenials::default();
         let all = 3_000_000;
         for n in (0..all).step_by(100) {

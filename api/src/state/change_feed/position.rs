@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_it_was_written_and_nothing_else_is() {
+    fn only_a_written_event_id_is_parsed() {
         let entry = Position { sequence: Sequence(71), place: 3, at: Timestamp(1_900_000_000_123) };
         for position in [entry, Position::whole(Sequence(u64::MAX), Timestamp(0))] {
             assert_eq!(position.to_string().parse(), Ok(position));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_then_one_at_a_time_and_others_do_not_wait_for_it() {
+    fn after_a_burst_requests_pass_at_the_sustained_rate_and_other_callers_are_not_affected() {
         let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(10, 5).unwrap());
         let now = Timestamp(1_000_000);
         for left in (0..5).rev() {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn more_callers_than_are_kept_apart_share_one_bucket_and_idle_ones_make_room() {
+    fn too_many_callers_share_one_bucket_and_idle_callers_are_removed() {
         let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(1, 5).unwrap());
         let refused = (0..50_000).filter(|n| rates.take(address(*n), pace, Timestamp(5)).refused.is_some());
         assert!(refused.count() > 30_000);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_none_is_no_bound() {
+    fn a_rate_of_zero_is_no_limit() {
         assert_eq!(RateLimit::of(0, 400), None);
     }
 }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_counted_on_the_way_that_leads_on() {
+    fn a_state_is_counted_on_the_path_to_the_end() {
         let places = places(&drawn(&[
             ("A", "done", "B"),
             ("A", "capacity.short", "Waits"),

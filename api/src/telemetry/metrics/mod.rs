@@ -157,7 +157,7 @@ mod tests {
     use prometheus_client::encoding::text::encode_registry;
 
     #[test]
-    fn requests_are_timed_by_route_with_the_trace_of_the_caller_and_no_method_is_made_up() {
+    fn requests_are_timed_by_route_with_their_trace_and_unknown_methods_share_a_label() {
         let mut registry = Registry::with_prefix("tenure");
         let requests = RequestMetrics::registered(&mut registry);
         let took = Some(Duration::from_millis(700));

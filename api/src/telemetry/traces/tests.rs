@@ -126,7 +126,7 @@ fn an_execution_is_one_trace_of_its_states_and_their_attempts() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_in_the_middle_sends_the_spans_that_another_would_have_sent() {
+async fn a_new_exporter_sends_the_same_spans_as_its_predecessor() {
     let store = Arc::new(Memory::new());
     let url = collector(&Ears::default()).await;
     let mut one = follower(&store, &url, "one");
@@ -168,7 +168,7 @@ async fn no_span_is_lost_while_the_collector_is_away_and_refused_spans_do_not_bl
 }
 
 #[tokio::test]
-async fn of_several_servers_one_sends_until_it_is_gone() {
+async fn one_of_several_servers_exports_until_it_stops() {
     let store = Arc::new(Memory::new());
     let url = collector(&Ears::default()).await;
     let (mut one, mut two) = (follower(&store, &url, "one"), follower(&store, &url, "two"));

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn no_handler_reads_documents_past_what_its_caller_sees_but_the_few_that_are_named() {
+    fn only_listed_handlers_read_documents_outside_the_scope_of_their_caller() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
         let named = |text: &str| {
             let mut found = Vec::new();

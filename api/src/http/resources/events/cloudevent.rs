@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_of_an_event_is_read_as_its_sender_wrote_it() {
+    fn a_header_of_an_event_is_decoded() {
         for (said, means) in [
             ("Euro%20%E2%82%AC%20%F0%9F%98%80", "Euro \u{20ac} \u{1f600}"),
             (" plain ", "plain"),

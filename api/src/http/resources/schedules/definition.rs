@@ -130,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_schedule_that_people_set_fires_at_most_six_times_a_minute() {
+    fn a_user_defined_schedule_fires_at_most_six_times_a_minute() {
         for (cron, taken) in [
             ("* * * * * *", false),
             ("*/9 * * * * *", false),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_whose_last_occurrence_failed_is_stuck_until_it_is_paused_or_goes_well() {
+    fn a_failing_schedule_is_stuck_until_it_is_paused_or_succeeds() {
         let reason = "the user walt is unknown".to_owned();
         let failing = Failing { nominal: NOW, at: Timestamp(NOW.0 - 5_000), reason, execution: None };
         let standing = ScheduleStatus { failing: Some(failing), done: NOW, ..ScheduleStatus::default() };

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_jumped_says_from_when_to_when_and_what_to_do() {
+    fn a_clock_jump_is_listed_with_its_times_and_the_next_step() {
         let row = jumped(ClockJump { from: Timestamp(0), to: Timestamp(86_400_000) }, Timestamp(86_460_000));
         assert_eq!((row.reason, row.age_seconds), ("clock_jumped", 60));
         let message = row.message.unwrap_or_default();
