@@ -144,7 +144,7 @@ export function buttons(item, diagram) {
   ];
 }
 
-/** The signals of a workflow with the states that wait for them; those that `state` waits for come first. */
+/** The signals of a workflow with the states that wait for them. Signals that `state` waits for are listed first. */
 export function signalsOf(diagram, state) {
   const states = new Map();
   for (const { label, from } of diagram?.edges ?? []) {
@@ -402,7 +402,7 @@ function outcome(preview) {
             ),
           ),
         )
-      : h('p.faint', 'Its data would not change.'),
+      : h('p.faint', 'The data would not change.'),
     more('Details', json(preview)),
   );
 }

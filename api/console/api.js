@@ -140,7 +140,7 @@ export async function ask(method, path, { body, headers = {}, signal, type = 'ap
   throw problem;
 }
 
-/** Returns `path` with parameters, without those that have no value. */
+/** Returns `path` with all parameters that have a value. */
 export function address(path, params = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {

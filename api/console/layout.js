@@ -118,7 +118,7 @@ function rowsOf(states, pairs, back, layer, widthOf, labelOf) {
 
 const mean = (items, value) => items.reduce((sum, item) => sum + value(item), 0) / items.length;
 
-/** Orders each row by its neighbours above and below in turn; keeps the order with the fewest crossings. */
+/** Orders each row by the connected items above and below in turn; keeps the order with the fewest crossings. */
 function order(rows) {
   const number = () =>
     rows.forEach((row) =>
@@ -164,7 +164,7 @@ function crossings(rows) {
   return count;
 }
 
-/** Moves every item towards the middle of its neighbours, within its row. */
+/** Moves every item towards the middle of its connected items, within its row. */
 function place(rows) {
   for (const row of rows) {
     let x = 0;

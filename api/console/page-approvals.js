@@ -283,7 +283,7 @@ function deadline(item) {
     procedure.break_glass &&
       h(
         'p',
-        `${(procedure.break_glass.any_of ?? []).map(words).join(' or ')} may approve alone in an emergency (break-glass); another person reviews it afterwards.`,
+        `${(procedure.break_glass.any_of ?? []).map(words).join(' or ')} may approve without others in an emergency (break-glass); another person reviews it afterwards.`,
       ),
   ];
   return lines;
@@ -394,7 +394,7 @@ function vote(item, from, bar_, form) {
       ),
       h('button.danger', { type: 'button', 'data-verb': 'refuse', onclick: () => cast('refuse') }, 'Refuse plan'),
       item.procedure?.break_glass &&
-        h('button', { type: 'button', onclick: () => cast('break-glass') }, 'Approve alone (break-glass)'),
+        h('button', { type: 'button', onclick: () => cast('break-glass') }, 'Approve by break-glass'),
     ),
     h('details.more', h('summary', 'Command line'), line),
   );

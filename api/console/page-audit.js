@@ -58,7 +58,7 @@ export function render(root) {
     h(
       'p.note',
       { key: 'note' },
-      'All filters except text search the whole audit; text filters the shown page. Newest entries come first. ',
+      'All filters except text search the whole audit; text filters the shown page. The newest entry is first. ',
       !whose && order === 'oldest' && 'Oldest first without a tenant: sorted by tenant, then by time.',
     ),
     slot('list'),

@@ -216,7 +216,7 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
                 h(
                   'li',
                   `${vote.name} (${vote.roles.join(', ')})`,
-                  vote.break_glass && h('b', ' alone (break-glass)'),
+                  vote.break_glass && h('b', ' (break-glass)'),
                   vote.reason && h('q', vote.reason),
                 ),
               ),
@@ -229,7 +229,7 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
       'Verify without this server',
       { key: 'verify', note: 'Get the issuer’s public key in another way than the certificate.' },
       command(`tenure certificate verify ${short}-certificate.json --key issuer.pem`),
-      h('p', 'Exit code 0: valid, with a list of what it proves. Exit code 1: lists every changed field.'),
+      h('p', 'Exit code 0: valid, with a list of the proved facts. Exit code 1: lists every changed field.'),
       facts({
         signatures: envelope.signatures.map((signature) => id(signature.keyid, { digits: 18 })),
         inventory: id(said.inventory.digest, { digits: 18 }),

@@ -1,4 +1,4 @@
-// An execution: its state, what it waits for, its actions and undos, and its commands.
+// An execution: its state, awaited conditions, actions and undos, and its commands.
 
 import { h, show } from './dom.js';
 import { get, getOr } from './api.js';
@@ -250,7 +250,7 @@ function now(item) {
 function by(authority) {
   if (authority?.people) return authority.people.join(' and ');
   if (authority?.waiver) return `policy rule ${authority.waiver.name}`;
-  if (authority?.break_glass) return `${authority.break_glass.name ?? authority.break_glass}, alone (break-glass)`;
+  if (authority?.break_glass) return `${authority.break_glass.name ?? authority.break_glass} (break-glass)`;
   return told(authority);
 }
 

@@ -1,4 +1,4 @@
-// Search for executions, and the list of those that need an operator.
+// Search for executions, and the list of stuck executions.
 
 import { h, show } from './dom.js';
 import { address, get, getOr, keys, may, post } from './api.js';

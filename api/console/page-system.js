@@ -346,7 +346,7 @@ function workflows(root, name) {
         blockers.length > 0 &&
           section(
             'Executions with old schemas',
-            { note: 'These executions need an old schema. tenure workflow migrate converts those that can be migrated.' },
+            { note: 'These executions need an old schema. tenure workflow migrate converts the migratable ones.' },
             table(
               [
                 { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },

@@ -27,13 +27,13 @@ async fn nobody_comes_back_who_has_not_left() {
     let state = back.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let other = House::start().await;
     for (wrong, why) in [
-        (back.as_str().replace("state=", "state=1"), "no attempt"),
-        (back.as_str().replace(&state, ""), "no attempt"),
-        (back.as_str().replace(&house.url, &other.url), "no attempt"),
+        (back.as_str().replace("state=", "state=1"), "no sign-in attempt"),
+        (back.as_str().replace(&state, ""), "no sign-in attempt"),
+        (back.as_str().replace(&house.url, &other.url), "no sign-in attempt"),
         (format!("{}/login/callback?state={state}&error=access_denied", house.url), "access_denied"),
         (format!("{}/login/callback?state={state}&code=never", house.url), "invalid_grant"),
         (format!("{}/login/callback?state={state}", house.url), "neither"),
-        (format!("{}/login/callback", house.url), "no attempt"),
+        (format!("{}/login/callback", house.url), "no sign-in attempt"),
     ] {
         let wrong = Url::parse(&wrong).unwrap();
         let came = fragment(&house.follow(&wrong).await);
