@@ -90,7 +90,7 @@ export function colouring(by, nodes) {
   const colours = paletteOf(owners);
   return {
     colour: (node) => colours.get(node.owner) ?? GREY[now],
-    legend: [['nobody', GREY[now]], ...[...colours].slice(0, 30)],
+    legend: [['no owner', GREY[now]], ...[...colours].slice(0, 30)],
   };
 }
 

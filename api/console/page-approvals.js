@@ -256,7 +256,7 @@ function seats(item) {
       'p.note',
       item.ruling
         ? `Decided: ${item.ruling}${item.takes_effect ? `; takes effect ${item.takes_effect}` : ''}.`
-        : `${missing} more must approve; one refusal ends it. The requester cannot vote, and each person votes once.`,
+        : `Missing approvals: ${missing}. One refusal ends it. The requester cannot vote, and each person votes once.`,
     ),
   ];
 }

@@ -296,7 +296,7 @@ function nodes(root, params) {
       { label: 'region', cell: (row) => row.region },
       { label: 'GPUs', cell: (row) => `${row.gpu.count} × ${row.gpu.model}` },
       { label: 'state', cell: (row) => state(row.state) },
-      { label: 'owner', cell: (row) => (row.owner ? tenant(row.owner) : h('span.faint', 'nobody')) },
+      { label: 'owner', cell: (row) => (row.owner ? tenant(row.owner) : h('span.faint', 'no owner')) },
       { label: 'epoch', kind: 'number', cell: (row) => row.owner_epoch },
     ],
   });

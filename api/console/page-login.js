@@ -57,9 +57,9 @@ export function login(root, then, problem) {
         h(
           'p',
           h('b', 'First sign-in: '),
-          'the first start of the server printed the administrator’s token once, and stored it in ',
+          'the server wrote the administrator’s token to ',
           h('code', 'admin.token'),
-          ' of the data folder (',
+          ' in its data folder (',
           h('code', './tenure-data/admin.token'),
           ' by default).',
         ),

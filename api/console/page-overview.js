@@ -83,10 +83,10 @@ function figures({ approvals, stuck, open, missed, proposals }) {
   const parked_ = stuck.items.filter((row) => row.phase === 'parked');
   const letters = [...(stuck.channels ?? []), ...(stuck.limits ?? [])];
   return [
-    figure(String(own.length), 'approvals waiting for me', {
+    figure(String(own.length), 'waiting for my vote', {
       href: place('approvals'),
       tone: own.length ? 'busy' : 'calm',
-      note: `${count(approvals)} open approvals in all`,
+      note: `open approvals: ${count(approvals)}`,
     }),
     figure(`${stuck.items.length + letters.length}${stuck.next ? '+' : ''}`, 'stuck', {
       href: place('stuck'),
@@ -194,7 +194,7 @@ function running(open) {
   }
   const rows = [...by.values()].sort((a, b) => b.all - a.all || a.name.localeCompare(b.name));
   return section(
-    'Running',
+    'Open executions',
     { note: open.next ? 'Counts the first 200 open executions.' : undefined },
     rows.length
       ? table(

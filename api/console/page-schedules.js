@@ -56,7 +56,7 @@ export function render(root) {
         ],
       },
       { label: 'when', cell: (row) => [h('code', row.cron), h('span.faint', ` ${row.zone}`)] },
-      { label: 'workflow', cell: (row) => (row.start ? words(row.start.workflow) : 'a sweep') },
+      { label: 'workflow', cell: (row) => (row.start ? words(row.start.workflow) : 'built-in task') },
       { label: 'next', cell: (row) => time(row.next) },
       {
         label: 'status',
@@ -83,7 +83,7 @@ function one(root, name, params) {
         kind: 'select',
         options: ['pending', 'buffered', 'fired', 'missed', 'skipped', 'merged', 'failed'],
       },
-      { name: 'origin', label: 'reason', kind: 'select', options: ['schedule', 'trigger', 'backfill'] },
+      { name: 'origin', label: 'started by', kind: 'select', options: ['schedule', 'trigger', 'backfill'] },
       { name: 'from', label: 'from', kind: 'date' },
       { name: 'to', label: 'to', kind: 'date' },
     ]),

@@ -433,7 +433,7 @@ function retention(root) {
               )
             : empty(
                 'No finished execution is old enough.',
-                'retention.keep in the configuration sets how long finished executions are kept.',
+                'retention.after in the configuration sets how long finished executions are kept.',
               ),
           next && h('p.note', 'and more'),
         ),

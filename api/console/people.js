@@ -95,7 +95,7 @@ export function people(root) {
             [
               { label: 'user', cell: (row) => [h('b', row.name), row.kind === 'service' && h('span.faint', ', service account')] },
               { label: 'roles', cell: (row) => row.roles.map(words).join(', ') },
-              { label: 'tenant', cell: (row) => row.tenant ?? 'the platform' },
+              { label: 'tenant', cell: (row) => row.tenant ?? 'all tenants' },
               { label: 'since', cell: (row) => time(row.created_at) },
               { label: 'added by', cell: (row) => row.created_by },
               {
