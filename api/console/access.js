@@ -1,4 +1,4 @@
-// Who may do what: the policies of access in force, those that were, and whether somebody may do something.
+// The access policies in force, their history, and a check of a user's permissions.
 
 import { h, show } from './dom.js';
 import { get, getOr, me } from './api.js';
@@ -7,7 +7,7 @@ import { time, words } from './format.js';
 import { watch } from './live.js';
 import { command, id, into, loading, more, section, slot, state, table, trouble } from './components.js';
 
-/** Whether they may, why, and what would have to be otherwise. */
+/** The result of a check: the answer, the reason, and the roles that may do it. */
 function answered(seen) {
   return h(
     'div.preview',
@@ -16,7 +16,7 @@ function answered(seen) {
       state(seen.allows ? 'permitted' : 'refused', { as: seen.allows ? 'alive' : 'refused' }),
       ` ${words(seen.action)}: ${seen.why}.`,
     ),
-    !seen.allows && seen.may.length > 0 && h('p', `By their roles these may: ${seen.may.map(words).join(', ')}.`),
+    !seen.allows && seen.may.length > 0 && h('p', `Roles that may: ${seen.may.map(words).join(', ')}.`),
   );
 }
 
@@ -37,38 +37,38 @@ function question() {
       },
     },
     field({ name: 'user', label: 'User', required: true, hint: me?.name ?? 'olga' }),
-    field({ name: 'action', label: 'Action', required: true, hint: 'hold_store', note: 'such as change_quota; the shipped policies below name them all' }),
-    h('div.buttons', h('button', { type: 'submit' }, 'May they?')),
+    field({ name: 'action', label: 'Action', required: true, hint: 'hold_store', note: 'such as change_quota; the built-in policies below list all actions' }),
+    h('div.buttons', h('button', { type: 'submit' }, 'Check permission')),
     answer,
   );
-  return section('May they?', { note: 'Asked as if they called now, from an address that is not known.' }, form);
+  return section('Check a permission', { note: 'The check assumes a call from an unknown address now.' }, form);
 }
 
 function policies({ current, versions }) {
   const lines = (text) => h('pre', { tabindex: '0' }, text);
   return section(
-    'Policies of access',
+    'Access policies',
     {
       aside: ['version ', id(current.id, { digits: 12 })],
-      note: 'What no policy permits is refused; what one forbids is refused whatever others permit. A house writes its own into the file that access.policies names.',
+      note: 'Requests without a permit are rejected; a forbid overrides every permit. The file at access.policies adds the operator’s own policies.',
     },
-    current.text ? lines(current.text) : h('p.faint', 'The house adds none: the shipped ones hold.'),
-    more('The shipped ones', lines(current.shipped ?? '')),
+    current.text ? lines(current.text) : h('p.faint', 'The operator has added no policies; only the built-in ones apply.'),
+    more('Built-in policies', lines(current.shipped ?? '')),
     versions.length > 0 &&
       table(
         [
           { label: 'version', cell: (row) => id(row.id, { digits: 12 }) },
           { label: 'since', cell: (row) => time(row.since) },
-          { label: 'stands', cell: (row) => state(row.in_force ? 'in force' : 'over', { as: row.in_force ? 'alive' : 'over' }) },
+          { label: 'status', cell: (row) => state(row.in_force ? 'in force' : 'over', { as: row.in_force ? 'alive' : 'over' }) },
           { label: 'file', kind: 'wide', cell: (row) => row.file },
         ],
         versions,
-        { key: (row) => row.id, caption: 'What the house had in force' },
+        { key: (row) => row.id, caption: 'History of the operator’s policies' },
       ),
   );
 }
 
-/** Who may do what. */
+/** The page of access policies. */
 export function access(root) {
   if (!into(root, 'access-question')) show(root, slot('access-question'), slot('access-policies'));
   show(into(root, 'access-question'), question());

@@ -1,4 +1,4 @@
-// What an operator can ask of an execution. Each says first what it leads to; what the API can try without doing is tried here.
+// The commands of an operator to an execution. Each dialog first shows the effect, from a dry run where the API has one.
 
 import { h, show } from './dom.js';
 import { get, keys, may, post } from './api.js';
@@ -19,7 +19,7 @@ function order(verb) {
 
 function answered(said) {
   return ({ status, body }) =>
-    status === 202 ? `A second person has to agree: tenure proposals second ${body.proposal}` : said;
+    status === 202 ? `A second person must confirm: tenure proposals second ${body.proposal}` : said;
 }
 
 const ORDERS = {
@@ -30,27 +30,27 @@ const ORDERS = {
     preview: (item) =>
       item.phase === 'parked'
         ? [
-            'What stands in the way is tried once more: ',
+            'Retries the failed state ',
             h('b', words(item.state)),
             '. If it fails again, it is parked again.',
           ]
-        : 'What waits for its next attempt is tried at once; what waits for something looks again.',
-    said: 'It is tried now.',
+        : 'Retries a waiting attempt now, and checks awaited conditions again.',
+    said: 'Retry started.',
   },
   pause: {
     verb: 'repair',
     label: 'Pause',
     possible: (item) => item.open && !item.paused_by,
     preview: () =>
-      'It stops between two steps. What is in flight ends first; votes go on being counted and take effect when it is resumed.',
-    said: 'It pauses after the step in flight.',
+      'Pauses between two steps. The running step ends first. Votes are still counted, and take effect after a resume.',
+    said: 'It pauses after the running step.',
   },
   resume: {
     verb: 'repair',
     label: 'Resume',
     possible: (item) => item.open && Boolean(item.paused_by),
-    preview: () => 'It goes on from where it stands.',
-    said: 'It goes on.',
+    preview: () => 'Continues from its present state.',
+    said: 'Resumed.',
   },
   cancel: {
     verb: 'cancel',
@@ -58,18 +58,18 @@ const ORDERS = {
     danger: true,
     possible: (item) => item.open && !item.cancelled_by,
     preview: (item) => {
-      if (item.pivot) return [h('b', 'It is past its point of no return'), ' and will refuse: it can only go forward.'];
+      if (item.pivot) return [h('b', 'It is past its point of no return'), ', so it cannot be cancelled.'];
       const marks = undoable(item);
-      if (!marks.length) return 'Nothing has been done that would have to be undone.';
+      if (!marks.length) return 'No completed action must be undone.';
       return [
-        h('p', `${many(marks.length, 'action')} will be undone, the last first:`),
+        h('p', `Undoes ${many(marks.length, 'action')}, the last first:`),
         h(
           'ol.undoes',
           marks.map((mark) => h('li', h('b', mark.undo), ' ', h('span.faint', brief(mark.arguments)))),
         ),
       ];
     },
-    said: 'It turns back.',
+    said: 'Rollback started.',
   },
   terminate: {
     verb: 'terminate',
@@ -78,17 +78,17 @@ const ORDERS = {
     possible: (item) => item.open,
     confirm: (item) => item.subject,
     preview: (item) => [
-      h('p', h('b', 'Closed by force: nothing is undone.'), ' What it has done stays, and is listed as left behind:'),
+      h('p', h('b', 'Terminates without undoing anything.'), ' Completed actions stay in effect, and are listed as left behind:'),
       h(
         'ul',
         undoable(item).map((mark) => h('li', mark.action, ' ', h('span.faint', brief(mark.arguments)))),
       ),
     ],
-    said: 'It is closed by force; see what it left behind.',
+    said: 'Terminated. See the effects that it left behind.',
   },
 };
 
-/** The buttons for an execution, those alone that are possible and allowed. */
+/** The buttons of an execution: only possible and permitted commands. */
 export function buttons(item, diagram) {
   const made = Object.entries(ORDERS)
     .filter(([, one]) => one.possible(item))
@@ -100,7 +100,7 @@ export function buttons(item, diagram) {
           type: 'button',
           'data-order': name,
           disabled: !may(one.verb),
-          title: may(one.verb) ? undefined : `Takes the right to ${words(one.verb)}`,
+          title: may(one.verb) ? undefined : `Requires the permission ${words(one.verb)}`,
           onclick: () =>
             change(`${one.label}: ${item.subject}`, {
               preview: one.preview(item),
@@ -135,7 +135,7 @@ export function buttons(item, diagram) {
           key: 'repair',
           type: 'button',
           disabled: !may('repair'),
-          title: may('repair') ? undefined : 'Takes the right to repair',
+          title: may('repair') ? undefined : 'Requires the permission repair',
           onclick: () => repair(item),
         },
         'Repair…',
@@ -144,7 +144,7 @@ export function buttons(item, diagram) {
   ];
 }
 
-/** The signals of a workflow with the states that wait for them; those that `state` waits for come first. */
+/** The signals of a workflow with the states that wait for them. Signals that `state` waits for are listed first. */
 export function signalsOf(diagram, state) {
   const states = new Map();
   for (const { label, from } of diagram?.edges ?? []) {
@@ -157,7 +157,7 @@ export function signalsOf(diagram, state) {
     .sort((a, b) => Number(b.awaited) - Number(a.awaited));
 }
 
-/** The choices of the signal dialog. Nothing is preselected unless the present state waits for it. */
+/** The choices of the signal dialog. Only a signal that the present state waits for is preselected. */
 export function signalOptions(signals) {
   const options = signals.map(({ name, from, awaited }) => [
     name,
@@ -180,34 +180,34 @@ function signal(item, signals) {
     ],
     cli: ({ signal: name }) => `tenure executions signal ${item.id} ${name}`,
     does: ({ signal: name }, { key }) => post(`/v1/executions/${item.id}:signal`, { signal: name }, { key }),
-    done: () => 'It was told.',
+    done: () => 'Signal sent.',
   });
 }
 
 const KINDS = {
   edit: [
-    'change its data',
-    'A merge patch of its data, such as {"request": {"entitlement": {"gpus": 8}}}. It goes on from where it stands with the data changed.',
+    'edit data',
+    'Applies a merge patch to its data, such as {"request": {"entitlement": {"gpus": 8}}}. The execution continues from its present state.',
     'edit',
   ],
   mark_done: [
     'mark an action done',
-    'Somebody has done by hand what a slot of this state would do. Say where that can be seen.',
+    'Records that an operator did the action of a slot by hand. Give evidence.',
     'done',
   ],
   mark_not_done: [
     'mark an action not done',
-    'Its outcome is unknown, and somebody has looked: it did not happen.',
+    'The outcome is unknown, and an operator has checked that the action did not happen.',
     'not-done',
   ],
   skip: [
     'skip',
-    'Without a slot the step, with one the undo of that slot, is left out. What was not undone is listed as left behind.',
+    'Skips the step; with a slot, skips the undo of that slot. Skipped undos are listed as left behind.',
     'skip',
   ],
   undo_with: [
-    'undo by other means',
-    'Another undo, with other arguments, takes the place of one that is blocked.',
+    'undo in another way',
+    'Replaces a blocked undo by another undo with other arguments.',
     'undo-with',
   ],
 };
@@ -238,18 +238,18 @@ function fieldsFor(kind, item) {
     kind: 'number',
     value: kind === 'edit' ? '' : String(item.attempts[0]?.slot ?? 0),
     required: kind !== 'skip',
-    note: 'counted from 0, as in the attempts',
+    note: 'starts at 0, as under Attempts',
   };
-  const evidence = { name: 'evidence', label: 'Evidence', required: true, hint: 'ticket 812, or where it can be seen' };
+  const evidence = { name: 'evidence', label: 'Evidence', required: true, hint: 'ticket 812, or a link' };
   const all = {
     edit: [{ name: 'patch', label: 'Patch', kind: 'area', rows: 6, required: true, value: '{\n}' }],
     mark_done: [
       slot,
       {
         name: 'output',
-        label: 'Its output',
+        label: 'Output',
         required: true,
-        note: 'JSON, or a text as it is; what the action would have answered',
+        note: 'JSON or text; the answer that the action would have given',
       },
       evidence,
     ],
@@ -257,10 +257,10 @@ function fieldsFor(kind, item) {
     skip: [slot],
     undo_with: [
       slot,
-      { name: 'undo', label: 'The undo', required: true, value: item.trail.at(-1)?.undo ?? '' },
+      { name: 'undo', label: 'Undo', required: true, value: item.trail.at(-1)?.undo ?? '' },
       {
         name: 'arguments',
-        label: 'Its arguments',
+        label: 'Arguments',
         kind: 'area',
         rows: 4,
         value: JSON.stringify(item.trail.at(-1)?.arguments ?? {}, null, 2),
@@ -270,7 +270,7 @@ function fieldsFor(kind, item) {
   return [...all[kind], WHY];
 }
 
-/** First a try that shows what it leads to; the command itself is bound to the revision that was tried. */
+/** First a dry run shows the effect. The command is bound to the revision of the dry run. */
 function repair(item) {
   const keyOf = keys();
   let { revision } = item;
@@ -282,7 +282,7 @@ function repair(item) {
       const parts = h('div');
       const line = h('div.line');
       const answer = h('div.answer', { 'aria-live': 'polite' });
-      const does = h('button.primary', { type: 'submit', disabled: true }, 'Do it');
+      const does = h('button.primary', { type: 'submit', disabled: true }, 'Repair');
       const kindOf = () => typed(form).kind;
       const draw = () => {
         show(about, KINDS[kindOf()][1]);
@@ -339,7 +339,7 @@ function repair(item) {
                 match: revision,
               });
               close();
-              toast(answered('It is mended so.')(said));
+              toast(answered('Repaired.')(said));
               refreshSoon();
             });
           },
@@ -358,11 +358,11 @@ function repair(item) {
         answer,
         h(
           'div.buttons',
-          h('button', { type: 'button', onclick: dry }, 'Try it: changes nothing'),
+          h('button', { type: 'button', onclick: dry }, 'Preview (changes nothing)'),
           does,
-          h('button', { type: 'button', onclick: close }, 'Leave it'),
+          h('button', { type: 'button', onclick: close }, 'Go back'),
         ),
-        h('details.more', h('summary', 'The same on the command line'), line),
+        h('details.more', h('summary', 'Command line'), line),
       );
       queueMicrotask(draw);
       return form;
@@ -384,10 +384,10 @@ function outcome(preview) {
     'div.preview',
     h(
       'p',
-      'It would then stand in ',
+      'State afterwards: ',
       h('b', preview.state),
       ` (${words(preview.phase)}).`,
-      preview.needs_second && ' A second person would have to agree.',
+      preview.needs_second && ' A second person must confirm.',
     ),
     preview.edges.length > 0 && h('p', 'By: ', preview.edges.map((edge) => `${edge.from} → ${edge.to}`).join(', ')),
     preview.changes.length > 0
@@ -402,7 +402,7 @@ function outcome(preview) {
             ),
           ),
         )
-      : h('p.faint', 'Its data would stay as it is.'),
-    more('All of it', json(preview)),
+      : h('p.faint', 'The data would not change.'),
+    more('Details', json(preview)),
   );
 }

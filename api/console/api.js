@@ -1,10 +1,10 @@
-// The server's `/v1`, asked as anybody else asks it: with a bearer token, and with answers that are RFC 9457 problems.
+// The client of the server's `/v1`: bearer token, and answers as RFC 9457 problems.
 
 const TOKEN = 'tenure.token';
 
 let signedOut = () => {};
 let token = read();
-/** Who signed in, as `/v1/me` says: `{name, roles, tenant, may, seats}`. */
+/** The user, from `/v1/me`: `{name, roles, tenant, may, seats}`. */
 export let me = null;
 
 function read() {
@@ -19,7 +19,7 @@ export function hasToken() {
   return token !== '';
 }
 
-/** What is done when the server does not know the token (any more). */
+/** Called when the server rejects the token. */
 export function onSignedOut(then) {
   signedOut = then;
 }
@@ -30,11 +30,11 @@ export function forget() {
   try {
     sessionStorage.removeItem(TOKEN);
   } catch {
-    /* nothing was kept */
+    /* nothing is stored */
   }
 }
 
-/** Signs in: keeps the token in this tab alone once the server has taken it. */
+/** Signs in: stores the token in this tab after the server has accepted it. */
 export async function signIn(candidate) {
   const before = token;
   token = candidate;
@@ -47,7 +47,7 @@ export async function signIn(candidate) {
   try {
     sessionStorage.setItem(TOKEN, token);
   } catch {
-    /* then until the page is left */
+    /* then until the page is closed */
   }
 }
 
@@ -55,20 +55,20 @@ export async function whoAmI() {
   me = await get('/v1/me');
 }
 
-/** Whether whoever signed in may do something, such as `repair`. */
+/** Returns true if the user has a permission, such as `repair`. */
 export function may(verb) {
   return Boolean(me?.may?.includes(verb));
 }
 
-/** Whether they work for the platform, and not for one tenant. */
+/** Returns true if the user belongs to the operator, and is not bound to a tenant. */
 export function isStaff() {
   return Boolean(me) && !me.tenant;
 }
 
-/** An answer that is not what was asked for. */
+/** An error answer. */
 export class Problem extends Error {
   constructor(status, body, requestId) {
-    super(body.detail ?? body.title ?? 'the server did not say why');
+    super(body.detail ?? body.title ?? 'the server gave no reason');
     this.status = status;
     this.title = body.title ?? 'The request failed';
     this.detail = body.detail ?? '';
@@ -82,8 +82,8 @@ export class Problem extends Error {
 
 const UNREACHED = {
   title: 'The server does not answer',
-  detail: 'Nothing came back; the server may be down, or the network between.',
-  remedy: 'it is asked again by itself; `tenure serve` starts one',
+  detail: 'No answer; the server may be down, or unreachable from here.',
+  remedy: 'the console retries automatically; `tenure serve` starts a server',
 };
 
 async function problemOf(answer) {
@@ -97,10 +97,7 @@ async function problemOf(answer) {
   return new Problem(answer.status, body, answer.headers.get('x-request-id'));
 }
 
-/**
- * Whether the server works, by its checks; it answers 503 with the same where something is wrong. Who may not read what they say is told
- * the names of those that fail.
- */
+/** Returns the health checks of the server; a 503 has the same content. Callers without permission get only the names of failed checks. */
 export async function readiness(signal) {
   const sees = may('read_metrics');
   const headers = sees ? { authorization: `Bearer ${token}` } : {};
@@ -118,7 +115,7 @@ export async function readiness(signal) {
   return { ready: answer.ok, checks: failing.map((line) => ({ name: line.split(':')[0], ok: false, says: 'failing' })) };
 }
 
-/** Asks, and gives the answer as it came; throws a `Problem`. */
+/** Sends a request and returns the answer; throws a `Problem`. */
 export async function ask(method, path, { body, headers = {}, signal, type = 'application/json', accept } = {}) {
   const asked = { method, signal, cache: 'no-store', credentials: 'omit', headers: { ...headers } };
   if (token && path.startsWith('/v1/')) asked.headers.authorization = `Bearer ${token}`;
@@ -143,7 +140,7 @@ export async function ask(method, path, { body, headers = {}, signal, type = 'ap
   throw problem;
 }
 
-/** `path` with parameters; those without a value are left out. */
+/** Returns `path` with all parameters that have a value. */
 export function address(path, params = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
@@ -158,7 +155,7 @@ export async function get(path, params, options) {
   return answer.json();
 }
 
-/** What is asked for, or `otherwise` where this caller may not see it: a page is drawn with what there is. */
+/** Returns the answer, or `otherwise` if the user may not read it, so that the rest of the page is drawn. */
 export async function getOr(otherwise, path, params, options) {
   try {
     return await get(path, params, options);
@@ -168,7 +165,7 @@ export async function getOr(otherwise, path, params, options) {
   }
 }
 
-/** Changes something. `key` names the request, so that sending it twice does nothing twice; `match` is the revision it is bound to. */
+/** Sends a change. `key` identifies the request, so that a repetition has no second effect; `match` is the required revision. */
 export async function post(path, body = {}, { key, match, method = 'POST', ...more } = {}) {
   const headers = {};
   if (key && method === 'POST') headers['idempotency-key'] = key;
@@ -178,13 +175,13 @@ export async function post(path, body = {}, { key, match, method = 'POST', ...mo
   return { status: answer.status, body: text ? JSON.parse(text) : null };
 }
 
-/** A key that nobody else draws. */
+/** A unique key. */
 function drawKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `console-${[...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** Keys for one form: the same for the same content, so that sending it twice does nothing twice, and another once it was corrected. */
+/** Keys for a form: the same content gets the same key, so that a repetition has no second effect. */
 export function keys() {
   const drawn = new Map();
   return (content) => {

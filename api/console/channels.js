@@ -1,4 +1,4 @@
-// Through what people are told: each channel with what waits on it and what nobody took, and a button to try it.
+// Notification channels with their waiting and dead deliveries, and a test button.
 
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
@@ -26,41 +26,41 @@ export function channels(root) {
 function list(items) {
   return section(
     'Channels',
-    { note: 'Through what people are told. The settings name them, and which events go where.' },
+    { note: 'Where notifications are sent. The configuration sets the channels and their events.' },
     items.length
       ? table(
           [
             { label: 'channel', cell: (row) => h('b', row.id) },
             { label: 'kind', cell: (row) => words(row.kind) },
             {
-              label: 'quiet',
+              label: 'quiet hours',
               cell: (row) => row.quiet && `${row.quiet.from} to ${row.quiet.to}, ${row.quiet.zone}`,
             },
             { label: 'waiting', kind: 'number', cell: (row) => number(row.waiting) },
-            { label: 'dead', kind: 'number', cell: (row) => number(row.dead) },
+            { label: 'dead letters', kind: 'number', cell: (row) => number(row.dead) },
             {
               label: '',
               cell: (row) =>
-                may('manage_channels') && h('button', { type: 'button', onclick: () => test(row) }, 'Try it…'),
+                may('manage_channels') && h('button', { type: 'button', onclick: () => test(row) }, 'Test…'),
             },
           ],
           items,
           { key: (row) => row.id, caption: 'Channels' },
         )
-      : empty('Nobody is told anything.', h('code', 'notify.channels'), ' in the configuration names channels.'),
+      : empty('No channel is configured, so no notifications are sent.', h('code', 'notify.channels'), ' in the configuration adds channels.'),
   );
 }
 
 function letters(dead) {
   return section(
     'Dead letters',
-    { note: 'What nobody took, however often it was tried.' },
+    { note: 'Deliveries that failed permanently after all retries.' },
     table(
       [
         { label: 'channel', cell: (row) => row.channel },
         { label: 'event', cell: (row) => [state('dead', { label: row.event }), ' ', time(row.at)] },
         { label: 'text', kind: 'wide', cell: (row) => row.text },
-        { label: 'answer', kind: 'wide', cell: (row) => row.answer },
+        { label: 'last answer', kind: 'wide', cell: (row) => row.answer },
         {
           label: '',
           cell: (row) =>
@@ -77,17 +77,17 @@ function letters(dead) {
 }
 
 function test(row) {
-  change(`Try ${row.id}`, {
-    preview: 'A notification that says nothing is sent at once.',
+  change(`Test channel ${row.id}`, {
+    preview: 'Sends a test notification now.',
     cli: () => `tenure notify test ${row.id}`,
     does: (_, { key }) => post(`/v1/channels/${encodeURIComponent(row.id)}:test`, {}, { key }),
-    done: ({ body }) => (body.state === 'delivered' ? `Taken: ${body.answer}` : `Not taken: ${body.answer}`),
+    done: ({ body }) => (body.state === 'delivered' ? `Delivered: ${body.answer}` : `Not delivered: ${body.answer}`),
   });
 }
 
 function resend(row) {
   change('Send again', {
-    preview: `${row.event} is sent to ${row.channel} again, as a new delivery.`,
+    preview: `Sends ${row.event} to ${row.channel} again, as a new delivery.`,
     cli: () => `tenure notify resend ${row.channel} ${row.id}`,
     does: (_, { key }) =>
       post(
@@ -95,13 +95,13 @@ function resend(row) {
         {},
         { key },
       ),
-    done: () => 'It is sent again.',
+    done: () => 'Sent again.',
   });
 }
 
 function discard(row) {
-  change('Give it up', {
-    preview: `Nobody is told of ${row.event} through ${row.channel} any more.`,
+  change('Give up delivery', {
+    preview: `Gives up: ${row.event} is not sent through ${row.channel} again.`,
     fields: [WHY],
     danger: true,
     cli: ({ reason }) => `tenure notify discard ${row.channel} ${row.id} --reason ${quoted(reason || 'TEXT')}`,
@@ -111,6 +111,6 @@ function discard(row) {
         { reason },
         { key },
       ),
-    done: () => 'It is given up.',
+    done: () => 'Delivery given up.',
   });
 }

@@ -1,11 +1,11 @@
-// The parts that every page is made of.
+// The building blocks of all pages.
 
 import { h, s } from './dom.js';
 import { words } from './format.js';
 import { place } from './route.js';
 import { Problem } from './api.js';
 
-/** Tone and sign of every word for a state: told by colour, by sign and by the word itself. */
+/** Tone and sign of each state name: shown by colour, sign and word. */
 const TONES = {
   good: [
     '✓',
@@ -27,14 +27,14 @@ const TONE_OF = new Map(
   Object.entries(TONES).flatMap(([tone, [sign, all]]) => all.split(' ').map((word) => [word, [tone, sign]])),
 );
 
-/** A state as a word with a sign, in its colour. `as` looks its tone up under another word. */
+/** A state as a word with a sign, in its colour. `as` uses the tone of another word. */
 export function state(word, { as, label, title } = {}) {
   if (!word) return h('span.faint', '–');
   const [tone, sign] = TONE_OF.get(as ?? String(word).replace(/ /g, '_')) ?? ['calm', '·'];
   return h(`span.state.${tone}`, { title }, h('span.sign', { 'aria-hidden': 'true' }, sign), label ?? words(word));
 }
 
-/** The name of a state, which may break between its words. */
+/** The name of a state, with possible line breaks between its words. */
 export function stateName(name) {
   const parts = String(name).split(/(?<=[a-z0-9])(?=[A-Z])/);
   return h(
@@ -43,7 +43,7 @@ export function stateName(name) {
   );
 }
 
-/** How an execution stands: its phase, and where that says little its reason. */
+/** The status of an execution: its phase, with the reason where needed. */
 export function standing(row) {
   if (row.phase === 'finished') return state(row.reason ?? 'finished');
   if (row.reason)
@@ -54,7 +54,7 @@ export function standing(row) {
   return state(row.phase, { label: row.phase === 'forward' ? 'running' : words(row.phase) });
 }
 
-/** An id, short to look at, whole when it is copied. */
+/** An id, shown short and copied in full. */
 export function id(text, { href, digits = 13, whole = false } = {}) {
   const plain = text.replace(/^sha256:/, '');
   const shown = whole || plain.length <= digits + 3 ? text : `${plain.slice(0, digits)}…`;
@@ -93,7 +93,7 @@ async function toClipboard(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // Without HTTPS there is no clipboard but this.
+    // The only way to copy without HTTPS.
     const field = h('textarea.offscreen', { 'aria-hidden': 'true' });
     field.value = text;
     document.body.append(field);
@@ -104,7 +104,7 @@ async function toClipboard(text) {
   }
 }
 
-/** A short note that goes away by itself, read out to those who listen. */
+/** A short message that disappears; screen readers read it. */
 export function toast(text) {
   const note = h('p.toast', text);
   document.getElementById('toasts').append(note);
@@ -118,12 +118,12 @@ export function execution(text, label) {
     : id(text, { href: place('executions', text) });
 }
 
-/** A link to a tenant; the platform's own things have none. */
+/** A link to a tenant; the platform has no page. */
 export function tenant(name) {
   return name ? h('a', { href: place('tenants', name) }, name) : h('span.faint', 'platform');
 }
 
-/** What a page is about, with what can be done there. */
+/** The title of a page, with its actions. */
 export function heading(title, { about, aside, back } = {}) {
   return h(
     'header.heading',
@@ -134,7 +134,7 @@ export function heading(title, { about, aside, back } = {}) {
   );
 }
 
-/** A part of a page under a title. */
+/** A titled part of a page. */
 export function section(title, { aside, note, key, wide } = {}, ...children) {
   return h(
     `section.card${wide ? '.wide' : ''}`,
@@ -145,7 +145,7 @@ export function section(title, { aside, note, key, wide } = {}, ...children) {
   );
 }
 
-/** Nothing is there: why that may be so, and what could be done. */
+/** An empty list: the reason, and what to do. */
 export function empty(title, ...hints) {
   return h(
     'div.empty',
@@ -154,18 +154,18 @@ export function empty(title, ...hints) {
   );
 }
 
-/** Something went wrong: what, why, and what to do. */
+/** An error: what happened, why, and what to do. */
 export function trouble(problem, { again } = {}) {
   if (!(problem instanceof Problem)) {
     return h(
       'div.problem',
       { role: 'alert' },
-      h('p.title', 'The console has a fault'),
+      h('p.title', 'Error in the console'),
       h('p', String(problem?.message ?? problem)),
       h(
         'p.remedy',
-        h('b', 'What to do: '),
-        'reload the page; if it stays so, report it with what the browser’s log says',
+        h('b', 'Remedy: '),
+        'reload the page; if the error remains, report it with the browser’s log',
       ),
     );
   }
@@ -184,33 +184,33 @@ export function trouble(problem, { again } = {}) {
     h('p.title', problem.title),
     problem.detail && h('p', problem.detail),
     faults.length > 0 && h('ul', faults),
-    problem.remedy && h('p.remedy', h('b', 'What to do: '), problem.remedy),
+    problem.remedy && h('p.remedy', h('b', 'Remedy: '), problem.remedy),
     h(
       'p.meta',
       problem.code && h('code', problem.code),
       problem.status > 0 && ` · status ${problem.status}`,
       problem.requestId && [' · request ', id(problem.requestId)],
     ),
-    again && h('button', { type: 'button', onclick: again }, 'Ask again'),
+    again && h('button', { type: 'button', onclick: again }, 'Try again'),
   );
 }
 
-/** A place on a page that something else fills, and that the page leaves alone when it is drawn again. */
+/** A place that another part fills; redrawing the page does not change it. */
 export function slot(name) {
   return h('div', { key: name, still: name, 'data-slot': name });
 }
 
-/** The place of that name. */
+/** Returns the place with this name. */
 export function into(root, name) {
   return root.querySelector(`[data-slot="${name}"]`);
 }
 
-/** While nothing has come yet. */
+/** Shown while loading. */
 export function loading(what = 'Loading') {
   return h('p.loading', { role: 'status' }, `${what}…`);
 }
 
-/** A few facts, name by name. What has no value is left out. */
+/** A list of facts by name, without empty values. */
 export function facts(pairs) {
   const told = Object.entries(pairs).filter(
     ([, value]) => value !== null && value !== undefined && value !== false && value !== '',
@@ -263,7 +263,7 @@ export function table(columns, rows, { key = (row) => row.id, caption, href } = 
   );
 }
 
-/** How much of a whole: parts `[{value, tone, label}]` of `total`. */
+/** A bar of parts `[{value, tone, label}]` of `total`. */
 export function bar(parts, total, label) {
   const whole = Math.max(
     total,
@@ -279,7 +279,7 @@ export function bar(parts, total, label) {
   );
 }
 
-/** A number that matters, with what it counts; a link to where it comes from. */
+/** A key figure with its label, as a link to its source. */
 export function figure(value, label, { href, tone, note } = {}) {
   return h(
     `a.figure${tone ? `.${tone}` : ''}`,
@@ -290,23 +290,23 @@ export function figure(value, label, { href, tone, note } = {}) {
   );
 }
 
-/** JSON, indented, that can be copied. */
+/** Indented JSON with a copy button. */
 export function json(value) {
   const text = JSON.stringify(value, null, 2);
   return h('div.code', copy(text, 'JSON'), h('pre', { tabindex: '0' }, text));
 }
 
-/** A command line that can be copied. */
+/** A command line with a copy button. */
 export function command(text) {
   return h('div.code.command', copy(text, 'the command'), h('pre', { tabindex: '0' }, text));
 }
 
-/** Something that is told only when it is asked for. */
+/** Content that is shown on demand. */
 export function more(label, ...children) {
   return h('details.more', { key: label }, h('summary', label), children);
 }
 
-/** A file for whoever looks, made here. */
+/** Saves a file that was made in the browser. */
 export function save(name, type, content) {
   const address = URL.createObjectURL(new Blob([content], { type }));
   const link = h('a', { href: address, download: name });

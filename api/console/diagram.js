@@ -1,5 +1,4 @@
-// The picture of a state machine, drawn from the definition that runs: where an execution stands, which ways it took, what it has done
-// and what of that is undone.
+// The diagram of a state machine, drawn from the definition in use: the present state, the taken edges, and completed and undone actions.
 
 import { h, s, show } from './dom.js';
 import { arrange } from './layout.js';
@@ -13,7 +12,7 @@ function widthOf(state) {
   return Math.max(64, state.name.length * 6.7 + (SIGNS[state.kind] ? 36 : 24));
 }
 
-/** What of a machine is looked at: all of it, or where it has been and what may come next. */
+/** The part of a machine to show: all, or visited states and possible next ones. */
 function part(diagram, { visited, current }, whole) {
   if (whole) return diagram;
   const near = new Set([...visited, current]);
@@ -22,7 +21,7 @@ function part(diagram, { visited, current }, whole) {
   return { ...diagram, states, edges: diagram.edges.filter((edge) => near.has(edge.from) && near.has(edge.to)) };
 }
 
-/** A path through points that leaves and arrives straight. */
+/** A curve between points, with vertical ends. */
 function curve(points) {
   const [first, ...rest] = points;
   let from = { x: first.x, y: first.y };
@@ -43,7 +42,7 @@ function ends(points, back) {
   return moved;
 }
 
-/** The words of an edge: what leads on as a rule needs none; the whole text is in the tool tip and in the list. */
+/** The label of an edge: the default edge has none. The tooltip and the list have the full text. */
 function labelOf(pair) {
   const [first, ...others] = pair.edges
     .map((edge) => edge.label)
@@ -60,7 +59,7 @@ function edgeShape({ pair, points, back, nth }, travelled) {
   const label = labelOf(pair);
   const near = points[1];
   const isNext = points.length === 2;
-  // Over the box that it leads to, or on the way to one that is far.
+  // Above the target state, or on the way to a distant one.
   const y = isNext ? (back ? near.y + TALL / 2 + 13 : near.y - TALL / 2 - 10 - 10 * nth) : near.y + 3;
   return s(
     `g.edge${taken ? '.taken' : ''}${back ? '.back' : ''}`,
@@ -134,7 +133,7 @@ function stateShape(state, at, seen) {
   );
 }
 
-/** What a trail says of each state: the worst of what became of its work. */
+/** The worst fate of the actions of each state, from the trail. */
 function fatesOf(trail) {
   const worst = ['undone', 'done', 'kept', 'begun', 'failed'];
   const fates = new Map();
@@ -146,7 +145,7 @@ function fatesOf(trail) {
   return fates;
 }
 
-/** Which states an execution has been in and which ways it took, by its journal. */
+/** Visited states and taken edges, from the journal. */
 export function travelled(journal) {
   const visited = new Set();
   const ways = new Set();
@@ -168,14 +167,14 @@ function arrow(id) {
 }
 
 /**
- * The picture of `diagram` (the API's JSON) for an execution: `current` is its state, `journal` and `trail` what it has done, `phase` how it
- * stands. Without them it is that of the definition.
+ * Draws `diagram` (the API's JSON) for an execution: `current` is its state, `journal` and `trail` are its history, `phase` is its status. Without them it
+ * draws the definition.
  */
 export function picture(diagram, { current = null, journal = [], trail = [], phase = '' } = {}) {
   const { visited, ways } = travelled(journal);
   const tone = { parked: 'bad', compensating: 'turn', paused: 'held', finished: 'over' }[phase] ?? 'on';
   const seen = { current, visited, tone, fates: fatesOf(trail) };
-  const frame = h('div.frame', { tabindex: '0', role: 'region', 'aria-label': 'Picture of the state machine' });
+  const frame = h('div.frame', { tabindex: '0', role: 'region', 'aria-label': 'Diagram of the state machine' });
   const draw = (whole) => {
     const { states, edges } = part(diagram, seen, whole);
     const at = arrange(states, edges, diagram.initial, widthOf, labelOf);
@@ -186,7 +185,7 @@ export function picture(diagram, { current = null, journal = [], trail = [], pha
       if (key) arrived.set(key, path.nth + 1);
     }
     const about = current
-      ? `${diagram.workflow}: stands in ${current}; ${visited.size} of ${diagram.states.length} states were visited`
+      ? `${diagram.workflow}: current state ${current}; ${visited.size} of ${diagram.states.length} states visited`
       : `${diagram.workflow}: ${diagram.states.length} states`;
     show(
       frame,
@@ -215,8 +214,8 @@ export function picture(diagram, { current = null, journal = [], trail = [], pha
     visited.size > 0 &&
     h(
       'div.choices',
-      { role: 'group', 'aria-label': 'How much is drawn' },
-      ['whole machine', 'so far, and next'].map((label, i) =>
+      { role: 'group', 'aria-label': 'Part to show' },
+      ['whole machine', 'visited and next'].map((label, i) =>
         h(
           'button',
           {
@@ -240,17 +239,17 @@ function legend(withRun) {
   const key = (kind, text) => h('span', h(`i.key.${kind}`, { 'aria-hidden': 'true' }), text);
   return h(
     'p.legend',
-    withRun && [key('current', 'stands here'), key('visited', 'has been here'), key('taken', 'way taken')],
-    h('span', '☑ people decide'),
+    withRun && [key('current', 'current state'), key('visited', 'visited'), key('taken', 'edge taken')],
+    h('span', '☑ approval'),
     h('span', '◔ waits'),
-    h('span', '◇ chooses'),
+    h('span', '◇ decision'),
     h('span', '■ end'),
     key('pivot', 'no way back'),
     withRun && h('span', '↩ undone'),
   );
 }
 
-/** The states of a machine as a list, for those who do not see pictures. */
+/** The states as a list, for screen readers. */
 export function listed(diagram, current) {
   return h(
     'ol.states',

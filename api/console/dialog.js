@@ -1,11 +1,11 @@
-// Dialogs that ask before something is changed: what will happen, why it is done, and what came of it.
+// Confirmation dialogs for changes: the effect, the reason, and the result.
 
 import { h, show } from './dom.js';
 import { keys } from './api.js';
 import { refreshSoon } from './live.js';
 import { command, toast, trouble } from './components.js';
 
-/** Opens a dialog. `content(close)` draws it; whoever opened it has the focus again afterwards. */
+/** Opens a dialog. `content(close)` draws it. After it closes, the previous element has the focus. */
 export function dialog(title, content, { wide = false } = {}) {
   const before = document.activeElement;
   const close = () => box.close();
@@ -66,20 +66,20 @@ export function field({
   };
   return h(
     'label.field',
-    h('span', label, !required && h('i.faint', ' (may be left out)')),
+    h('span', label, !required && h('i.faint', ' (optional)')),
     control(),
     note && h('small', { id: `note-${name}` }, note),
   );
 }
 
-/** What was typed into a form, by name. */
+/** Returns the values of a form, by field name. */
 export function typed(form) {
   return Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
 }
 
 /**
- * Asks, and then does it. `preview` says what will happen, `fields` what has to be said, `cli(values)` the same as a command line, `does(values,
- * {key})` does it, `done(answer)` says what came of it. `confirm` is a word that has to be typed first. `danger` colours the button.
+ * Asks for confirmation and makes a change. `preview` is the effect, `fields` are the inputs, `cli(values)` is the command line, `does(values, {key})` makes
+ * the change, `done(answer)` describes the result. `confirm` is a word to type first. `danger` colours the button.
  */
 export function change(title, { preview, fields = [], cli, does, done, label, confirm, danger = false, wide = false }) {
   const keyOf = keys();
@@ -119,10 +119,10 @@ export function change(title, { preview, fields = [], cli, does, done, label, co
         },
         preview && h('div.preview', preview),
         fields.map(field),
-        confirm && field({ name: 'confirm', label: `Type ${confirm} to go on`, required: true }),
+        confirm && field({ name: 'confirm', label: `Type ${confirm} to confirm`, required: true }),
         answer,
-        h('div.buttons', button, h('button', { type: 'button', onclick: close }, 'Leave it')),
-        cli && h('details.more', h('summary', 'The same on the command line'), line),
+        h('div.buttons', button, h('button', { type: 'button', onclick: close }, 'Go back')),
+        cli && h('details.more', h('summary', 'Command line'), line),
       );
       if (cli) show(line, command(cli(typed(form))));
       return form;
@@ -131,17 +131,17 @@ export function change(title, { preview, fields = [], cli, does, done, label, co
   );
 }
 
-/** Why something is done: a field that most changes have. */
+/** The reason of a change: a field of most dialogs. */
 export const WHY = {
   name: 'reason',
-  label: 'Why',
+  label: 'Reason',
   kind: 'area',
   rows: 2,
   required: true,
   hint: 'for the journal and the audit',
 };
 
-/** A text as one word of a shell. */
+/** Quotes a text as one word of a shell. */
 export function quoted(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replace(/'/g, `'\\''`)}'`;
 }

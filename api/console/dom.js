@@ -1,19 +1,19 @@
-// Building and updating the document. Everything that comes from a server becomes a text node or an attribute, never markup:
-// nothing in the console parses HTML, and the page's policy (`require-trusted-types-for 'script'`) forbids that anything does.
+// Builds and updates the document. Text from the server becomes a text node or an attribute, never markup. The console parses no HTML, and the page's policy
+// (`require-trusted-types-for 'script'`) forbids it.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** Addresses that a link may have: places of the console, of this server, and files that the console itself made. */
+/** Allowed link targets: the console, this server, and files made by the console. */
 const LINKS = /^(#|\/(?!\/)|blob:)/;
 
-/** Characters that end, turn or hide text, as in `foreign_text.rs`. Ends of lines and tabs stay. */
+/** Characters that end, reverse or hide text, as in `foreign_text.rs`. Line ends and tabs are kept. */
 const UNSAFE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** Attributes that people read. */
+/** Attributes with text for readers. */
 const READ = ['title', 'aria-label', 'alt', 'placeholder'];
 
-/** Text that others may have written, with such characters spelled out. */
+/** Returns external text with such characters escaped. */
 function visible(text) {
   return String(text).replace(UNSAFE, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
@@ -59,7 +59,7 @@ function listen(node, type, handler) {
   node.__on[type] = handler;
 }
 
-/** An element: `h('td.number', { title: 'exact' }, text, otherNode)`. Nothing, null and false are left out. */
+/** Creates an element: `h('td.number', { title: 'exact' }, text, otherNode)`. Skips undefined, null and false. */
 export function h(tag, attributes, ...children) {
   const [name, ...classes] = tag.split('.');
   if (attributes instanceof Node || typeof attributes !== 'object' || Array.isArray(attributes)) {
@@ -74,7 +74,7 @@ export function s(tag, attributes, ...children) {
   return make(document.createElementNS(SVG, name), classes, attributes, children);
 }
 
-/** Puts `children` in the place of what `parent` has, keeping what is the same: focus, scrolling, what was typed and opened. */
+/** Replaces the children of `parent` by `children`, and reuses equal nodes: focus, scrolling, input and open parts are kept. */
 export function show(parent, ...children) {
   const fresh = document.createDocumentFragment();
   put(fresh, children);
@@ -118,7 +118,7 @@ function morph(old, fresh) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  // What says that it is still the same is left alone whole: a picture, a canvas, a form that is being filled in.
+  // Keeps a node with the same `still` value unchanged: a diagram, a canvas, a form with input.
   if (fresh.__still !== undefined && old.__still === fresh.__still) return;
   old.__still = fresh.__still;
   old.__after = fresh.__after;
@@ -134,7 +134,7 @@ function morph(old, fresh) {
   }
   for (const [type, handler] of Object.entries(fresh.__on ?? {})) listen(old, type, handler);
   const isField = old.matches('input, textarea, select');
-  // What somebody is typing into is theirs.
+  // Keeps the field in which the user types.
   if (isField && old === document.activeElement) return;
   morphChildren(old, fresh);
   if (!isField) return;
@@ -142,7 +142,7 @@ function morph(old, fresh) {
   if (old.checked !== fresh.checked) old.checked = fresh.checked;
 }
 
-/** Calls what pictures asked to be done once they are in the document. */
+/** Runs the callbacks of diagrams after they were added to the document. */
 export function settle(root) {
   for (const node of root.querySelectorAll('*')) {
     const after = node.__after;

@@ -1,4 +1,4 @@
-// Values as people read them.
+// Formats values for readers.
 
 import { h } from './dom.js';
 
@@ -21,27 +21,27 @@ export function span(seconds) {
   return rest ? `${count} ${word} ${rest} ${lowerWord}` : `${count} ${word}`;
 }
 
-/** How a moment stands to now: `5 min ago`, `in 3 h`. */
+/** A time relative to now: `5 min ago`, `in 3 h`. */
 export function relative(at, now = Date.now()) {
   const seconds = (now - Date.parse(at)) / 1000;
   if (Math.abs(seconds) < 1.5) return 'now';
   return seconds > 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`;
 }
 
-/** A moment exactly: in the reader's own time and in UTC. */
+/** An exact time, in the reader's time zone and in UTC. */
 export function exact(at) {
   const date = new Date(at);
   const own = date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
   return `${own} (here) · ${date.toISOString()}`;
 }
 
-/** A `<time>` that says how long ago, and exactly on hover. It is kept up to date. */
+/** A `<time>` with a relative time, and the exact one on hover. It is updated automatically. */
 export function time(at, { none = '–' } = {}) {
   if (!at) return h('span.faint', none);
   return h('time', { datetime: at, title: exact(at), 'data-relative': '' }, relative(at));
 }
 
-/** A moment to the second, without the day where that is today. */
+/** A time with seconds; today's without the date. */
 export function clock(at) {
   const date = new Date(at);
   const today = date.toDateString() === new Date().toDateString();
@@ -51,7 +51,7 @@ export function clock(at) {
   return h('time', { datetime: at, title: exact(at) }, text);
 }
 
-/** Brings every relative time of the page up to date. */
+/** Updates every relative time of the page. */
 export function tick() {
   const now = Date.now();
   for (const node of document.querySelectorAll('time[data-relative]')) {
@@ -75,7 +75,7 @@ export function number(value, digits = 0) {
   return Number(value).toLocaleString('en', { maximumFractionDigits: digits, minimumFractionDigits: 0 });
 }
 
-/** Bytes in the unit that suits: `1.3 GiB`. */
+/** Bytes in a suitable unit: `1.3 GiB`. */
 export function bytes(value) {
   let [rest, unit] = [Number(value), 0];
   while (rest >= 1024 && unit < 4) {
@@ -90,7 +90,7 @@ export function many(count, one, several = `${one}s`) {
   return `${number(count)} ${Number(count) === 1 ? one : several}`;
 }
 
-/** `gpu/H100` as `H100`, so that tables stay narrow; others as they are. */
+/** `gpu/H100` as `H100`, to keep tables narrow; other names unchanged. */
 export function resource(name) {
   return String(name).replace(/^gpu\//, '');
 }

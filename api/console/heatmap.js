@@ -1,4 +1,4 @@
-// Nodes and their GPUs as a map on a canvas: a column of cells for each node, a cell for each GPU. Ten thousand nodes are drawn in one go.
+// A map of nodes and GPUs on a canvas: a column per node, a cell per GPU. Fast for ten thousand nodes.
 
 import { h } from './dom.js';
 
@@ -17,7 +17,7 @@ const STATES = [
 ];
 const GPU = ['empty', 'used', 'lent', 'recalled'];
 
-/** Colours that are told apart by those who do not see red and green alike, after Okabe and Ito; light and dark. */
+/** Colours that are distinct for colour-blind readers, after Okabe and Ito; light and dark. */
 const PALETTE = {
   light: ['#2a6fb0', '#c25f00', '#00795c', '#a8457c', '#8a6d00', '#4b6fd0', '#7c4fb0', '#2f7f8f', '#96592f', '#5c6b1f'],
   dark: ['#74b3ea', '#f0a05a', '#4fc7a1', '#e392bd', '#d8c25a', '#9db4ff', '#c29bee', '#7fd0dd', '#d9a27c', '#bcc96c'],
@@ -57,20 +57,20 @@ const BY_USE = {
 };
 export const LABELS = {
   empty: 'no workload',
-  used: 'inside its own quota',
+  used: 'on own quota',
   lent: 'on borrowed GPUs',
-  recalled: 'called back',
+  recalled: 'being reclaimed',
 };
 
 const theme = () => (getComputedStyle(document.documentElement).colorScheme.includes('dark') ? 'dark' : 'light');
 
-/** A steady colour for a name: the same wherever the name stands in the list. */
+/** A stable colour for a name, independent of its position in the list. */
 function paletteOf(owners) {
   const colours = PALETTE[theme()];
   return new Map(owners.map((owner, at) => [owner, colours[at % colours.length]]));
 }
 
-/** How the map is coloured: `colour(node, gpu)` and the words for its legend. */
+/** The colours of the map: `colour(node, gpu)` and the labels of its legend. */
 export function colouring(by, nodes) {
   const now = theme();
   if (by === 'state') {
@@ -90,11 +90,11 @@ export function colouring(by, nodes) {
   const colours = paletteOf(owners);
   return {
     colour: (node) => colours.get(node.owner) ?? GREY[now],
-    legend: [['nobody', GREY[now]], ...[...colours].slice(0, 30)],
+    legend: [['no owner', GREY[now]], ...[...colours].slice(0, 30)],
   };
 }
 
-/** Where each node is on a map so wide. */
+/** The position of each node on a map of this width. */
 function geometry(nodes, width) {
   const most = Math.max(1, ...nodes.map((node) => node.gpu.count));
   const cell = nodes.length > 4000 ? 3 : nodes.length > 1200 ? 5 : nodes.length > 250 ? 8 : 13;
@@ -106,8 +106,7 @@ function geometry(nodes, width) {
 }
 
 /**
- * The map: an element with `update(nodes, by)`. `told(node)` is called with the node under the pointer or the keys, `chosen(node)` when one is
- * opened.
+ * The map: an element with `update(nodes, by)`. Calls `told(node)` for the node under the pointer or cursor, and `chosen(node)` when a node is opened.
  */
 export function heatmap({ told, chosen }) {
   const canvas = h('canvas', {
@@ -129,7 +128,7 @@ export function heatmap({ told, chosen }) {
     const pen = canvas.getContext('2d');
     pen.scale(dense, dense);
     const { cell, gap, column, row, across } = shape;
-    // One colour after the other: the pen changes seldom, and so a hundred thousand cells take little.
+    // Draws one colour after the other: changing the colour is slow.
     const cells = new Map();
     nodes.forEach((node, i) => {
       const [x, y] = [(i % across) * column + 2, Math.floor(i / across) * row + 4];

@@ -1,5 +1,4 @@
-// Where the states of a machine stand in its picture: in layers from top to bottom, after Sugiyama. Pure; about 60 states take a few
-// milliseconds.
+// The layout of a state diagram: layers from top to bottom, after Sugiyama. Pure; about 60 states take a few milliseconds.
 
 const ROW = 58;
 const GAP = 14;
@@ -29,7 +28,7 @@ function pairsOf(states, edges) {
   return [...pairs.values()];
 }
 
-/** The edges that lead back to where one has been, so that all others lead downwards. */
+/** The edges that lead back, so that all others lead down. */
 function backEdges(states, pairs, initial) {
   const out = new Map(states.map((state) => [state.name, []]));
   for (const pair of pairs) out.get(pair.from).push(pair);
@@ -60,7 +59,7 @@ function backEdges(states, pairs, initial) {
 function layersOf(states, pairs, back, initial) {
   const layer = new Map(states.map((state) => [state.name, 0]));
   const down = pairs.filter((pair) => !back.has(pair));
-  // Downward edges have no circle, so this ends after at most as many rounds as there are states.
+  // Downward edges have no cycle, so this ends after at most one round per state.
   for (let round = 0, moved = true; moved && round <= states.length; round += 1) {
     moved = false;
     for (const pair of down) {
@@ -75,7 +74,7 @@ function layersOf(states, pairs, back, initial) {
   return layer;
 }
 
-/** Rows of items, and of each edge the items that it goes through: a long edge has a narrow item in every row between. */
+/** Rows of items, and the items on each edge: a long edge has a narrow item in every row that it crosses. */
 function rowsOf(states, pairs, back, layer, widthOf, labelOf) {
   const rows = [];
   const put = (at, item) => {
@@ -108,7 +107,7 @@ function rowsOf(states, pairs, back, layer, widthOf, labelOf) {
       chain[i - 1].down.push(chain[i]);
       chain[i].up.push(chain[i - 1]);
     }
-    // The words of an edge stand where it first arrives, which is as wide as they are.
+    // The label of an edge is at its first arrival, in an item as wide as the label.
     const near = isBack ? chain.at(-2) : chain[1];
     near.space = Math.max(near.space, (labelOf(pair)?.length ?? 0) * LETTER);
     return { pair, chain, back: isBack };
@@ -119,7 +118,7 @@ function rowsOf(states, pairs, back, layer, widthOf, labelOf) {
 
 const mean = (items, value) => items.reduce((sum, item) => sum + value(item), 0) / items.length;
 
-/** Orders each row by where its neighbours are, from above and from below in turn; keeps the order with the fewest crossings. */
+/** Orders each row by the connected items above and below in turn; keeps the order with the fewest crossings. */
 function order(rows) {
   const number = () =>
     rows.forEach((row) =>
@@ -165,7 +164,7 @@ function crossings(rows) {
   return count;
 }
 
-/** Moves every item towards the middle of its neighbours, as far as its row lets it. */
+/** Moves every item towards the middle of its connected items, within its row. */
 function place(rows) {
   for (const row of rows) {
     let x = 0;
@@ -189,7 +188,7 @@ function place(rows) {
   }
 }
 
-/** The nearest places to those wanted that keep the order and the gaps: runs of items that would overlap move as one. */
+/** Returns the positions nearest to the wanted ones that keep the order and the gaps: overlapping items move together. */
 function settleRow(row) {
   const runs = [];
   for (const item of row) {

@@ -1,4 +1,4 @@
-// Lists that are read page by page and kept up to date; which part is looked at stands in the address.
+// Paginated lists that are kept up to date. The page and the filters are in the URL.
 
 import { h, show, settle } from './dom.js';
 import { get } from './api.js';
@@ -7,9 +7,8 @@ import { empty, loading, table, trouble } from './components.js';
 import { here, place, refine } from './route.js';
 
 /**
- * A list of what `path` answers, in `root`.
- * `params` go to the server as they are; `columns`, `key`, `href` as for `table`; `none` is shown where nothing is there; `pick(items)` may
- * leave items out that have come; `above(items)` is drawn over the table. `size` items make a page; `hears` as for `watch`.
+ * Shows the items of `path` in `root`. `params` go to the server; `columns`, `key`, `href` as for `table`; `none` is shown for an empty list; `pick(items)`
+ * filters loaded items; `above(items)` is drawn above the table. `size` is the page size; `hears` as for `watch`.
  */
 export function list(
   root,
@@ -29,8 +28,8 @@ export function list(
             'div',
             { key: 'none' },
             left
-              ? empty('Nothing on this page matches.', `${left} were left out by what is typed above.`)
-              : (none ?? empty('There is nothing here.')),
+              ? empty('No item of this page matches.', `The filter above hides ${left} items.`)
+              : (none ?? empty('The list is empty.')),
           ),
       pages(page, cursor),
     );
@@ -51,15 +50,15 @@ function pages(page, cursor) {
     'nav.pages',
     { key: 'pages', 'aria-label': 'Pages' },
     cursor && h('a', { href: at('') }, '« first page'),
-    cursor && h('button', { type: 'button', onclick: () => history.back() }, '‹ page before'),
-    page.partial && h('span.faint', 'this page ended early; the next goes on'),
+    cursor && h('button', { type: 'button', onclick: () => history.back() }, '‹ previous page'),
+    page.partial && h('span.faint', 'the search limit ended this page early; the next one continues'),
     page.next && h('a', { href: at(page.next), rel: 'next' }, 'next page ›'),
   );
 }
 
 /**
- * Fields that narrow a list, kept in the address. `fields` are `{name, label, kind, options, hint, wide}`; `kind` is `text` (the default), `select`,
- * `date` or `check`.
+ * Filter fields of a list, stored in the URL. `fields` are `{name, label, kind, options, hint, wide}`; `kind` is `text` (the default), `select`, `date` or
+ * `check`.
  */
 export function filters(fields, { onhelp } = {}) {
   const { params } = here();

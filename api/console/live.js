@@ -1,11 +1,11 @@
-// What is shown is kept up to date by listening where the server tells of changes, and by asking again: often while something happens, ever
-// more seldom while nothing does, not at all while the page is hidden. Whoever watches does not learn how.
+// Keeps pages up to date: by a stream where the server has one, otherwise by polling. Polling is frequent during activity, slower without, and stops while the
+// page is hidden. Pages do not depend on the method.
 
 import { listen } from './stream.js';
 
 const SLOWEST = 15_000;
 const WORST = 60_000;
-/** Changes come in bursts: one look serves those that come so soon after each other. */
+/** Changes come in bursts: one request serves all changes within this time. */
 const SOON = 100;
 const SPACING = 1000;
 
@@ -13,7 +13,7 @@ const watches = new Set();
 let told = () => {};
 let state = 'asking';
 let answers = true;
-/** The one stream of this page: `path`, `up`, `stop`. Browsers hold few connections to one server, for all tabs together. */
+/** The single stream of this page: `path`, `up`, `stop`. Browsers limit connections per server, over all tabs. */
 let stream = null;
 let tuning = 0;
 
@@ -23,7 +23,7 @@ function tell(next) {
   told(state);
 }
 
-/** `offline` where the server does not answer, `live` where it tells by itself what the page shows, `asking` where it is asked. */
+/** `offline` without an answer of the server, `live` with a stream, `asking` while polling. */
 function tellState() {
   const isHeard = stream?.up && [...watches].some((watched) => watched.hears === stream.path && !watched.aside);
   if (document.hidden) tell('paused');
@@ -31,7 +31,7 @@ function tellState() {
   else tell(isHeard ? 'live' : 'asking');
 }
 
-/** Listens to what the last that came wants to hear: the page before what is around it. */
+/** Opens the stream of the last watcher: the page's content comes before its frame. */
 function tune() {
   clearTimeout(tuning);
   tuning = setTimeout(() => {
@@ -54,14 +54,14 @@ function open(path) {
     (up) => {
       one.up = up;
       tellState();
-      // What was asked seldom is asked as often as ever.
+      // Slow polling becomes fast again.
       if (!up) hearers().forEach((watched) => watched.ring());
     },
   );
   return Object.assign(one, { stop });
 }
 
-/** Calls `then` with `live`, `asking`, `paused` or `offline` whenever that changes. */
+/** Calls `then` with `live`, `asking`, `paused` or `offline` on every change. */
 export function onState(then) {
   told = then;
   then(state);
@@ -87,7 +87,7 @@ class Watch {
     });
   }
 
-  /** Asks now, and then from time to time. */
+  /** Loads now, and then regularly. */
   async turn() {
     clearTimeout(this.timer);
     clearTimeout(this.rung);
@@ -122,9 +122,9 @@ class Watch {
     if (this.again) this.ring();
   }
 
-  /** Something has changed: asks soon, and once for all that comes until then. */
+  /** After a change: loads soon, once for all changes until then. */
   ring() {
-    // An answer that is on its way may be older than what has changed.
+    // A pending answer may be older than the change.
     if (this.running) this.again = true;
     else if (!this.rung && !this.stopped) {
       this.wait = this.every;
@@ -148,9 +148,8 @@ class Watch {
 }
 
 /**
- * Watches what `load(signal)` answers: `show(data)` is called at once and whenever it has changed, `failed(problem)` when it could not be
- * had. `hears` is the address of a stream that tells when it may have changed; what is `aside` is not what the page is about.
- * Answers `{refreshSoon, stop}`.
+ * Watches the result of `load(signal)`: calls `show(data)` now and after every change, and `failed(problem)` after an error. `hears` is the path of a stream
+ * that reports changes; `aside` marks data that is not the page's main content. Returns `{refreshSoon, stop}`.
  */
 export function watch(load, show, options = {}) {
   const watched = new Watch(load, show, options);
@@ -160,17 +159,17 @@ export function watch(load, show, options = {}) {
   return watched;
 }
 
-/** Everything that is watched is asked for now: something was just changed. */
+/** Reloads everything now, after a change by the user. */
 export function refreshSoon() {
   for (const watched of watches) watched.refreshSoon();
 }
 
-/** Nothing is watched any more: another page comes. */
+/** Stops all watchers: another page is shown. */
 export function stopAll() {
   for (const watched of [...watches]) watched.stop();
 }
 
-/** Nothing is listened to any more: who was signed in is not. */
+/** Stops the stream after a sign-out. */
 export function stopPolling() {
   stopAll();
   clearTimeout(tuning);

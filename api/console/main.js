@@ -1,4 +1,4 @@
-// The console: which page is shown, the frame around it, and the keys.
+// The console: its pages, the frame around them, and keyboard shortcuts.
 
 import { h, settle, show } from './dom.js';
 import { Problem, forget, getOr, hasToken, isStaff, may, me, onSignedOut, readiness, signIn, whoAmI } from './api.js';
@@ -23,7 +23,7 @@ import * as audit from './page-audit.js';
 import * as policies from './page-policies.js';
 import * as system from './page-system.js';
 
-/** Every page: its name in the address, the letter that leads to it after `g`, and whom it is for. */
+/** All pages: name in the URL, letter of the shortcut after `g`, and who sees the page. */
 const PAGES = [
   { name: '', label: 'Overview', letter: 'o', page: overview, group: 'Now' },
   { name: 'approvals', label: 'Approvals', letter: 'a', page: approvals, group: 'Now' },
@@ -84,7 +84,7 @@ function frame() {
         '◐',
         h('span.offscreen', 'Light or dark'),
       ),
-      h('button', { type: 'button', class: 'plain keys-help', onclick: keysHelp, title: 'Keys (?)' }, '?'),
+      h('button', { type: 'button', class: 'plain keys-help', onclick: keysHelp, title: 'Keyboard shortcuts (?)' }, '?'),
       h('span.who', { title: me.roles?.join(', ') }, me.name, me.tenant && h('small', ` of ${me.tenant}`)),
       h('button', { type: 'button', 'data-out': '', onclick: () => end().then(() => out()) }, 'Sign out'),
     ),
@@ -105,7 +105,7 @@ function menu(button) {
   button.setAttribute('aria-expanded', String(open));
 }
 
-/** What is told on every page: whether the platform is simulated, and how much waits. */
+/** Banners of every page: simulated platform and failed health checks. */
 function watchHeader() {
   watch(
     (signal) => readiness(signal),
@@ -140,7 +140,7 @@ function watchHeader() {
   );
 }
 
-/** Says beside the name of a page how much waits there. */
+/** Shows a count next to the name of a page. */
 function count(name, number, more) {
   const node = document.querySelector(`[data-count="${name}"]`);
   if (!node) return;
@@ -176,8 +176,8 @@ function draw() {
   if (!page) {
     show(
       main,
-      heading('There is no such page'),
-      empty(`Nothing is at ${location.hash}.`, h('a', { href: '#/' }, 'Back to the overview')),
+      heading('Page not found'),
+      empty(`There is no page at ${location.hash}.`, h('a', { href: '#/' }, 'Back to the overview')),
     );
     return;
   }
@@ -199,7 +199,7 @@ function theme() {
   try {
     localStorage.setItem('tenure.theme', root.dataset.theme);
   } catch {
-    /* then for this page alone */
+    /* then only for this page */
   }
   dispatchEvent(new Event('theme'));
 }
@@ -239,10 +239,10 @@ async function begin() {
   frame();
   onState((state) => {
     const [word, why] = {
-      live: ['live', 'the server tells what happens'],
-      asking: ['asking', 'the server is asked again and again'],
-      paused: ['paused', 'nothing is asked while the page is hidden'],
-      offline: ['no answer; asking again', 'what is shown may be old'],
+      live: ['live', 'the server sends changes'],
+      asking: ['asking', 'the console polls the server'],
+      paused: ['paused', 'no requests while the page is hidden'],
+      offline: ['no answer; asking again', 'the page may be out of date'],
     }[state];
     const node = document.getElementById('live');
     if (node) show(node, h(`span.live.${state}`, { title: why }, word));
@@ -261,21 +261,21 @@ function keysHelp() {
       ),
       h('dd', what),
     );
-  dialog('Keys', () =>
+  dialog('Keyboard shortcuts', () =>
     h(
       'dl.keys',
-      row(['?'], 'this help'),
-      row(['j', 'k'], 'next and previous in a list'),
-      row(['Enter'], 'open it'),
-      row(['/'], 'to the filter'),
-      row(['r'], 'ask the server now'),
-      row(['Esc'], 'close what is open'),
+      row(['?'], 'shortcuts'),
+      row(['j', 'k'], 'next and previous item of a list'),
+      row(['Enter'], 'open the item'),
+      row(['/'], 'go to the filter'),
+      row(['r'], 'reload now'),
+      row(['Esc'], 'close the dialog'),
       PAGES.filter(visible).map((page) => row(['g', page.letter], page.label)),
     ),
   );
 }
 
-/** Moves to the next row of a list, or the one before. */
+/** Moves to the next or previous row of a list. */
 function walk(step) {
   const rows = [...document.querySelectorAll('#main [data-row]')];
   if (!rows.length) return;

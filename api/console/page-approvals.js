@@ -1,4 +1,4 @@
-// The inbox: what waits for the consent of people, the plan of each, and the decision, which counts for that plan alone.
+// The inbox: open approvals, the plan of each, and the decision on that plan.
 
 import { h, show } from './dom.js';
 import { get, getOr, keys, may, me, post } from './api.js';
@@ -27,25 +27,25 @@ import {
 import { destroys, shown } from './plan.js';
 import { here, place } from './route.js';
 
-/** Whether a seat is for whoever looks: `seats` are the roles and groups under which the server lets them sit. */
+/** Returns true if the user may take the seat: `seats` are the user's roles and groups. */
 function suits(seat) {
   return seat.any_of.some((name) => me.seats.includes(name));
 }
 
-/** Why whoever looks cannot decide here, or nothing. What is said here is to save a try; the server decides. */
+/** Returns the reason why the user cannot decide, if any. This is only a hint; the server decides. */
 export function barred(approval) {
-  if (!may('decide')) return 'None of your roles decides on approvals.';
-  if (approval.ruling) return `It is decided: ${approval.ruling}.`;
-  if (approval.requested_by === me.name) return 'You asked for it yourself; another person decides.';
+  if (!may('decide')) return 'None of your roles may decide on approvals.';
+  if (approval.ruling) return `Decided: ${approval.ruling}.`;
+  if (approval.requested_by === me.name) return 'You are the requester; another person must decide.';
   if (approval.votes.some((vote) => vote.person === me.name))
-    return 'You have voted. You may take the vote back while nothing is decided.';
-  if (!approval.seats.some(suits)) return 'No seat of it is for one of your roles or groups.';
+    return 'You have voted. You can withdraw the vote while the approval is open.';
+  if (!approval.seats.some(suits)) return 'None of your roles or groups has a seat.';
   return null;
 }
 
 export const title = 'Approvals';
 
-/** Tells when an approval opens, changes or closes, of whomever. */
+/** The stream of all opened, changed and closed approvals. */
 export const STREAM = '/v1/approvals/events?all=true&limit=1';
 
 export function render(root) {
@@ -66,7 +66,7 @@ export function render(root) {
     root,
     heading('Approvals', {
       about:
-        'A vote counts for one plan, named by its digest. If the plan changes, all votes are void and people are asked again.',
+        'A vote is valid for one plan, identified by its digest. If the plan changes, all votes are void and the approvers must vote again.',
     }),
     slot('tabs'),
     slot('inbox'),
@@ -111,12 +111,12 @@ export function render(root) {
 function nothing(mine, others) {
   if (mine && others)
     return empty(
-      'Nothing waits for you.',
+      'No approval waits for you.',
       h('a', { href: place('approvals', { show: 'all' }) }, `${others} wait for others`),
     );
   return empty(
-    'Nothing waits for people.',
-    'Requests that policy lets through by itself never come here; onboardings above the self-service size do.',
+    'No approval is open.',
+    'Requests that the policy allows without approval are not listed; onboardings above the self-service size need approval.',
   );
 }
 
@@ -142,7 +142,7 @@ function card(item) {
         words(item.workflow),
         ' · ',
         item.tenant || 'platform',
-        ' · asked by ',
+        ' · requested by ',
         item.requested_by,
         ' ',
         time(item.opened_at),
@@ -155,11 +155,11 @@ function card(item) {
 
 function seatsLine(item) {
   const needed = item.seats.reduce((sum, seat) => sum + seat.count, 0);
-  return `${item.votes.filter((vote) => vote.verdict === 'approve').length} of ${needed} agreed: ${item.wanted}`;
+  return `${item.votes.filter((vote) => vote.verdict === 'approve').length} of ${needed} approved: ${item.wanted}`;
 }
 
 function detail(root, name) {
-  show(root, loading('Reading the plan'));
+  show(root, loading('Loading the plan'));
   let item = null;
   const form = { made: '' };
   return watch(
@@ -172,7 +172,7 @@ function detail(root, name) {
     },
     ({ approval, from }) => {
       const changed = item && item.digest !== approval.digest;
-      if (changed) toast('The plan has changed. Read it again: votes for the plan before are void.');
+      if (changed) toast('The plan has changed. Read it again: votes for the previous plan are void.');
       item = approval;
       show(root, ...whole(approval, from, form));
     },
@@ -195,20 +195,20 @@ function whole(item, from, form) {
         tenant(item.tenant),
         ' · ',
         execution(item.execution, 'the execution'),
-        ' · asked by ',
+        ' · requested by ',
         h('b', item.requested_by),
         ' ',
         time(item.opened_at),
       ],
       aside:
         item.plan?.decides?.simulated &&
-        state('simulated', { as: 'discovered', title: 'Nothing real is behind the cluster' }),
+        state('simulated', { as: 'discovered', title: 'The cluster is simulated' }),
     }),
     h(
       'div.columns',
       { key: 'columns' },
       section(
-        'What will be done',
+        'Plan',
         { key: 'plan', aside: h('span.digest', 'digest ', id(item.digest, { digits: 18 })) },
         h('div', { key: item.digest }, shown(item.plan)),
       ),
@@ -216,15 +216,15 @@ function whole(item, from, form) {
         'div.side',
         { key: 'side' },
         section('Decision', { key: 'decision' }, decision(item, from, form)),
-        section('Who must agree', { key: 'seats' }, seats(item)),
-        !item.ruling && section('At the deadline', { key: 'deadline' }, deadline(item)),
-        section('What happened', { key: 'history' }, history(item)),
+        section('Approvers', { key: 'seats' }, seats(item)),
+        !item.ruling && section('Deadline', { key: 'deadline' }, deadline(item)),
+        section('History', { key: 'history' }, history(item)),
       ),
     ),
   ];
 }
 
-/** The seats, and the votes. Who takes which seat is the core's affair. */
+/** The seats and votes. The engine's core assigns votes to seats. */
 function seats(item) {
   const rows = item.seats.map((seat, at) =>
     h('li', { key: `${at}` }, h('b', `${seat.count} of `), seat.any_of.map(words).join(' or ')),
@@ -237,10 +237,10 @@ function seats(item) {
       ' ',
       h('b', vote.person),
       vote.on_behalf_of && ` for ${vote.on_behalf_of}`,
-      vote.break_glass && h('span.state.bad', 'alone, in an emergency'),
+      vote.break_glass && h('span.state.bad', 'break-glass'),
       vote.not_separate && h('span.state.bad', 'separation not enforced'),
       vote.not_separate && ` ${vote.not_separate} `,
-      vote.removed && h('span.state.bad', 'the user was removed since'),
+      vote.removed && h('span.state.bad', 'user was removed later'),
       vote.claim && h('span', ` (credential ${vote.claim}${vote.issued_by ? ` by ${vote.issued_by}` : ''})`),
       ' ',
       time(vote.at),
@@ -256,7 +256,7 @@ function seats(item) {
       'p.note',
       item.ruling
         ? `Decided: ${item.ruling}${item.takes_effect ? `; takes effect ${item.takes_effect}` : ''}.`
-        : `${missing} more must agree; one refusal is enough to end it. Never whoever asked, and nobody twice.`,
+        : `Missing approvals: ${missing}. One refusal ends it. The requester cannot vote, and each person votes once.`,
     ),
   ];
 }
@@ -269,21 +269,21 @@ function deadline(item) {
     item.deadline
       ? h(
           'p',
-          h('b', rest > 0 ? `${span(rest)} left` : 'It has passed'),
-          ` (${exact(item.deadline)}). Without enough votes by then it lapses; that never counts as consent.`,
+          h('b', rest > 0 ? `${span(rest)} left` : 'The deadline has passed'),
+          ` (${exact(item.deadline)}). Without enough votes by then the approval lapses, which is never consent.`,
         )
-      : h('p', 'It has none.'),
+      : h('p', 'No deadline.'),
     (procedure.escalate ?? []).map((step) =>
       h(
         'p',
-        `After ${step.after}, others are asked in place of these: ${(step.seats ?? []).map((seat) => `${seat.count} of ${seat.any_of.map(words).join(' or ')}`).join(' and ')}.`,
+        `After ${step.after}, other approvers replace these: ${(step.seats ?? []).map((seat) => `${seat.count} of ${seat.any_of.map(words).join(' or ')}`).join(' and ')}.`,
       ),
     ),
-    procedure.extend && h('p', `It is moved once, by ${procedure.extend}.`),
+    procedure.extend && h('p', `The deadline is extended once, by ${procedure.extend}.`),
     procedure.break_glass &&
       h(
         'p',
-        `${(procedure.break_glass.any_of ?? []).map(words).join(' or ')} may agree alone in an emergency; another person reviews that afterwards.`,
+        `${(procedure.break_glass.any_of ?? []).map(words).join(' or ')} may approve without others in an emergency (break-glass); another person reviews it afterwards.`,
       ),
   ];
   return lines;
@@ -304,7 +304,7 @@ function history(item) {
   );
   return h(
     'ul.votes',
-    h('li', clockOf(item.opened_at), `asked by ${item.requested_by}`),
+    h('li', clockOf(item.opened_at), `requested by ${item.requested_by}`),
     said,
     item.closed_at && h('li', clockOf(item.closed_at), `closed: ${item.ruling}`),
   );
@@ -312,7 +312,7 @@ function history(item) {
 
 const clockOf = (at) => [time(at), ' '];
 
-/** The form is left alone while it is filled in, unless the plan or what may be done changes. */
+/** The form is kept while the user fills it in, unless the plan or the permitted decisions change. */
 function decision(item, from, form) {
   const bar_ = barred(item);
   const standing = `${item.digest} ${bar_ ?? ''} ${from.join()}`;
@@ -322,7 +322,7 @@ function decision(item, from, form) {
       'div',
       { key: 'barred', still: standing },
       h('p', bar_),
-      mine && h('button', { type: 'button', onclick: () => withdraw(item) }, 'Take the vote back…'),
+      mine && h('button', { type: 'button', onclick: () => withdraw(item) }, 'Withdraw vote…'),
     );
   }
   return h('div', { key: 'form', still: standing }, vote(item, from, bar_, form));
@@ -337,15 +337,15 @@ function vote(item, from, bar_, form) {
   const cast = async (verb) => {
     const said = typed(node);
     if (verb !== 'approve' && !said.reason)
-      return show(answer, h('p.problem', { role: 'alert' }, 'Say why: a refusal needs a reason.'));
+      return show(answer, h('p.problem', { role: 'alert' }, 'Enter a reason: a refusal needs one.'));
     if (verb === 'approve' && gone && said.confirm !== word)
-      return show(answer, h('p.problem', { role: 'alert' }, `Type ${word} first: this destroys data for good.`));
+      return show(answer, h('p.problem', { role: 'alert' }, `Type ${word} first: this plan destroys data permanently.`));
     const body = { digest: item.digest, reason: said.reason };
     if (said.on_behalf_of) body.on_behalf_of = said.on_behalf_of;
     node.inert = true;
     try {
       await post(`/v1/approvals/${item.id}:${verb}`, body, { key: keyOf([verb, body]) });
-      toast(verb === 'refuse' ? 'Refused. The execution takes its way for a refusal.' : 'Your vote counts.');
+      toast(verb === 'refuse' ? 'Refused. The execution follows its path for refusals.' : 'Vote counted.');
       refreshSoon();
     } catch (problem) {
       show(answer, trouble(problem));
@@ -365,7 +365,7 @@ function vote(item, from, bar_, form) {
   const node = h(
     'form',
     { onsubmit: (event) => event.preventDefault(), oninput: said },
-    bar_ && h('p.note', bar_, ' You may vote for whom you stand in for.'),
+    bar_ && h('p.note', bar_, ' You may vote for users who have delegated their vote to you.'),
     from.length > 0 &&
       field({
         name: 'on_behalf_of',
@@ -376,39 +376,39 @@ function vote(item, from, bar_, form) {
       }),
     field({
       name: 'reason',
-      label: 'Why',
+      label: 'Reason',
       kind: 'area',
       rows: 3,
-      hint: 'kept with the vote; a refusal needs it',
+      hint: 'stored with the vote; required to refuse',
       value: form.made,
     }),
-    gone && field({ name: 'confirm', label: `This destroys data. Type ${word} to agree`, required: true }),
-    h('p.bound', 'Your vote is bound to ', id(item.digest, { digits: 18 })),
+    gone && field({ name: 'confirm', label: `This plan destroys data. Type ${word} to approve`, required: true }),
+    h('p.bound', 'Your vote is for the plan ', id(item.digest, { digits: 18 })),
     answer,
     h(
       'div.buttons',
       h(
         'button.primary',
         { type: 'button', 'data-verb': 'approve', onclick: () => cast('approve') },
-        'Approve this plan',
+        'Approve plan',
       ),
-      h('button.danger', { type: 'button', 'data-verb': 'refuse', onclick: () => cast('refuse') }, 'Refuse'),
+      h('button.danger', { type: 'button', 'data-verb': 'refuse', onclick: () => cast('refuse') }, 'Refuse plan'),
       item.procedure?.break_glass &&
-        h('button', { type: 'button', onclick: () => cast('break-glass') }, 'Agree alone (break-glass)'),
+        h('button', { type: 'button', onclick: () => cast('break-glass') }, 'Approve by break-glass'),
     ),
-    h('details.more', h('summary', 'The same on the command line'), line),
+    h('details.more', h('summary', 'Command line'), line),
   );
   show(line, command(`tenure approvals approve ${item.id} --reason ${quoted('why')}`));
   return node;
 }
 
 function withdraw(item) {
-  change('Take the vote back', {
-    preview: 'You may vote again while nothing is decided.',
+  change('Withdraw vote', {
+    preview: 'You can vote again while the approval is open.',
     fields: [{ ...WHY, required: false }],
     cli: ({ reason }) => `tenure approvals withdraw ${item.id} --reason ${quoted(reason || 'why')}`,
     does: ({ reason }, { key }) => post(`/v1/approvals/${item.id}:withdraw`, { reason }, { key }),
-    done: () => 'The vote is taken back.',
+    done: () => 'Vote withdrawn.',
   });
 }
 
@@ -420,8 +420,8 @@ function proposals(items) {
     { label: 'by', cell: (row) => row.by },
     { label: 'when', cell: (row) => time(row.at) },
     {
-      label: 'stands',
-      cell: (row) => (row.void ? state('void', { title: 'The execution has moved on since' }) : state('waiting')),
+      label: 'status',
+      cell: (row) => (row.void ? state('void', { title: 'The execution has changed since' }) : state('waiting')),
     },
     {
       label: '',
@@ -431,25 +431,25 @@ function proposals(items) {
           !row.void &&
             may('repair') &&
             row.by !== me.name &&
-            h('button', { type: 'button', onclick: () => second(row) }, 'Agree…'),
-          may('repair') && h('button', { type: 'button', onclick: () => drop(row) }, 'Take back…'),
+            h('button', { type: 'button', onclick: () => second(row) }, 'Confirm…'),
+          may('repair') && h('button', { type: 'button', onclick: () => drop(row) }, 'Withdraw…'),
         ),
     },
   ];
   return section(
-    'Commands that wait for a second person',
-    { note: 'A proposal is bound to the revision that was seen; once the execution moves on, it is void.' },
+    'Commands waiting for a second person',
+    { note: 'A proposal is bound to the revision that its author saw; it is void once the execution changes.' },
     table(columns, items, { key: (row) => row.proposal, caption: 'Proposals' }),
   );
 }
 
 function second(row) {
-  change('Agree to the command', {
+  change('Confirm the command', {
     preview: [
       facts({ command: words(row.command), by: row.by, execution: row.execution }),
-      more('What exactly', h('pre', JSON.stringify(row.event, null, 2))),
+      more('Details', h('pre', JSON.stringify(row.event, null, 2))),
     ],
-    label: 'Agree: it takes effect now',
+    label: 'Confirm command',
     cli: () => `tenure proposals second ${row.proposal}`,
     does: (_, { key }) => post(`/v1/proposals/${row.proposal}:second`, {}, { key }),
     done: () => 'The command has taken effect.',
@@ -457,8 +457,8 @@ function second(row) {
 }
 
 function drop(row) {
-  change('Take the proposal back', {
-    preview: 'Nothing is done; the proposal is gone.',
+  change('Withdraw proposal', {
+    preview: 'The command is not performed, and the proposal is removed.',
     cli: () => `tenure proposals withdraw ${row.proposal}`,
     does: (_, { key }) => post(`/v1/proposals/${row.proposal}:withdraw`, {}, { key }),
   });
@@ -470,14 +470,14 @@ function reviews(items) {
     { label: 'approval', cell: (row) => h('a', { href: place('approvals', row.id) }, row.title) },
     { label: 'alone', cell: (row) => row.by },
     { label: 'when', cell: (row) => time(row.at) },
-    { label: 'why', kind: 'wide', cell: (row) => row.reason },
+    { label: 'reason', kind: 'wide', cell: (row) => row.reason },
     {
       label: '',
       cell: (row) => may('review') && h('button', { type: 'button', onclick: () => review(row) }, 'Review…'),
     },
   ];
   return section(
-    'Decided alone, to be reviewed',
+    'Break-glass decisions to review',
     {},
     table(columns, items, { key: (row) => row.id, caption: 'Reviews' }),
   );
@@ -485,7 +485,7 @@ function reviews(items) {
 
 function review(row) {
   change('Review the decision', {
-    fields: [{ name: 'note', label: 'What you found', kind: 'area', required: true }],
+    fields: [{ name: 'note', label: 'Findings', kind: 'area', required: true }],
     cli: ({ note }) => `tenure approvals review ${row.id} --note ${quoted(note || 'note')}`,
     does: ({ note }, { key }) => post(`/v1/approvals/${row.id}:review`, { note }, { key }),
     done: () => 'Reviewed.',

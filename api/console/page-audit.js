@@ -1,4 +1,4 @@
-// Who did what, when, under which plan and policy: sealed, searched here by tenant and time, and exported so that it verifies offline.
+// The sealed audit: search by tenant and time, and an export that verifies offline.
 
 import { h, show } from './dom.js';
 import { address, ask, get } from './api.js';
@@ -38,28 +38,28 @@ export function render(root) {
     root,
     heading('Audit', {
       about:
-        'Every entry is bound to the one before by its digest, and the heads are signed. It outlives the executions.',
+        'Each entry contains the digest of the previous one, and checkpoints are signed. The audit is kept after executions are removed.',
       aside: h(
         'button',
         { type: 'button', onclick: () => exported(meant) },
-        whose ? `Export ${whose === '-' ? 'the platform’s own' : whose}` : 'Export the platform’s own',
+        whose ? `Export ${whose === '-' ? 'the platform’s audit' : whose}` : 'Export the platform’s audit',
       ),
     }),
     filters([
       { name: 'tenant', label: 'tenant', hint: 'acme; - is the platform' },
       { name: 'from', label: 'from', kind: 'date' },
-      { name: 'to', label: 'to, with that day', kind: 'date' },
+      { name: 'to', label: 'to (inclusive)', kind: 'date' },
       { name: 'event', label: 'event', hint: 'access.denied' },
       { name: 'actor', label: 'actor', hint: 'olga' },
       { name: 'kind', label: 'kind', kind: 'select', options: ['person', 'service', 'engine'] },
       { name: 'oldest', label: 'oldest first', kind: 'check' },
-      { name: 'text', label: 'text, on this page', wide: true, hint: 'voted, eu1-h100-01, an execution’s id…' },
+      { name: 'text', label: 'text (this page)', wide: true, hint: 'voted, eu1-h100-01, an execution id…' },
     ]),
     h(
       'p.note',
       { key: 'note' },
-      'The server filters by everything but text, which narrows the page that is shown. The newest entry comes first. ',
-      !whose && order === 'oldest' && 'Oldest first, without a tenant: one tenant after the other.',
+      'All filters except text search the whole audit; text filters the shown page. The newest entry is first. ',
+      !whose && order === 'oldest' && 'Oldest first without a tenant: sorted by tenant, then by time.',
     ),
     slot('list'),
     slot('proof'),
@@ -68,18 +68,18 @@ export function render(root) {
   const columns = [
     { label: 'when', cell: (row) => clock(row.at) },
     { label: 'chain', cell: (row) => tenant(row.tenant) },
-    { label: 'no.', kind: 'number', cell: (row) => number(row.number) },
+    { label: 'number', kind: 'number', cell: (row) => number(row.number) },
     {
-      label: 'who',
+      label: 'actor',
       cell: (row) =>
         h(
           'button.copy',
-          { type: 'button', title: 'Only theirs', onclick: () => refine({ actor: row.actor, cursor: '' }) },
+          { type: 'button', title: 'This tenant only', onclick: () => refine({ actor: row.actor, cursor: '' }) },
           row.actor,
         ),
     },
     {
-      label: 'what',
+      label: 'event',
       kind: 'wide',
       cell: (row) => [
         row.says.length > 260 ? `${row.says.slice(0, 260)}…` : row.says,
@@ -90,7 +90,7 @@ export function render(root) {
     { label: 'execution', cell: (row) => row.execution && execution(row.execution, words(row.workflow)) },
     { label: 'policy', cell: (row) => row.policy && `${row.policy.name} ${row.policy.version}` },
     { label: 'plan', cell: (row) => row.plan?.digest && id(row.plan.digest, { digits: 12 }) },
-    { label: '', cell: (row) => more('all of it', json(row)) },
+    { label: '', cell: (row) => more('details', json(row)) },
   ];
   return [
     list(into(root, 'list'), {
@@ -100,7 +100,7 @@ export function render(root) {
       size: 100,
       every: 8000,
       caption: 'Audit',
-      none: empty('Nothing is on record for this.', 'Widen the time, or leave the tenant out.'),
+      none: empty('No entry matches.', 'Extend the period, or remove the tenant.'),
       pick: (items) =>
         items.filter((row) => !needle || JSON.stringify(row).toLowerCase().includes(needle)),
     }),
@@ -116,17 +116,17 @@ function proof({ items, next }) {
   const last = items.at(-1);
   return section(
     'Proof',
-    { note: 'Keep checkpoints elsewhere: what was sealed before one cannot be rewritten unseen after it.' },
+    { note: 'Store checkpoints outside of Tenure: they reveal any later change of the entries before them.' },
     last
       ? facts({
           'last checkpoint': [number(last.checkpoint.number), next && ' and later', ' · ', clock(last.checkpoint.at)],
-          'entries sealed by it': number(last.checkpoint.entries),
+          'sealed entries': number(last.checkpoint.entries),
           'signed with': id(last.by.keyid, { digits: 18 }),
           digest: id(last.digest, { digits: 18 }),
         })
-      : h('p.faint', 'Nothing was signed yet.'),
+      : h('p.faint', 'No checkpoint was signed yet.'),
     command('tenure audit verify acme.jsonl --key public.pem'),
-    h('p.note', 'Anywhere, without a server: exit 0 if it holds, 1 and the record if not.'),
+    h('p.note', 'Works offline. Exit code 0: valid. Exit code 1: shows the invalid entry.'),
   );
 }
 

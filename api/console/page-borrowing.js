@@ -1,4 +1,4 @@
-// Who has lent GPUs to whom and since when, what is being called back and from whom, and who would have to give way.
+// Loans of GPUs between workspaces, running reclaims, and a preview of victims.
 
 import { h, s, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
@@ -30,7 +30,7 @@ export function render(root) {
   show(
     root,
     heading('Borrowing', {
-      about: 'What a workspace does not use, others of its tenant may; whoever lent gets it back when they ask.',
+      about: 'Workspaces of a tenant can borrow each other’s unused GPUs. A lender gets them back by a reclaim.',
     }),
     filters([
       { name: 'tenant', label: 'tenant' },
@@ -61,7 +61,7 @@ export function render(root) {
       params: { tenant: whose, state: at },
       columns: columns(),
       caption: 'Loans',
-      none: empty('Nothing is lent.', 'A loan begins when a workload is admitted beyond its workspace’s own quota.'),
+      none: empty('No GPUs are lent.', 'A loan begins when a workload is admitted above its workspace’s own quota.'),
     }),
     watch(
       (signal) => reclaims(whose, signal),
@@ -90,14 +90,14 @@ function columns() {
     {
       label: 'protected until',
       cell: (row) =>
-        Date.parse(row.protected_until) > Date.now() ? time(row.protected_until) : h('span.faint', 'not any more'),
+        Date.parse(row.protected_until) > Date.now() ? time(row.protected_until) : h('span.faint', 'expired'),
     },
     { label: 'due', cell: (row) => time(row.due) },
-    { label: 'stands', cell: (row) => state(row.state) },
+    { label: 'status', cell: (row) => state(row.state) },
   ];
 }
 
-/** Lenders at the left, borrowers at the right, and between them bands as wide as the GPUs that are lent. */
+/** Lenders on the left, borrowers on the right, with bands as wide as the lent GPUs. */
 function flow(loans) {
   if (!loans.length) return null;
   const bands = new Map();
@@ -170,8 +170,8 @@ function flow(loans) {
     .map((one) => `${one.tenant}: ${one.lender} lends ${one.amount} ${resource(one.resource)} to ${one.borrower}`)
     .join('; ');
   return section(
-    'Who lends to whom',
-    { note: 'Lenders at the left, borrowers at the right; a band is as wide as the GPUs that are lent.' },
+    'Lenders and borrowers',
+    { note: 'Lenders on the left, borrowers on the right; the width of a band is the number of lent GPUs.' },
     h(
       'div.scroll',
       s(
@@ -192,7 +192,7 @@ async function reclaims(whose, signal) {
 
 function reclaimed(items) {
   return section(
-    'Being called back',
+    'Running reclaims',
     {},
     items.length
       ? h(
@@ -211,13 +211,13 @@ function reclaimed(items) {
                 tenant(item.tenant),
                 ' · ',
                 item.state,
-                ' · asked by ',
+                ' · requested by ',
                 item.requested_by,
                 ' ',
                 time(item.created_at),
                 item.waiting_for?.approval && [
                   ' · ',
-                  h('a', { href: place('approvals', item.waiting_for.approval.id) }, 'waits for people'),
+                  h('a', { href: place('approvals', item.waiting_for.approval.id) }, 'waits for approval'),
                 ],
               ),
               candidates(item.plan?.placement?.explanation),
@@ -235,11 +235,11 @@ function reclaimed(items) {
             ),
           ),
         )
-      : h('p.faint', 'Nothing is being called back.'),
+      : h('p.faint', 'No reclaim is running.'),
   );
 }
 
-/** Who would have to give way, without anything being changed. */
+/** Previews the victims of a reclaim. */
 function planner(whose) {
   if (!may('reclaim')) return null;
   const answer = h('div.answer', { 'aria-live': 'polite' });
@@ -262,7 +262,7 @@ function planner(whose) {
               { key: 'found' },
               h(
                 'p',
-                h('b', found.plan?.title ?? 'The plan'),
+                h('b', found.plan?.title ?? 'Plan'),
                 ' — ',
                 h('b', words(found.verdict ?? '')),
                 found.why &&
@@ -280,21 +280,21 @@ function planner(whose) {
       'div.inline',
       field({ name: 'tenant', label: 'Tenant', required: true, value: whose ?? '' }),
       field({ name: 'resource', label: 'Resource', required: true, value: 'gpu/H100' }),
-      field({ name: 'workload', label: 'For a workload that waits' }),
-      field({ name: 'workspace', label: 'Or what a workspace has too much' }),
-      field({ name: 'amount', label: 'How much', kind: 'number' }),
+      field({ name: 'workload', label: 'For a queued workload' }),
+      field({ name: 'workspace', label: 'Or for a workspace above its quota' }),
+      field({ name: 'amount', label: 'Amount', kind: 'number' }),
     ),
-    h('p.note', 'Without a workload and a workspace: what is overdue.'),
-    h('div.buttons', h('button', { type: 'submit' }, 'Who would give way?')),
+    h('p.note', 'Without a workload and a workspace: overdue loans.'),
+    h('div.buttons', h('button', { type: 'submit' }, 'Preview victims')),
     answer,
   );
-  return section('Ask before', { note: 'The same plan as a reclaim would make now. Nothing is changed.' }, form);
+  return section('Preview a reclaim', { note: 'Shows the plan that a reclaim would make now. Changes nothing.' }, form);
 }
 
 function missed(items) {
   return section(
     'Missed guarantees',
-    { note: 'Reclaims that had not ended at the moment that was promised.' },
+    { note: 'Reclaims that did not finish by their deadline.' },
     items.length
       ? table(
           [
@@ -302,8 +302,8 @@ function missed(items) {
             { label: 'workspace', cell: (row) => row.workspace },
             { label: 'resource', cell: (row) => resource(row.resource) },
             { label: 'workload', cell: (row) => row.workload },
-            { label: 'promised', cell: (row) => time(row.deadline) },
-            { label: 'noticed', cell: (row) => time(row.noticed_at) },
+            { label: 'deadline', cell: (row) => time(row.deadline) },
+            { label: 'missed at', cell: (row) => time(row.noticed_at) },
             {
               label: 'reclaim',
               cell: (row) => row.reclaim && id(row.reclaim, { href: place('executions', row.reclaim) }),
@@ -320,6 +320,6 @@ function missed(items) {
           items,
           { key: (row) => row.id ?? `${row.tenant}/${row.workload}/${row.deadline}`, caption: 'Missed guarantees' },
         )
-      : h('p.faint', 'None: every promise was kept so far.'),
+      : h('p.faint', 'None: every reclaim met its deadline.'),
   );
 }

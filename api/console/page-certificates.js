@@ -1,4 +1,4 @@
-// Certificates of destruction: what became of every asset, what is excepted (said first), and how anybody verifies one without a server.
+// Certificates of destruction: exceptions first, then the record of each asset, and how to verify offline.
 
 import { h, show } from './dom.js';
 import { ask } from './api.js';
@@ -38,7 +38,7 @@ export function render(root) {
   show(
     root,
     heading('Certificates of destruction', {
-      about: 'What an offboarding leaves behind, signed; it verifies with the issuer’s public key alone.',
+      about: 'Signed result of each offboarding; verify it with the issuer’s public key.',
     }),
     filters([
       { name: 'tenant', label: 'tenant' },
@@ -53,7 +53,7 @@ export function render(root) {
     href: (row) => place('certificates', row.id),
     caption: 'Certificates',
     every: 15_000,
-    none: empty('No certificate was issued yet.', 'One is signed at the end of each offboarding.'),
+    none: empty('No certificate has been issued yet.', 'Each offboarding ends with a signed certificate.'),
     columns: [
       { label: 'certificate', cell: (row) => id(row.id, { href: place('certificates', row.id) }) },
       { label: 'tenant', cell: (row) => tenant(row.tenant) },
@@ -73,13 +73,13 @@ export function render(root) {
   });
 }
 
-/** Bytes of a part, as text. */
+/** The bytes of a part, as text. */
 function decoded(text) {
   return new TextDecoder().decode(Uint8Array.from(atob(text), (letter) => letter.codePointAt(0)));
 }
 
 async function one(root, name) {
-  show(root, loading('Reading the certificate'));
+  show(root, loading('Loading the certificate'));
   try {
     const answer = await ask('GET', `/v1/certificates/${encodeURIComponent(name)}`);
     const file = await answer.text();
@@ -104,19 +104,19 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
         h(
           'button.primary',
           { type: 'button', onclick: () => save(`${short}-certificate.json`, 'application/json', file) },
-          'Download as it was signed',
+          'Download signed file',
         ),
-        h('button', { type: 'button', onclick: () => page(name, short) }, 'Download as a page'),
+        h('button', { type: 'button', onclick: () => page(name, short) }, 'Download page'),
         h('button', { type: 'button', onclick: () => print() }, 'Print'),
       ),
     }),
     section(
-      'Not destroyed, and not looked at',
+      'Not destroyed or not checked',
       { key: 'exceptions' },
       excepted.length
         ? h(
             'div.callout.bad',
-            h('b', `${many(excepted.length, 'asset')} without a record that counts:`),
+            h('b', `${many(excepted.length, 'asset')} without a valid record:`),
             h(
               'ul',
               excepted.map((asset) => h('li', h('code', asset.locator ?? asset.id), ' ', told(asset.exception))),
@@ -125,12 +125,12 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
         : h(
             'p',
             state('good', { as: 'ok', label: 'no exceptions' }),
-            ` Each of the ${many(said.inventory.assets, 'asset')} has a record that counts.`,
+            ` Each of the ${many(said.inventory.assets, 'asset')} has a valid record.`,
           ),
       said.retained.length > 0 &&
         h(
           'div.callout.wait',
-          h('b', 'Kept, by a rule:'),
+          h('b', 'Retained by a rule:'),
           h(
             'ul',
             said.retained.map((kept) => h('li', told(kept))),
@@ -139,32 +139,32 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
       (said.repairs ?? []).length > 0 &&
         h(
           'div.callout.wait',
-          h('b', 'Repaired or stated by people:'),
+          h('b', 'Repaired or stated by operators:'),
           h(
             'ul',
             said.repairs.map((repair) => h('li', told(repair))),
           ),
         ),
-      h('h3', 'Outside of what was checked'),
+      h('h3', 'Outside the scope of the check'),
       h(
         'ul',
         said.not_checked.map((outside) => h('li', h('b', outside.location), `: ${outside.why}`)),
       ),
-      h('h3', 'What it does not prove'),
+      h('h3', 'Not proved by this certificate'),
       h(
         'ul',
         said.caveats.map((caveat) => h('li', caveat)),
       ),
     ),
     section(
-      'What it certifies',
+      'Scope',
       { key: 'what' },
       facts({
         tenant: tenant(short),
         kind: words(said.kind),
         scope: told(said.scope),
         basis: told(said.legal_basis),
-        'asked for': [said.request.by, ' ', time(said.request.at)],
+        requested: [said.request.by, ' ', time(said.request.at)],
         'destruction began': time(said.pivot_at),
         results: told(said.results),
         policy: said.policies.map((policy) => `${policy.name} ${policy.version}`).join(', '),
@@ -180,27 +180,27 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
           { label: 'asset', kind: 'wide', cell: (row) => h('code', row.locator ?? row.id) },
           { label: 'data', cell: (row) => words(row.data_class) },
           {
-            label: 'what was done',
+            label: 'method',
             kind: 'wide',
             cell: (row) =>
               row.record
                 ? words(row.record.method ?? row.record.technique ?? 'recorded')
-                : h('b', 'nothing that counts'),
+                : h('b', 'no valid record'),
           },
           {
-            label: 'how it ended',
+            label: 'result',
             cell: (row) => row.record && state('ok', { label: words(row.record.result?.is ?? 'recorded') }),
           },
           { label: 'when', cell: (row) => row.record && time(row.record.ended_at) },
-          { label: 'all of it', cell: (row) => more('record', json(row)) },
+          { label: '', cell: (row) => more('details', json(row)) },
         ],
         assets.slice(0, 300),
         { caption: 'Assets' },
       ),
-      assets.length > 300 && h('p.note', `${assets.length - 300} more are in the file.`),
+      assets.length > 300 && h('p.note', `The file has ${assets.length - 300} more.`),
     ),
     section(
-      'Who agreed',
+      'Approvers',
       { key: 'approvals' },
       h(
         'ul.plain',
@@ -216,7 +216,7 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
                 h(
                   'li',
                   `${vote.name} (${vote.roles.join(', ')})`,
-                  vote.break_glass && h('b', ' alone, in an emergency'),
+                  vote.break_glass && h('b', ' (break-glass)'),
                   vote.reason && h('q', vote.reason),
                 ),
               ),
@@ -226,24 +226,24 @@ function whole(name, file, envelope, { certificate: said, checks }, assets) {
       ),
     ),
     section(
-      'Verify it without this server',
-      { key: 'verify', note: 'With the issuer’s public key, which should be had by another way than the certificate.' },
+      'Verify without this server',
+      { key: 'verify', note: 'Get the issuer’s public key in another way than the certificate.' },
       command(`tenure certificate verify ${short}-certificate.json --key issuer.pem`),
-      h('p', 'Exit 0 says that it holds, and what it proves and what not; 1 names every field that was changed.'),
+      h('p', 'Exit code 0: valid, with a list of the proved facts. Exit code 1: lists every changed field.'),
       facts({
         signatures: envelope.signatures.map((signature) => id(signature.keyid, { digits: 18 })),
         inventory: id(said.inventory.digest, { digits: 18 }),
-        'head of the audit': said.audit_head && [
+        'audit head': said.audit_head && [
           id(said.audit_head.digest, { digits: 18 }),
           ` after ${number(said.audit_head.entries)} entries`,
         ],
       }),
-      checks && more('Checks that were made when it was issued', h('div', told(checks))),
+      checks && more('Checks at the time of issue', h('div', told(checks))),
     ),
   ];
 }
 
-/** The page that the server makes, which says what came of verifying. */
+/** The server's page with the result of the verification. */
 async function page(name, short) {
   try {
     const answer = await ask('GET', `/v1/certificates/${encodeURIComponent(name)}`, { accept: 'text/html' });

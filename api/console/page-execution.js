@@ -1,4 +1,4 @@
-// One execution: where it stands in its machine, what it waits for, what it has done and what of that is undone, and what can be asked of it.
+// An execution: its state, awaited conditions, actions and undos, and its commands.
 
 import { h, show } from './dom.js';
 import { get, getOr } from './api.js';
@@ -33,7 +33,7 @@ export const title = 'Execution';
 
 export function render(root) {
   const [, name] = here().parts;
-  show(root, loading('Reading the execution'));
+  show(root, loading('Loading the execution'));
   let diagram = null;
   return watch(
     async (signal) => {
@@ -66,14 +66,14 @@ function gone(problem) {
   return (
     problem.status === 404 &&
     empty(
-      'It may have been forgotten.',
-      'Finished executions are kept for as long as retention says; the audit outlives them.',
-      h('a', { href: place('audit') }, 'Look in the audit'),
+      'It may have been removed.',
+      'Finished executions are removed after the retention period; the audit keeps their entries.',
+      h('a', { href: place('audit') }, 'Search the audit'),
     )
   );
 }
 
-/** The picture is drawn anew only when what it shows has changed. */
+/** Redraws the diagram only after a change. */
 function paint(root, item, journal, diagram) {
   const frame = into(root, 'picture');
   const seen = JSON.stringify([item.state, item.phase, journal.length, item.trail.map((mark) => mark.fate)]);
@@ -90,7 +90,7 @@ function whole(item, journal, diagram) {
         id(item.id, { whole: true }),
         ' · ',
         tenant(item.tenant),
-        ' · asked by ',
+        ' · requested by ',
         h('b', item.requested_by),
         ' ',
         time(item.created_at),
@@ -112,7 +112,7 @@ function whole(item, journal, diagram) {
       'div.columns',
       { key: 'columns' },
       section(
-        'The machine',
+        'State machine',
         { key: 'machine', aside: h('span.faint', `schema ${item.schema}`) },
         slot('picture'),
         diagram && more('As a list', listed(diagram, item.state)),
@@ -127,35 +127,35 @@ function whole(item, journal, diagram) {
     section(
       'Plan',
       { key: 'plan', aside: item.digest && h('span.digest', 'digest ', id(item.digest, { digits: 18 })) },
-      item.plan ? [h('p', h('b', item.plan.title)), plan(item.plan)] : h('p.faint', 'It decides on nothing.'),
+      item.plan ? [h('p', h('b', item.plan.title)), plan(item.plan)] : h('p.faint', 'This workflow has no plan to approve.'),
     ),
     section(
       'Data',
       { key: 'data' },
-      more('What it knows, as it is kept', json(item.data)),
+      more('Stored data', json(item.data)),
       command(`tenure executions show ${item.id}`),
     ),
   ];
 }
 
-/** How far it is, what its action says of that, and until when, as far as any of it is known. */
+/** The progress: completed steps, the action's report, and the estimated end, where known. */
 function far(progress) {
   if (!progress) return null;
   const { done, total, current, eta } = progress;
-  const steps = total && `${done} of ${total} steps are behind it`;
+  const steps = total && `${done} of ${total} steps completed`;
   if (!steps && !current.beat && !eta) return null;
   return h(
     'div.progress',
     { key: 'progress' },
-    steps && bar([{ value: done, tone: 'busy', label: 'behind it' }], total, steps),
+    steps && bar([{ value: done, tone: 'busy', label: 'completed' }], total, steps),
     h(
       'span.faint',
       [
         steps,
         current.beat,
         eta && [
-          'over ',
-          h('span', { title: 'If it goes as the last ones of its workflow went' }, 'about '),
+          'estimated ',
+          h('span', { title: 'Estimated from recent runs of this workflow' }, 'end '),
           time(eta),
         ],
       ]
@@ -165,7 +165,7 @@ function far(progress) {
   );
 }
 
-/** What it waits for, why it stopped, and what the next thing is that happens. */
+/** The condition that it waits for, the reason for a stop, and the next action. */
 function now(item) {
   const waits = item.waiting_for;
   const approval = waits?.approval;
@@ -174,7 +174,7 @@ function now(item) {
       h(
         'div.callout.bad',
         h('b', `Parked: ${words(item.reason)}`),
-        h('p', 'It waits for an operator. Mend the cause, then retry; or repair it.'),
+        h('p', 'Waits for an operator: fix the cause, then retry; or repair it.'),
         errors(item.errors),
       ),
     item.paused_by &&
@@ -192,7 +192,7 @@ function now(item) {
     approval &&
       h(
         'div.callout.busy',
-        h('b', 'Waits for people: '),
+        h('b', 'Waits for approval: '),
         approval.wanted,
         approval.deadline && [', until ', time(approval.deadline)],
         h('p', h('a', { href: place('approvals', approval.id) }, 'Read the plan and decide')),
@@ -203,17 +203,17 @@ function now(item) {
       h(
         'ul',
         waits.limits.map((limit) =>
-          h('li', limit.why, ', since ', time(limit.since), '; looks again ', time(limit.looks_again_at)),
+          h('li', limit.why, ', since ', time(limit.since), '; next check ', time(limit.looks_again_at)),
         ),
       ),
     waits?.next_action_at &&
       h(
         'p',
-        approval ? 'Next by itself: ' : 'Next: ',
+        approval ? 'Next automatic action: ' : 'Next: ',
         time(waits.next_action_at),
         h('span.faint', ` (${many(waits.tasks, 'task')})`),
       ),
-    item.cause && h('div.callout.turn', h('b', 'Turned back because of '), errors([item.cause])),
+    item.cause && h('div.callout.turn', h('b', 'Rolled back because of '), errors([item.cause])),
     item.left_behind.length > 0 &&
       h(
         'div.callout.bad',
@@ -234,7 +234,7 @@ function now(item) {
     item.last_failure &&
       h(
         'p.note',
-        'Last failure, led elsewhere: ',
+        'Last failure, handled by another path: ',
         h('code', item.last_failure.code),
         ' ',
         item.last_failure.message,
@@ -244,13 +244,13 @@ function now(item) {
   ].filter(Boolean);
   if (!item.open && !lines.length)
     return section('Outcome', { key: 'now' }, h('p', standing(item), ' ', time(item.updated_at)));
-  return section(item.open ? 'Now' : 'Outcome', { key: 'now' }, lines.length ? lines : h('p.faint', 'It is at work.'));
+  return section(item.open ? 'Now' : 'Outcome', { key: 'now' }, lines.length ? lines : h('p.faint', 'It is running.'));
 }
 
 function by(authority) {
   if (authority?.people) return authority.people.join(' and ');
-  if (authority?.waiver) return `a rule of policy: ${authority.waiver.name}`;
-  if (authority?.break_glass) return `${authority.break_glass.name ?? authority.break_glass}, alone, in an emergency`;
+  if (authority?.waiver) return `policy rule ${authority.waiver.name}`;
+  if (authority?.break_glass) return `${authority.break_glass.name ?? authority.break_glass} (break-glass)`;
   return told(authority);
 }
 
@@ -279,14 +279,14 @@ function attempts(item) {
           slot_.doubt && [' ', state('outcome_unknown', { label: 'outcome unknown' })],
           slot_.edition > 0 && ` · changed by operators ${many(slot_.edition, 'time')}`,
           slot_.last && errors([slot_.last]),
-          slot_.beat && h('p.note', 'last said: ', told(slot_.beat)),
+          slot_.beat && h('p.note', 'last report: ', told(slot_.beat)),
         ),
       ),
     ),
   );
 }
 
-/** What was done, the last first: the order in which it is undone. */
+/** Completed actions, the last first: the order of undos. */
 function trail(item) {
   if (!item.trail.length) return null;
   const marks = [...item.trail].reverse();
@@ -306,8 +306,8 @@ function trail(item) {
       note: undone
         ? `${undone} of ${item.trail.length} undone; the last is undone first.`
         : item.open && !item.pivot
-          ? 'If it turned back now, these would be undone from the top down.'
-          : 'What was done, the last first.',
+          ? 'A rollback now would undo these from the top down.'
+          : 'Completed actions, the last first.',
     },
     h('ol.trail', marks.map(line)),
   );
@@ -321,9 +321,9 @@ function children(item) {
     table(
       [
         { label: 'execution', cell: (row) => id(row.execution, { href: place('executions', row.execution) }) },
-        { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+        { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
         { label: 'outcome', cell: (row) => (row.outcome ? state(row.outcome) : state('running')) },
-        { label: 'begun', cell: (row) => time(row.started_at) },
+        { label: 'started', cell: (row) => time(row.started_at) },
       ],
       item.children,
       { key: (row) => row.execution, caption: 'Children' },
@@ -331,19 +331,19 @@ function children(item) {
   );
 }
 
-/** What went wrong in an entry: not what has only not happened yet. */
+/** The error of an entry, if it is a real failure and not a pending result. */
 function failed({ detail }) {
   const error = detail?.event?.settled?.result?.Err;
   return error && !isPending(error) ? error : null;
 }
 
-/** An error that says to look again later; its class is `{"pending": …}`. */
+/** An error that asks for a later check; its class is `{"pending": …}`. */
 const isPending = (error) => Boolean(error.class?.pending);
 
-/** The class of an error, in a word. */
+/** The class of an error, in one word. */
 const classOf = (error) => (typeof error.class === 'string' ? error.class : Object.keys(error.class ?? {}).join());
 
-/** What an entry of the journal says, in a line. */
+/** The summary of a journal entry, in one line. */
 function said(entry) {
   const { detail } = entry;
   const inner = detail?.event;
@@ -399,7 +399,7 @@ function timeline(journal) {
   return [
     h('ol.timeline', entries.slice(0, limit).map(line)),
     entries.length > limit &&
-      h('p.note', `The first ${entries.length - limit} are not drawn here: tenure executions journal has them.`),
+      h('p.note', `${entries.length - limit} older entries are not shown: use tenure executions journal.`),
   ];
 }
 

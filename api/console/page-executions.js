@@ -1,4 +1,4 @@
-// Executions that a filter finds, and those that somebody has to look at.
+// Search for executions, and the list of stuck executions.
 
 import { h, show } from './dom.js';
 import { address, get, getOr, keys, may, post } from './api.js';
@@ -28,7 +28,7 @@ const SAVED = [
   ['Open', { open: 'true' }],
   ['Parked', { phase: 'parked' }],
   ['Paused', { phase: 'paused' }],
-  ['Waiting for people', { filter: 'open and has asked' }],
+  ['Waiting for approval', { filter: 'open and has asked' }],
   ['Last day', { filter: 'created > ', since: 1 }],
   ['Failed or rolled back', { filter: 'finished and not reason in (completed)' }],
   ['Long open', { filter: 'open and age > 1d' }],
@@ -42,8 +42,8 @@ const columns = () => [
   { label: 'subject', kind: 'wide', cell: (row) => row.subject },
   { label: 'tenant', cell: (row) => tenant(row.tenant) },
   { label: 'state', cell: (row) => stateName(row.state) },
-  { label: 'stands', cell: standing },
-  { label: 'asked by', cell: (row) => row.requested_by },
+  { label: 'status', cell: standing },
+  { label: 'requested by', cell: (row) => row.requested_by },
   { label: 'changed', cell: (row) => time(row.updated_at) },
 ];
 
@@ -51,7 +51,7 @@ function saved(params) {
   const today = new Date(Date.now() - 86_400_000).toISOString().slice(0, 19);
   return h(
     'nav.saved',
-    { key: 'saved', 'aria-label': 'Often looked at' },
+    { key: 'saved', 'aria-label': 'Saved filters' },
     SAVED.map(([label, { since, ...to }]) => {
       const said = since ? { filter: `${to.filter}${today}Z` } : to;
       const isHere =
@@ -83,7 +83,7 @@ export function render(root) {
   show(
     root,
     heading('Executions', {
-      about: 'Every run of a workflow, the oldest first. What is typed here is kept in the address.',
+      about: 'All runs of workflows, oldest first. The URL contains the filters.',
       aside: bulk(params),
     }),
     saved(params),
@@ -110,10 +110,10 @@ export function render(root) {
       href: (row) => place('executions', row.id),
       caption: 'Executions',
       none: Object.keys(params).length
-        ? empty('No execution matches.', h('a', { href: place('executions') }, 'See all of them'))
+        ? empty('No execution matches.', h('a', { href: place('executions') }, 'Show all executions'))
         : empty(
-            'Nothing has run yet.',
-            'A tenant is asked for with',
+            'No execution has run yet.',
+            'Onboard a tenant with',
             h('code', 'tenure tenant onboard -f docs/examples/acme.yaml --wait'),
           ),
     }),
@@ -145,7 +145,7 @@ function help() {
   return h(
     'details.more',
     { key: 'help' },
-    h('summary', 'How filters are written'),
+    h('summary', 'Filter syntax'),
     h(
       'p',
       'Conditions with ',
@@ -154,9 +154,9 @@ function help() {
       h('code', 'or'),
       ', ',
       h('code', 'not'),
-      ' and brackets; ',
+      ' and parentheses; ',
       h('code', '~'),
-      ' is “begins with”. Fields: ',
+      ' means “begins with”. Fields: ',
       fields.map((name, at) => [at > 0 && ', ', h('code', name)]),
     ),
     h(
@@ -172,7 +172,7 @@ function help() {
   );
 }
 
-/** One command to all that the filter finds: first a look at them, then the command with the digest of what was seen. */
+/** A command to all executions of a filter: first a preview, then the command with the preview's digest. */
 function bulk(params) {
   if (!may('cancel')) return null;
   const filter = [
@@ -189,11 +189,11 @@ function bulk(params) {
       type: 'button',
       disabled: !filter,
       title: filter
-        ? 'Give one command to all that the filter finds'
-        : 'Say first which are meant: an empty filter means all',
+        ? 'Send a command to all executions that match the filter'
+        : 'Set a filter first: an empty filter selects all executions',
       onclick: () => ask(filter),
     },
-    'All of these…',
+    'Batch command…',
   );
 }
 
@@ -201,28 +201,28 @@ function ask(filter) {
   const keyOf = keys();
   let seen = null;
   dialog(
-    'One command to all that are found',
+    'Send a command to all matching executions',
     (close) => {
       const answer = h('div.answer', { 'aria-live': 'polite' });
-      const begin = h('button.primary', { type: 'submit', disabled: true }, 'Begin');
+      const begin = h('button.primary', { type: 'submit', disabled: true }, 'Start batch');
       const look = async () => {
         const { verb } = typed(form);
         begin.disabled = true;
-        show(answer, h('p.loading', 'Looking…'));
+        show(answer, h('p.loading', 'Loading…'));
         try {
           ({ body: seen } = await post('/v1/executions:batch', { verb, filter, dry_run: true }));
           show(
             answer,
-            h('p', h('b', many(seen.count, 'execution')), ` would be told to ${verb}; ${seen.refusing} would refuse.`),
+            h('p', h('b', many(seen.count, 'execution')), ` would get ${verb}; ${seen.refusing} would refuse it.`),
             table(
               [
                 { label: 'execution', cell: (row) => execution(row.id) },
                 { label: 'subject', cell: (row) => row.subject },
                 { label: 'state', cell: (row) => row.state },
-                { label: 'refuses', cell: (row) => row.refuses },
+                { label: 'refusal', cell: (row) => row.refuses },
               ],
               seen.first,
-              { caption: 'The first of them' },
+              { caption: 'First matches' },
             ),
           );
           begin.disabled = seen.count === 0;
@@ -240,14 +240,14 @@ function ask(filter) {
             try {
               const { body: batch } = await post('/v1/executions:batch', body, { key: keyOf(body) });
               close();
-              toast('The batch has begun.');
+              toast('Batch started.');
               go('system', 'batches', batch.id);
             } catch (problem) {
               show(answer, trouble(problem));
             }
           },
         },
-        h('p', 'Those that match ', h('code', filter)),
+        h('p', 'Executions that match ', h('code', filter)),
         field({
           name: 'verb',
           label: 'Command',
@@ -256,10 +256,10 @@ function ask(filter) {
           options: ['retry', 'pause', 'resume', 'cancel'],
           oninput: () => look(),
         }),
-        field({ name: 'rate', label: 'How many a second, at most', kind: 'number' }),
-        field({ name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true, hint: 'for the journal of each' }),
+        field({ name: 'rate', label: 'Maximum per second', kind: 'number' }),
+        field({ name: 'reason', label: 'Reason', kind: 'area', rows: 2, required: true, hint: 'recorded in the journal of each execution' }),
         answer,
-        h('div.buttons', begin, h('button', { type: 'button', onclick: close }, 'Leave it')),
+        h('div.buttons', begin, h('button', { type: 'button', onclick: close }, 'Go back')),
       );
       queueMicrotask(look);
       return form;
@@ -268,7 +268,7 @@ function ask(filter) {
   );
 }
 
-/** `/v1/stuck`: since when, whose turn it is, and what to do. */
+/** `/v1/stuck`: since when, who must act, and the next step. */
 export const stuck = {
   title: 'Stuck',
   render(root) {
@@ -276,7 +276,7 @@ export const stuck = {
     show(
       root,
       heading('Stuck', {
-        about: 'Open, and somebody has to look at it. Nothing here is reported as finished, and nothing is lost.',
+        about: 'Open executions that need an operator. Nothing is lost.',
       }),
       filters([
         { name: 'filter', label: 'filter', wide: true, hint: 'reason = outcome_unknown' },
@@ -302,43 +302,43 @@ export const stuck = {
         every: 3000,
         none: empty(
           'Nothing is stuck.',
-          'What waits for people is in the approvals; what is parked, overdue or of unknown outcome would be listed here with what to do.',
+          'This list shows parked and overdue executions and unknown outcomes, with the next step. Approvals are listed on their own page.',
         ),
         columns: [
           { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
-          { label: 'what', cell: (row) => [h('b', words(row.workflow)), h('br'), row.subject] },
-          { label: 'why', cell: standing },
+          { label: 'subject', cell: (row) => [h('b', words(row.workflow)), h('br'), row.subject] },
+          { label: 'reason', cell: standing },
           { label: 'stuck for', cell: (row) => h('span', { title: row.since }, span(row.age_seconds)) },
-          { label: 'whose turn', cell: (row) => row.owner.map(words).join(', ') },
+          { label: 'who acts', cell: (row) => row.owner.map(words).join(', ') },
           {
             label: 'what happened',
             kind: 'wide',
             cell: (row) => [row.errors.map((code) => h('code', code)), row.message && h('p.message', row.message)],
           },
-          { label: 'what to do', kind: 'wide', cell: (row) => h('b', row.next) },
+          { label: 'next step', kind: 'wide', cell: (row) => h('b', row.next) },
         ],
       }),
     ];
   },
 };
 
-/** Channels with dead letters: people who were not told. */
+/** Channels with dead letters: notifications that were not delivered. */
 function untold(channels) {
   return table(
     [
       { label: 'channel', cell: (row) => h('a', { href: place('system', 'channels') }, row.id) },
       { label: 'dead letters', kind: 'number', cell: (row) => row.dead },
       { label: 'stuck for', cell: (row) => h('span', { title: row.since }, span(row.age_seconds)) },
-      { label: 'whose turn', cell: (row) => row.owner.map(words).join(', ') },
+      { label: 'who acts', cell: (row) => row.owner.map(words).join(', ') },
       { label: 'what happened', kind: 'wide', cell: (row) => row.message && h('p.message', row.message) },
-      { label: 'what to do', kind: 'wide', cell: (row) => h('b', row.next) },
+      { label: 'next step', kind: 'wide', cell: (row) => h('b', row.next) },
     ],
     channels,
     { key: (row) => row.id, caption: 'Channels with dead letters' },
   );
 }
 
-/** What became of commands to many. */
+/** The results of batch commands. */
 export function batches(root, batchId) {
   if (!batchId) {
     return [
@@ -347,16 +347,16 @@ export function batches(root, batchId) {
         caption: 'Batches',
         href: (row) => place('system', 'batches', row.id),
         none: empty(
-          'No command was given to many at once.',
-          'Narrow the executions by a filter and press “All of these…”.',
+          'No batch command was sent yet.',
+          'Filter the executions, then press “Batch command…”.',
         ),
         columns: [
           { label: 'batch', cell: (row) => id(row.id, { href: place('system', 'batches', row.id) }) },
           { label: 'command', cell: (row) => row.verb },
           { label: 'filter', kind: 'wide', cell: (row) => h('code', row.filter) },
           { label: 'by', cell: (row) => row.by },
-          { label: 'begun', cell: (row) => time(row.created_at) },
-          { label: 'stands', cell: (row) => words(row.state) },
+          { label: 'started', cell: (row) => time(row.created_at) },
+          { label: 'status', cell: (row) => words(row.state) },
         ],
       }),
     ];
@@ -371,7 +371,7 @@ export function batches(root, batchId) {
           h(
             'p',
             h('b', batch.verb),
-            ' to those that match ',
+            ' to executions that match ',
             h('code', batch.filter),
             ' · ',
             words(batch.state),
@@ -382,7 +382,7 @@ export function batches(root, batchId) {
           ),
           h(
             'p',
-            `${batch.done} of ${batch.total} done, ${batch.refused} refused, ${batch.skipped} left out; at most ${batch.rate} a second`,
+            `${batch.done} of ${batch.total} done, ${batch.refused} refused, ${batch.skipped} skipped; at most ${batch.rate} per second`,
           ),
           !batch.ended_at &&
             h(
@@ -391,26 +391,26 @@ export function batches(root, batchId) {
                 type: 'button',
                 onclick: () =>
                   post(`/v1/batches/${batch.id}:stop`).then(
-                    () => toast('It stops.'),
+                    () => toast('Batch stopped.'),
                     (problem) => toast(problem.message),
                   ),
               },
-              'Stop it',
+              'Stop batch',
             ),
-          more('All of it', h('pre', JSON.stringify(batch, null, 2))),
+          more('Details', h('pre', JSON.stringify(batch, null, 2))),
         ),
       { failed: (problem) => show(into(root, 'batch'), trouble(problem)) },
     ),
     list(into(root, 'items'), {
       path: `/v1/batches/${encodeURIComponent(batchId)}/items`,
       key: (row) => row.execution,
-      caption: 'What became of each',
+      caption: 'Results',
       columns: [
         { label: 'execution', cell: (row) => execution(row.execution) },
         {
-          label: 'what became of it',
+          label: 'result',
           kind: 'wide',
-          cell: (row) => [row.result ? words(row.result) : h('span.faint', 'not yet'), row.why && `: ${row.why}`],
+          cell: (row) => [row.result ? words(row.result) : h('span.faint', 'pending'), row.why && `: ${row.why}`],
         },
         { label: 'when', cell: (row) => time(row.at) },
       ],

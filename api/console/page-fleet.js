@@ -1,4 +1,4 @@
-// The hardware: regions, clusters, and every node with its GPUs, by whose it is, how it stands, and what runs on it.
+// The hardware: regions, clusters, and nodes with their GPUs, by owner, state and workload.
 
 import { h, show } from './dom.js';
 import { get, getOr, isStaff, may } from './api.js';
@@ -31,7 +31,7 @@ import { here, place, refine } from './route.js';
 
 export const title = 'Fleet';
 
-/** As many nodes as the map takes; of more, one cluster has to be chosen. */
+/** The maximum number of nodes of the map; for more, a cluster must be chosen. */
 const MOST = 10_000;
 
 let retheme_ = () => {};
@@ -56,11 +56,11 @@ export function render(root) {
   show(
     root,
     heading('Fleet', {
-      about: 'Every node is at most one tenant’s at a time; a GPU is a cell.',
-      aside: may('manage_capacity') && h('button', { type: 'button', 'data-order': 'short', onclick: short }, 'Capacity runs short…'),
+      about: 'A cell is a GPU. Each node belongs to at most one tenant at a time.',
+      aside: may('manage_capacity') && h('button', { type: 'button', 'data-order': 'short', onclick: short }, 'Report a shortage…'),
     }),
     isStaff() && slot('clusters'),
-    h('nav.tabs', { key: 'tabs', 'aria-label': 'How the nodes are shown' }, tab('map', 'Map'), tab('list', 'List')),
+    h('nav.tabs', { key: 'tabs', 'aria-label': 'Colours of the map' }, tab('map', 'Map'), tab('list', 'List')),
     filters(fields()),
     slot(view),
   );
@@ -117,8 +117,8 @@ async function sites(signal) {
 function clusters({ regions, clusters: all }) {
   if (!all.length)
     return empty(
-      'There is no hardware yet.',
-      'Bring some in with',
+      'No hardware is registered yet.',
+      'Import nodes with',
       h('code', 'tenure fleet import docs/examples/nodes.csv --cluster eu-1 --region eu'),
     );
   const law = new Map(regions.map((region) => [region.id, region.jurisdiction]));
@@ -177,7 +177,7 @@ function clusters({ regions, clusters: all }) {
   );
 }
 
-/** All nodes that are asked for, page by page, and what runs on them. */
+/** Loads all matching nodes, page by page, and their workloads. */
 async function everything(params, signal, some) {
   const all = [];
   let cursor;
@@ -190,7 +190,7 @@ async function everything(params, signal, some) {
   return { all, rest: Boolean(cursor), use: await usage(params, signal) };
 }
 
-/** Which GPUs of which node a workload uses, and whether on loan. */
+/** The GPUs that a workload uses on each node, and whether they are borrowed. */
 async function usage({ owner }, signal) {
   const of = (path, params) => getOr({ items: [] }, path, { limit: 1000, tenant: owner, ...params }, { signal });
   const [admitted, reclaimed, loans] = await Promise.all([
@@ -215,12 +215,12 @@ async function usage({ owner }, signal) {
 
 function map(root, params) {
   const by = params.by ?? 'owner';
-  const told = h('p.told', { id: 'node-told', 'aria-live': 'polite' }, 'Point at a node, or move with the arrow keys.');
+  const told = h('p.told', { id: 'node-told', 'aria-live': 'polite' }, 'Point at a node, or use the arrow keys.');
   const legend = h('p.legend');
   let heat = root.querySelector('.heat');
   const choice = h(
     'div.choices',
-    { role: 'group', 'aria-label': 'Coloured by' },
+    { role: 'group', 'aria-label': 'Colour by' },
     [
       ['owner', 'by owner'],
       ['state', 'by state'],
@@ -296,14 +296,14 @@ function nodes(root, params) {
       { label: 'region', cell: (row) => row.region },
       { label: 'GPUs', cell: (row) => `${row.gpu.count} × ${row.gpu.model}` },
       { label: 'state', cell: (row) => state(row.state) },
-      { label: 'owner', cell: (row) => (row.owner ? tenant(row.owner) : h('span.faint', 'nobody')) },
+      { label: 'owner', cell: (row) => (row.owner ? tenant(row.owner) : h('span.faint', 'no owner')) },
       { label: 'epoch', kind: 'number', cell: (row) => row.owner_epoch },
     ],
   });
 }
 
 function node(root, name) {
-  show(root, loading('Reading the node'));
+  show(root, loading('Loading the node'));
   return watch(
     async (signal) => {
       const item = await get(`/v1/nodes/${encodeURIComponent(name)}`, {}, { signal });
@@ -335,7 +335,7 @@ function node(root, name) {
           aside:
             item.owner &&
             may('report_incident') &&
-            h('button.danger', { type: 'button', 'data-order': 'incident', onclick: () => report(item.id) }, 'Something is wrong…'),
+            h('button.danger', { type: 'button', 'data-order': 'incident', onclick: () => report(item.id) }, 'Report an incident…'),
         }),
         section(
           'Facts',
@@ -350,10 +350,10 @@ function node(root, name) {
             'ownership epoch': item.owner_epoch,
             'claimed by': item.claimed_by && execution(item.claimed_by),
           }),
-          more('As it is kept', json(item)),
+          more('Stored record', json(item)),
         ),
         section(
-          'Runs here',
+          'Workloads here',
           {},
           work.length
             ? table(
@@ -373,17 +373,17 @@ function node(root, name) {
                 work,
                 { caption: 'Workloads on the node' },
               )
-            : h('p.faint', 'No workload that Tenure admitted.'),
+            : h('p.faint', 'No workload of Tenure runs on this node.'),
         ),
         section(
-          'Executions about it',
+          'Executions for this node',
           {},
           runs.length
             ? table(
                 [
                   { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
                   { label: 'workflow', cell: (row) => words(row.workflow) },
-                  { label: 'stands', cell: (row) => state(row.reason ?? row.phase) },
+                  { label: 'status', cell: (row) => state(row.reason ?? row.phase) },
                 ],
                 runs,
                 { caption: 'Executions' },

@@ -1,4 +1,4 @@
-// Signing in: through the provider of the house, or with a token that is pasted. Either is kept in this tab alone.
+// Sign-in with an identity provider, or with a pasted token. The token is stored in this tab only.
 
 import { h, show } from './dom.js';
 import { signIn } from './api.js';
@@ -56,21 +56,21 @@ export function login(root, then, problem) {
         { id: 'where' },
         h(
           'p',
-          h('b', 'The first time: '),
-          'the administrator’s token was printed once when the server started first, and is kept in ',
+          h('b', 'First sign-in: '),
+          'the server wrote the administrator’s token to ',
           h('code', 'admin.token'),
-          ' of its data folder (',
+          ' in its data folder (',
           h('code', './tenure-data/admin.token'),
-          ' unless told otherwise).',
+          ' by default).',
         ),
         h(
           'p',
-          h('b', 'Everybody else: '),
-          'an administrator makes a user with ',
+          h('b', 'Other users: '),
+          'an administrator adds a user with ',
           h('code', 'tenure user add NAME --role ROLE'),
           ', which prints the token.',
         ),
-        h('p.faint', 'It is kept in this tab until it is closed, and sent to this server alone.'),
+        h('p.faint', 'The token is stored in this tab until you close it, and sent only to this server.'),
       ),
     ),
   );
@@ -78,7 +78,7 @@ export function login(root, then, problem) {
   offered().then((oidc) => oidc?.browser && through(provider, oidc, answer));
 }
 
-/** The button that leaves for the provider, once the server has said that there is one. */
+/** The button to the identity provider, if the server has one. */
 function through(place, oidc, answer) {
   const go = async (event) => {
     const button = event.currentTarget;
@@ -100,6 +100,6 @@ function host(issuer) {
   try {
     return new URL(issuer).host;
   } catch {
-    return 'your provider';
+    return 'your identity provider';
   }
 }

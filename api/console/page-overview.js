@@ -1,4 +1,4 @@
-// What waits, what is wrong, how full the fleet is, and what looks after it: everything that an operator wants to know first.
+// The overview: open approvals, stuck executions, capacity, and sweeps.
 
 import { h, show } from './dom.js';
 import { getOr, isStaff, may } from './api.js';
@@ -61,7 +61,7 @@ async function waiting(signal) {
     list('/v1/reclaims-missed', { limit: 100 }),
     list('/v1/proposals', { limit: 50 }),
   ]);
-  // What was proposed on what has changed since waits for nobody.
+  // Void proposals wait for no confirmation.
   const standing = { ...proposals, items: proposals.items.filter((proposal) => !proposal.void) };
   return { approvals, stuck, open, missed, proposals: standing };
 }
@@ -83,10 +83,10 @@ function figures({ approvals, stuck, open, missed, proposals }) {
   const parked_ = stuck.items.filter((row) => row.phase === 'parked');
   const letters = [...(stuck.channels ?? []), ...(stuck.limits ?? [])];
   return [
-    figure(String(own.length), 'wait for me', {
+    figure(String(own.length), 'waiting for my vote', {
       href: place('approvals'),
       tone: own.length ? 'busy' : 'calm',
-      note: `${count(approvals)} wait for people`,
+      note: `open approvals: ${count(approvals)}`,
     }),
     figure(`${stuck.items.length + letters.length}${stuck.next ? '+' : ''}`, 'stuck', {
       href: place('stuck'),
@@ -98,10 +98,10 @@ function figures({ approvals, stuck, open, missed, proposals }) {
     figure(count(missed), many(missed.items.length, 'missed guarantee').replace(/^[\d,]+ /, ''), {
       href: place('borrowing'),
       tone: missed.items.length ? 'bad' : 'calm',
-      note: 'reclaims past their promise',
+      note: 'reclaims that missed their deadline',
     }),
     proposals.items.length > 0 &&
-      figure(count(proposals), 'wait for a second person', { href: place('approvals'), tone: 'wait' }),
+      figure(count(proposals), 'commands for a second person', { href: place('approvals'), tone: 'wait' }),
     figure(count(open), 'open executions', {
       href: place('executions', { open: 'true' }),
       tone: 'calm',
@@ -125,11 +125,11 @@ function mine(approvals) {
                 'li',
                 { key: item.id, 'data-row': '' },
                 h('a', { href: place('approvals', item.id) }, item.title),
-                h('span.faint', ' asked by ', item.requested_by, item.deadline && [', ends ', time(item.deadline)]),
+                h('span.faint', ' requested by ', item.requested_by, item.deadline && [', ends ', time(item.deadline)]),
               ),
             ),
         )
-      : empty('Nothing waits for you.'),
+      : empty('No approval waits for you.'),
   );
 }
 
@@ -139,7 +139,7 @@ function parked(stuck) {
   const warnings = stuck.warnings ?? [];
   return section(
     'Needs an operator',
-    { aside: h('a', { href: place('stuck') }, 'All that is stuck') },
+    { aside: h('a', { href: place('stuck') }, 'Show all stuck items') },
     stuck.items.length + letters.length + limits.length + warnings.length
       ? h(
           'ul.plain.links',
@@ -194,8 +194,8 @@ function running(open) {
   }
   const rows = [...by.values()].sort((a, b) => b.all - a.all || a.name.localeCompare(b.name));
   return section(
-    'Running',
-    { note: open.next ? 'The first 200 open ones are counted.' : undefined },
+    'Open executions',
+    { note: open.next ? 'Counts the first 200 open executions.' : undefined },
     rows.length
       ? table(
           [
@@ -206,7 +206,7 @@ function running(open) {
             },
             { label: 'open', kind: 'number', cell: (row) => number(row.all) },
             {
-              label: 'how they stand',
+              label: 'phases',
               kind: 'wide',
               cell: (row) =>
                 bar(
@@ -217,18 +217,18 @@ function running(open) {
                     { value: row.parked, tone: 'bad' },
                   ],
                   row.all,
-                  `${row.forward} running, ${row.waiting} paused, ${row.turning} turning back, ${row.parked} parked`,
+                  `${row.forward} running, ${row.waiting} paused, ${row.turning} rolling back, ${row.parked} parked`,
                 ),
             },
           ],
           rows,
           { key: (row) => row.name, caption: 'Open executions by workflow' },
         )
-      : empty('Nothing runs.', h('code', 'tenure tenant onboard -f docs/examples/acme.yaml')),
+      : empty('No execution is open.', h('code', 'tenure tenant onboard -f docs/examples/acme.yaml')),
   );
 }
 
-/** What a tenant sees of capacity: its own. */
+/** The capacity of a tenant. */
 function spaces(items) {
   const rows = items.flatMap((space) =>
     Object.entries(space.use ?? {}).map(([what, use]) => ({ id: `${space.id} ${what}`, space, what, use })),
@@ -249,7 +249,7 @@ function spaces(items) {
           rows,
           { caption: 'Workspaces' },
         )
-      : empty('There is no workspace in use yet.'),
+      : empty('No workspace has a quota in use yet.'),
   );
 }
 
@@ -292,7 +292,7 @@ function capacity(clusters) {
           { key: (row) => row.model, caption: 'Capacity by model' },
         )
       : empty(
-          'There is no hardware yet.',
+          'No hardware is registered yet.',
           h('code', 'tenure fleet import docs/examples/nodes.csv --cluster eu-1 --region eu'),
         ),
   );
@@ -301,19 +301,19 @@ function capacity(clusters) {
 function sweeps(schedules) {
   const built = schedules.filter((row) => row.kind === 'built_in');
   return section(
-    'Looked after by the clock',
+    'Scheduled checks',
     { aside: h('a', { href: place('schedules') }, 'Schedules') },
     built.length
       ? table(
           [
             { label: 'sweep', cell: (row) => h('a', { href: place('schedules', row.name) }, words(row.name)) },
-            { label: 'stands', cell: (row) => (row.paused ? state('paused') : state('in force', { as: 'alive' })) },
+            { label: 'status', cell: (row) => (row.paused ? state('paused') : state('in force', { as: 'alive' })) },
             { label: 'next', cell: (row) => time(row.next) },
           ],
           built,
           { key: (row) => row.name, caption: 'Sweeps' },
         )
-      : empty('No sweeps are told of.'),
+      : empty('No sweep is scheduled.'),
   );
 }
 
@@ -324,7 +324,7 @@ function engines(all) {
     table(
       [
         { label: 'engine', cell: (row) => [h('b', row.name), row.here && h('span.faint', ' (this one)')] },
-        { label: 'stands', cell: (row) => state(row.state) },
+        { label: 'status', cell: (row) => state(row.state) },
         { label: 'version', cell: (row) => row.version },
       ],
       all,

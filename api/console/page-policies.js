@@ -1,4 +1,4 @@
-// Which platform policy is in force, which there were, what differs between two, and what a text would change if it were published.
+// The platform policy: the current version, its history, differences, and the effects of a new text.
 
 import { h, show } from './dom.js';
 import { get, getOr, may, post } from './api.js';
@@ -33,7 +33,7 @@ export function render(root) {
     root,
     heading('Policies', {
       about:
-        'The platform policy says what anyone may get and who is asked. A version never changes; a decision keeps the one it was made under.',
+        'The platform policy sets quotas, terms and approvers. A version never changes; each decision records its version.',
     }),
     slot('history'),
     slot('text'),
@@ -106,25 +106,25 @@ function history({ current, changes, shown }) {
     changes.length
       ? table(
           [
-            { label: 'no.', kind: 'number', cell: (row) => row.id },
+            { label: 'number', kind: 'number', cell: (row) => row.id },
             {
-              label: 'came into force',
+              label: 'published',
               cell: (row) => h('a', { href: place('policies', row.version) }, `version ${row.version}`),
             },
-            { label: 'in place of', cell: (row) => `version ${row.before}` },
-            { label: 'by', cell: (row) => row.author },
+            { label: 'replaces', cell: (row) => `version ${row.before}` },
+            { label: 'author', cell: (row) => row.author },
             { label: 'when', cell: (row) => time(row.effective_from) },
             { label: 'digest', cell: (row) => id(row.digest, { digits: 18 }) },
             {
               label: '',
-              cell: (row) => h('a', { href: place('policies', row.version, { against: row.before }) }, 'what changed'),
+              cell: (row) => h('a', { href: place('policies', row.version, { against: row.before }) }, 'Show changes'),
             },
           ],
           changes,
           { caption: 'History' },
         )
       : empty(
-          'No policy was published: the built-in one holds.',
+          'No policy was published: the built-in one is in force.',
           h('code', 'tenure policy publish my-policy.yaml --dry-run'),
         ),
   );
@@ -145,7 +145,7 @@ function text({ shown }) {
   );
 }
 
-/** Lines of two texts, by the longest lines that they have in common. */
+/** The difference of two texts, by their longest common lines. */
 export function lines(before, after) {
   const [a, b] = [before.split('\n'), after.split('\n')];
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
@@ -183,27 +183,27 @@ function compared({ shown, other }) {
   );
   return section(
     `From version ${other.id} to version ${shown.id}`,
-    { key: 'diff', note: `${changed} lines differ. What a published policy leaves out is as in the built-in one.` },
+    { key: 'diff', note: `${changed} lines differ. The built-in policy provides everything that a published policy omits.` },
     h('pre.numbered', { tabindex: '0' }, rows),
     command(`tenure policy diff version-${other.id}.yaml version-${shown.id}.yaml`),
   );
 }
 
-/** Puts the very text into force that was tried. */
+/** Publishes the previewed text. */
 function publish(tried) {
-  change('Put this text into force', {
-    preview: 'What is decided from then on is decided by it. Executions that are open go on under the terms that they have.',
-    label: 'Put it into force',
+  change('Publish policy', {
+    preview: 'New decisions use the new version. Open executions keep their terms.',
+    label: 'Publish policy',
     danger: true,
     confirm: 'publish',
     cli: () => 'tenure policy publish my-policy.yaml',
     does: (_, { key }) => post('/v1/policies', tried, { key, type: 'application/yaml' }),
     done: ({ status, body }) =>
-      status === 202 ? `A second person has to agree: tenure proposals second ${body.proposal}` : 'It is in force.',
+      status === 202 ? `A second person must confirm: tenure proposals second ${body.proposal}` : 'Policy published.',
   });
 }
 
-/** A text on trial: every mistake by line and column, or what it would change. */
+/** Previews a policy text: its errors with their positions, or its effects. */
 function attempt() {
   const answer = h('div.answer', { 'aria-live': 'polite' });
   const form = h(
@@ -220,15 +220,15 @@ function attempt() {
               'div.preview',
               h(
                 'p',
-                h('b', 'It could be published. '),
-                `${body.untouched?.length ?? 0} open executions would go on under their own terms.`,
+                h('b', 'The policy is valid. '),
+                `${body.untouched?.length ?? 0} open executions would keep their terms.`,
               ),
-              more('What it would change', json(body)),
+              more('Effects', json(body)),
               command('tenure policy publish my-policy.yaml'),
               h(
                 'button.danger',
                 { type: 'button', 'data-order': 'publish', onclick: () => publish(tried) },
-                'Put it into force…',
+                'Publish policy…',
               ),
             ),
           );
@@ -245,12 +245,12 @@ function attempt() {
       required: true,
       hint: 'policy: platform\nversion: 3\n…',
     }),
-    h('div.buttons', h('button', { type: 'submit' }, 'Try it: changes nothing')),
+    h('div.buttons', h('button', { type: 'submit' }, 'Preview (changes nothing)')),
     answer,
   );
   return section(
-    'Try a text',
-    { note: 'Checked as publishing would check it, with its own examples; nothing comes into force.' },
+    'Preview a policy',
+    { note: 'Runs all checks of a publication, including the policy’s own examples. Publishes nothing.' },
     form,
   );
 }

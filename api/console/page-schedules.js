@@ -1,4 +1,4 @@
-// What is started when, and what became of every single moment.
+// Schedules and their occurrences.
 
 import { h, show } from './dom.js';
 import { get, may, post } from './api.js';
@@ -35,7 +35,7 @@ export function render(root) {
   show(
     root,
     heading('Schedules', {
-      about: 'Every moment is a row: fired, skipped, missed or merged, and why. Built-in ones look after the platform.',
+      about: 'Workflows that start at set times. Each occurrence is recorded with its result and reason. Built-in schedules maintain the platform.',
     }),
     slot('list'),
   );
@@ -46,7 +46,7 @@ export function render(root) {
     caption: 'Schedules',
     size: 100,
     every: 8000,
-    none: empty('There are no schedules.', h('code', 'tenure schedules set NAME -f schedule.yaml')),
+    none: empty('No schedule exists.', h('code', 'tenure schedules set NAME -f schedule.yaml')),
     columns: [
       {
         label: 'schedule',
@@ -56,10 +56,10 @@ export function render(root) {
         ],
       },
       { label: 'when', cell: (row) => [h('code', row.cron), h('span.faint', ` ${row.zone}`)] },
-      { label: 'starts', cell: (row) => (row.start ? words(row.start.workflow) : 'a sweep') },
+      { label: 'workflow', cell: (row) => (row.start ? words(row.start.workflow) : 'built-in task') },
       { label: 'next', cell: (row) => time(row.next) },
       {
-        label: 'stands',
+        label: 'status',
         cell: (row) =>
           row.paused ? state('paused', { title: row.paused.reason }) : state('in force', { as: 'alive' }),
       },
@@ -79,11 +79,11 @@ function one(root, name, params) {
     filters([
       {
         name: 'fate',
-        label: 'what became of it',
+        label: 'result',
         kind: 'select',
         options: ['pending', 'buffered', 'fired', 'missed', 'skipped', 'merged', 'failed'],
       },
-      { name: 'origin', label: 'why', kind: 'select', options: ['schedule', 'trigger', 'backfill'] },
+      { name: 'origin', label: 'started by', kind: 'select', options: ['schedule', 'trigger', 'backfill'] },
       { name: 'from', label: 'from', kind: 'date' },
       { name: 'to', label: 'to', kind: 'date' },
     ]),
@@ -104,21 +104,21 @@ function one(root, name, params) {
       params: { fate: params.fate, origin: params.origin, from: day(params.from), to: day(params.to) },
       key: (row) => `${row.nominal} ${row.origin}`,
       caption: 'Occurrences',
-      none: empty('No moment has come yet.'),
+      none: empty('No occurrence is recorded yet.'),
       every: 5000,
       columns: [
-        { label: 'moment', cell: (row) => time(row.nominal) },
-        { label: 'became', cell: (row) => state(row.fate) },
+        { label: 'time', cell: (row) => time(row.nominal) },
+        { label: 'result', cell: (row) => state(row.fate) },
         { label: 'by', cell: (row) => [words(row.origin), row.by && ` (${row.by})`] },
-        { label: 'why', kind: 'wide', cell: (row) => row.reason },
+        { label: 'reason', kind: 'wide', cell: (row) => row.reason },
         { label: 'execution', cell: (row) => row.execution && execution(row.execution) },
-        { label: 'ended', cell: (row) => row.outcome && state(row.outcome) },
+        { label: 'outcome', cell: (row) => row.outcome && state(row.outcome) },
         {
           label: '',
           cell: (row) =>
             row.fate === 'buffered' &&
             may('manage_schedules') &&
-            h('button', { type: 'button', onclick: () => skip(name, row) }, 'Leave out…'),
+            h('button', { type: 'button', onclick: () => skip(name, row) }, 'Skip…'),
         },
       ],
     }),
@@ -144,34 +144,34 @@ function about(item) {
               [
                 { label: `in ${item.zone}`, cell: (row) => row.local.replace('T', ' ') },
                 item.zone !== 'UTC' && { label: 'in UTC', cell: (row) => row.utc.slice(0, 19).replace('T', ' ') },
-                { label: 'starts', cell: (row) => time(row.due) },
+                { label: 'with jitter', cell: (row) => time(row.due) },
               ].filter(Boolean),
               item.firing,
-              { key: (row) => row.utc, caption: 'The next five moments' },
+              { key: (row) => row.utc, caption: 'The next five occurrences' },
             )
-          : h('p.faint', item.paused ? 'None while it is paused.' : 'None.'),
+          : h('p.faint', item.paused ? 'None while the schedule is paused.' : 'None.'),
       ),
       section(
         'Rules',
         { key: 'rules' },
         facts({
-          starts: item.start
+          workflow: item.start
             ? [words(item.start.workflow), ' ', h('span.faint', brief(item.start.data))]
-            : 'what is built in',
+            : 'built-in task',
           overlap: words(item.overlap),
-          'caught up with': words(item.catch_up),
-          'not later than': item.window,
+          'catch-up': words(item.catch_up),
+          'catch-up window': item.window,
           jitter: item.jitter,
-          'hour that is skipped': item.skipped_hour,
-          'hour that comes twice': item.repeated_hour,
+          'skipped local hour': item.skipped_hour,
+          'repeated local hour': item.repeated_hour,
           'pauses on failure': item.pause_on_failure ? 'yes' : 'no',
           'set by': item.set_by,
-          'left out': item.exclude.length > 0 && told(item.exclude),
+          'excluded days': item.exclude.length > 0 && told(item.exclude),
           version: String(item.version),
         }),
         item.waiting.length > 0 && h('p', `Waiting: ${item.waiting.length}`),
-        item.backfills.length > 0 && h('p', 'Making up for: ', told(item.backfills)),
-        more('As it is kept', json(item)),
+        item.backfills.length > 0 && h('p', 'Backfills: ', told(item.backfills)),
+        more('Stored record', json(item)),
       ),
     ),
   ];
@@ -198,7 +198,7 @@ function buttons(item) {
             type: 'button',
             onclick: () =>
               act('resume', 'Resume', {
-                preview: 'Its moments fire again. What was missed meanwhile is caught up with as its rules say.',
+                preview: 'The schedule fires again. Its catch-up rule decides about missed occurrences.',
               }),
           },
           'Resume…',
@@ -208,7 +208,7 @@ function buttons(item) {
           {
             type: 'button',
             onclick: () =>
-              act('pause', 'Pause', { preview: 'Nothing is started by it until it is resumed.', fields: [WHY] }),
+              act('pause', 'Pause', { preview: 'The schedule starts nothing until it is resumed.', fields: [WHY] }),
           },
           'Pause…',
         ),
@@ -217,9 +217,9 @@ function buttons(item) {
       {
         type: 'button',
         onclick: () =>
-          act('trigger', 'Run it now', {
-            preview: 'An occurrence of this very moment. If a run is open, its overlap rule decides.',
-            done: ({ body }) => `It was ${words(body?.fate ?? 'asked for')}.`,
+          act('trigger', 'Run now', {
+            preview: 'Triggers an occurrence now. If a run is open, the overlap rule decides.',
+            done: ({ body }) => `Result: ${words(body?.fate ?? 'requested')}.`,
           }),
       },
       'Run now…',
@@ -230,21 +230,21 @@ function buttons(item) {
         {
           type: 'button',
           onclick: () =>
-            act('backfill', 'Make up for a span', {
-              preview: 'Each moment between is made up for, the oldest first.',
+            act('backfill', 'Backfill a period', {
+              preview: 'Starts every occurrence of the period, the oldest first.',
               fields: [
                 { name: 'from', label: 'From', required: true, hint: '2026-11-01T00:00:00Z' },
                 { name: 'to', label: 'To', required: true, hint: '2026-11-02T00:00:00Z' },
               ],
             }),
         },
-        'Make up for…',
+        'Backfill…',
       ),
   ];
 }
 
 function skip(name, row) {
-  change('Leave an occurrence out', {
+  change('Skip occurrence', {
     fields: [WHY],
     cli: ({ reason }) => `tenure schedules skip ${name} ${row.nominal} --reason ${quoted(reason || 'why')}`,
     does: ({ reason }, { key }) =>

@@ -1,4 +1,4 @@
-// The service itself: whether it is well, how much may be asked of what, who works on the store, and which versions of workflows are open.
+// The service: health, limits, store, engines and workflow versions.
 
 import { access } from './access.js';
 import { h, show } from './dom.js';
@@ -51,7 +51,7 @@ export function render(root) {
   if (!root.firstChild) {
     show(
       root,
-      heading('System', { about: 'What this service is made of and how it stands.' }),
+      heading('System', { about: 'Health and configuration of this service.' }),
       h(
         'nav.tabs',
         { key: 'tabs', 'aria-label': 'Parts' },
@@ -68,7 +68,7 @@ export function render(root) {
     show(into(root, 'part'), loading());
   }
   const page = pages[tab];
-  if (!page) return show(into(root, 'part'), empty('There is no such part.'));
+  if (!page) return show(into(root, 'part'), empty('This section does not exist.'));
   return page(into(root, 'part'), name);
 }
 
@@ -99,8 +99,8 @@ function checks({ ready, version }) {
     table(
       [
         { label: 'check', cell: (row) => h('b', row.name) },
-        { label: 'stands', cell: (row) => state(row.ok ? 'ok' : 'failed') },
-        { label: 'says', kind: 'wide', cell: (row) => row.says },
+        { label: 'status', cell: (row) => state(row.ok ? 'ok' : 'failed') },
+        { label: 'details', kind: 'wide', cell: (row) => row.says },
         { label: 'facts', kind: 'wide', cell: (row) => row.facts && more('facts', h('div', told(row.facts))) },
       ],
       ready.checks,
@@ -120,27 +120,27 @@ function store(item, pending) {
         h(
           'div.buttons',
           held
-            ? h('button.primary', { type: 'button', onclick: release }, 'Let it go…')
-            : h('button', { type: 'button', onclick: hold }, 'Hold it…'),
+            ? h('button.primary', { type: 'button', onclick: release }, 'Release store…')
+            : h('button', { type: 'button', onclick: hold }, 'Hold store…'),
         ),
     },
-    held && h('div.callout.wait', h('b', 'Held: nothing is performed'), h('p', told(held))),
+    held && h('div.callout.wait', h('b', 'On hold: no tasks are performed'), h('p', told(held))),
     facts({
       kind: item.kind,
       commits: number(item.sequence),
       'on disk': item.disk_bytes !== undefined && bytes(item.disk_bytes),
       tasks: number(item.tasks),
-      held: held ? 'yes' : 'no',
+      'on hold': held ? 'yes' : 'no',
     }),
     more(
-      'What waits to be performed',
+      'Waiting tasks',
       pending.items.length
         ? table(
             [
               { label: 'execution', cell: (row) => execution(row.execution) },
-              { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+              { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
               { label: 'state', cell: (row) => row.state },
-              { label: 'does', cell: (row) => words(row.does) },
+              { label: 'task', cell: (row) => words(row.does) },
               { label: 'due', cell: (row) => time(row.due) },
             ],
             pending.items,
@@ -155,44 +155,44 @@ function store(item, pending) {
 function hold() {
   change('Hold the store', {
     preview:
-      'Nothing is performed, nothing begins and nothing fires until it is let go. Reading, votes and repairs go on.',
+      'No tasks, starts or schedules run until the hold is released. Reads, votes and repairs still work.',
     fields: [WHY],
     danger: true,
-    label: 'Hold it',
+    label: 'Hold store',
     cli: ({ reason }) => `tenure store hold --reason ${quoted(reason || 'why')}`,
     does: ({ reason }, { key }) => post('/v1/store:hold', { reason }, { key }),
-    done: () => 'The store is held.',
+    done: () => 'The store is on hold.',
   });
 }
 
 async function release() {
   const { held } = await get('/v1/store');
-  change('Let the store go', {
+  change('Release the store', {
     preview: [
-      'What waits is performed at once, wherever the world has gone meanwhile. Look at what waits first.',
+      'All waiting tasks run at once, even if the outside has changed since. Check the waiting tasks first.',
       h('p', told(held)),
     ],
     fields: [WHY],
     danger: true,
-    label: 'Let it go',
+    label: 'Release store',
     confirm: 'release',
     cli: ({ reason }) => `tenure store release --reason ${quoted(reason || 'why')}`,
     does: ({ reason }, { key }) => post('/v1/store:release', { reason }, { key }),
-    done: () => 'Work goes on.',
+    done: () => 'The store is released.',
   });
 }
 
 function engines(all) {
   return section(
     'Engines',
-    { note: 'The processes that share the store; each does a part of the work, and takes over from one that is lost.' },
+    { note: 'The processes that share the store and its work. If one fails, others take over its tasks.' },
     table(
       [
         { label: 'engine', cell: (row) => [h('b', row.name), row.here && h('span.faint', ' (this one)')] },
         { label: 'id', cell: (row) => id(row.id) },
-        { label: 'stands', cell: (row) => state(row.state) },
+        { label: 'status', cell: (row) => state(row.state) },
         { label: 'version', cell: (row) => row.version },
-        { label: 'more', cell: (row) => more('all of it', json(row)) },
+        { label: '', cell: (row) => more('details', json(row)) },
       ],
       all,
       { caption: 'Engines' },
@@ -209,14 +209,14 @@ function limits(root) {
         section(
           'Limits',
           {
-            note: 'How much may be asked of a tenant, a cluster or an action; who is inside, who waits, and what is closed.',
+            note: 'Limits of tenants, clusters and actions, with their holders, waiting attempts and closed keys.',
           },
           items.length
             ? table(
                 [
                   { label: 'key', cell: (row) => h('b', row.key) },
                   {
-                    label: 'stands',
+                    label: 'status',
                     cell: (row) => [
                       state(row.state, { as: row.state === 'closed' ? 'closed_limit' : undefined }),
                       row.until && [' until ', time(row.until)],
@@ -224,12 +224,12 @@ function limits(root) {
                     ],
                   },
                   {
-                    label: 'at once',
+                    label: 'in use',
                     kind: 'number',
                     cell: (row) => [number(row.in_use), row.concurrency !== null && ` of ${number(row.concurrency)}`],
                   },
                   {
-                    label: 'pace',
+                    label: 'rate',
                     cell: (row) => row.rate && [row.rate, row.burst && h('span.faint', `, burst ${row.burst}`)],
                   },
                   {
@@ -242,11 +242,11 @@ function limits(root) {
                     cell: (row) => row.breaker && `after ${row.breaker.after} in ${row.breaker.span}`,
                   },
                   {
-                    label: 'from',
+                    label: 'set by',
                     cell: (row) => [row.limit !== row.key && row.limit, ' ', h('span.faint', row.set_by)],
                   },
                   {
-                    label: 'inside',
+                    label: 'holders',
                     cell: (row) =>
                       row.places.length > 0 &&
                       more(
@@ -264,14 +264,14 @@ function limits(root) {
                     cell: (row) =>
                       may('manage_limits') &&
                       (row.state === 'closed' || row.state === 'left alone'
-                        ? h('button', { type: 'button', onclick: () => open(row) }, 'Open…')
-                        : h('button', { type: 'button', onclick: () => close(row) }, 'Close…')),
+                        ? h('button', { type: 'button', onclick: () => open(row) }, 'Open key…')
+                        : h('button', { type: 'button', onclick: () => close(row) }, 'Close key…')),
                   },
                 ],
                 items,
                 { key: (row) => row.key, caption: 'Limits' },
               )
-            : empty('Nothing is limited.', h('code', 'tenure limits set cluster/eu-1 --concurrency 4')),
+            : empty('No limit is set.', h('code', 'tenure limits set cluster/eu-1 --concurrency 4')),
         ),
       ),
     { every: 3000, failed: failing(root) },
@@ -280,10 +280,10 @@ function limits(root) {
 
 function close(row) {
   change(`Close ${row.key}`, {
-    preview: 'No new attempt is let in; those inside end. What waits, waits.',
-    fields: [WHY, { name: 'for', label: 'For how long', hint: '30m; without it until it is opened' }],
+    preview: 'New attempts wait; running attempts continue.',
+    fields: [WHY, { name: 'for', label: 'Duration', hint: '30m; empty: until it is opened' }],
     danger: true,
-    label: 'Close it',
+    label: 'Close key',
     cli: (values) =>
       `tenure limits close ${row.key} --reason ${quoted(values.reason || 'why')}${values.for ? ` --for ${values.for}` : ''}`,
     does: (values, { key }) =>
@@ -297,7 +297,7 @@ function close(row) {
 
 function open(row) {
   change(`Open ${row.key}`, {
-    preview: 'It lets attempts in again, and its breaker is as new.',
+    preview: 'Accepts attempts again, and resets the circuit breaker.',
     cli: () => `tenure limits open ${row.key}`,
     does: (_, { key }) => post(`/v1/limits/${encodeURIComponent(row.key)}:open`, {}, { key }),
   });
@@ -329,7 +329,7 @@ function workflows(root, name) {
               },
               { label: 'states', kind: 'number', cell: (row) => row.states },
               { label: 'schema', kind: 'number', cell: (row) => row.schema },
-              { label: 'begins in', cell: (row) => stateName(row.initial) },
+              { label: 'initial state', cell: (row) => stateName(row.initial) },
               {
                 label: 'open',
                 kind: 'wide',
@@ -345,18 +345,18 @@ function workflows(root, name) {
         ),
         blockers.length > 0 &&
           section(
-            'Of earlier versions',
-            { note: 'These keep an old schema in use. tenure workflow migrate rewrites those that can be.' },
+            'Executions with old schemas',
+            { note: 'These executions need an old schema. tenure workflow migrate converts the migratable ones.' },
             table(
               [
                 { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
-                { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+                { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
                 { label: 'schema', kind: 'number', cell: (row) => row.schema },
                 {
-                  label: 'can be',
+                  label: 'migration',
                   cell: (row) => state(row.answer === 'migratable' ? 'ok' : row.answer, { label: row.answer }),
                 },
-                { label: 'why', kind: 'wide', cell: (row) => row.why },
+                { label: 'reason', kind: 'wide', cell: (row) => row.why },
                 { label: 'waits for', kind: 'wide', cell: (row) => row.waits_for },
               ],
               blockers,
@@ -398,7 +398,7 @@ function retention(root) {
         section(
           'Retention',
           {
-            note: 'Finished executions that are old enough to be forgotten. The audit outlives them.',
+            note: 'Finished executions whose retention period is over. The audit keeps their entries.',
             aside:
               may('run_retention') &&
               items.length > 0 &&
@@ -407,15 +407,15 @@ function retention(root) {
                 {
                   type: 'button',
                   onclick: () =>
-                    change('Forget them now', {
-                      preview: 'Those that nothing keeps are forgotten; what they did stays in the audit.',
+                    change('Remove executions', {
+                      preview: 'Removes the listed executions that nothing keeps. The audit keeps their entries.',
                       danger: true,
                       cli: () => 'tenure retention run',
                       does: (_, { key }) => post('/v1/retention:run', {}, { key }),
-                      done: ({ body }) => `Forgotten: ${told(body)}`,
+                      done: ({ body }) => `Removed: ${told(body)}`,
                     }),
                 },
-                'Forget them…',
+                'Remove executions…',
               ),
           },
           items.length
@@ -425,15 +425,15 @@ function retention(root) {
                     label: 'execution',
                     cell: (row) => id(row.id ?? row.execution, { href: place('executions', row.id ?? row.execution) }),
                   },
-                  { label: 'what', kind: 'wide', cell: (row) => `${words(row.workflow)} of ${row.subject ?? ''}` },
-                  { label: 'stays', kind: 'wide', cell: (row) => row.stays },
+                  { label: 'subject', kind: 'wide', cell: (row) => `${words(row.workflow)} of ${row.subject ?? ''}` },
+                  { label: 'kept because', kind: 'wide', cell: (row) => row.stays },
                 ],
                 items,
                 { key: (row) => row.id ?? row.execution, caption: 'Retention' },
               )
             : empty(
-                'Nothing is old enough.',
-                'retention.keep in the configuration says how long finished executions are kept.',
+                'No finished execution is old enough.',
+                'retention.after in the configuration sets how long finished executions are kept.',
               ),
           next && h('p.note', 'and more'),
         ),

@@ -1,4 +1,4 @@
-// Tenants: what each has bought and uses, which rules hold for it, what may not be destroyed, and how far its way out is.
+// Tenants: purchased and used GPUs, rules, holds, and the progress of an offboarding.
 
 import { h, show } from './dom.js';
 import { address, ask, get, getOr, may, post } from './api.js';
@@ -41,7 +41,7 @@ export function render(root) {
   show(
     root,
     heading('Tenants', {
-      about: 'The boundary of isolation, contract, keys and destruction.',
+      about: 'A tenant is the unit of isolation, contract, keys and data destruction.',
       aside: may('onboard') && h('button', { type: 'button', 'data-order': 'onboard', onclick: onboard }, 'Onboard a tenant…'),
     }),
     filters([
@@ -62,8 +62,8 @@ export function render(root) {
     href: (row) => place('tenants', row.id),
     caption: 'Tenants',
     none: empty(
-      'There is no tenant yet.',
-      'Ask for one with',
+      'No tenant exists yet.',
+      'Onboard one with',
       h('code', 'tenure tenant onboard -f docs/examples/acme.yaml --dry-run'),
     ),
     columns: [
@@ -78,7 +78,7 @@ export function render(root) {
       { label: 'cluster', cell: (row) => row.cluster },
       { label: 'compliance', cell: (row) => row.compliance.join(', ') },
       { label: 'workspaces', kind: 'wide', cell: (row) => row.workspaces.join(', ') },
-      { label: 'in use since', cell: (row) => time(row.activated_at) },
+      { label: 'active since', cell: (row) => time(row.activated_at) },
     ],
   });
 }
@@ -110,7 +110,7 @@ async function read(name, signal) {
 }
 
 function one(root, name) {
-  show(root, loading('Reading the tenant'));
+  show(root, loading('Loading the tenant'));
   return watch(
     (signal) => read(name, signal),
     (seen) => show(root, ...whole(seen)),
@@ -145,54 +145,54 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
         h('button.danger', { type: 'button', 'data-order': 'leave', onclick: () => leave(item.id) }, 'Offboard…'),
     }),
     section(
-      'What it has bought',
+      'Contract',
       {
         key: 'bought',
         aside:
           item.state === 'active' &&
           may('change_sla') &&
-          h('button', { type: 'button', 'data-order': 'terms', onclick: () => reterm(item.id) }, 'Ask for other terms…'),
+          h('button', { type: 'button', 'data-order': 'terms', onclick: () => reterm(item.id) }, 'Change terms…'),
       },
       facts({
         entitlement: bought && `${number(bought.gpus)} × ${bought.gpu_model}`,
-        region: bought && (bought.region ?? 'any that residency allows'),
+        region: bought && (bought.region ?? 'any allowed by residency'),
         from: bought?.from,
         to: bought?.to,
         nodes: item.holding && `${many(Object.keys(item.holding.nodes).length, 'node')} on ${item.holding.cluster}`,
-        'data stays in': told(item.data_residency?.within ?? item.data_residency),
-        'work may be preempted': item.allow_preemption ? 'yes' : 'no',
-        'GPUs may be shared': item.allow_gpu_sharing ? 'yes' : 'no',
+        'data residency': told(item.data_residency?.within ?? item.data_residency),
+        'preemption allowed': item.allow_preemption ? 'yes' : 'no',
+        'GPU sharing allowed': item.allow_gpu_sharing ? 'yes' : 'no',
         compliance: item.compliance.join(', '),
         'onboarded by': item.onboarded_by && execution(item.onboarded_by),
-        'in use since': item.activated_at && time(item.activated_at),
+        'active since': item.activated_at && time(item.activated_at),
       }),
-      item.holding && h('p', h('a', { href: place('fleet', { owner: item.id }) }, 'See its nodes')),
+      item.holding && h('p', h('a', { href: place('fleet', { owner: item.id }) }, 'Show nodes')),
     ),
     leaving.length > 0 && way(item, leaving, certificates),
     item.open_executions.length > 0 &&
       section(
-        'Under way',
+        'Open executions',
         { key: 'open' },
         table(
           [
             { label: 'execution', cell: (row) => id(row.id, { href: place('executions', row.id) }) },
-            { label: 'what', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
+            { label: 'subject', cell: (row) => `${words(row.workflow)} of ${row.subject}` },
             { label: 'state', cell: (row) => row.state },
-            { label: 'stands', cell: standing },
+            { label: 'status', cell: standing },
           ],
           item.open_executions,
           { caption: 'Open executions' },
         ),
       ),
     section(
-      'Quotas and what is used',
+      'Quotas and usage',
       {
         key: 'quotas',
         aside:
           item.state === 'active' &&
           spaces.length > 0 &&
           may('change_quota') &&
-          h('button', { type: 'button', 'data-order': 'quota', onclick: () => requota(item.id, spaces) }, 'Ask for another…'),
+          h('button', { type: 'button', 'data-order': 'quota', onclick: () => requota(item.id, spaces) }, 'Change quota…'),
         note: h(
           'span',
           h('i.key-bar'),
@@ -202,7 +202,7 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
           h('i.key-bar.lent-key'),
           'lent to others',
           h('i.key-bar.free-key'),
-          'not used',
+          'unused',
         ),
       },
       quota(spaces, quotas),
@@ -212,7 +212,7 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
       {
         key: 'usage',
         aside: ['csv', 'focus'].map((form) =>
-          h('button', { type: 'button', 'data-order': form, onclick: () => bill(item.id, form) }, form === 'csv' ? 'With prices, as CSV' : 'As FOCUS'),
+          h('button', { type: 'button', 'data-order': form, onclick: () => bill(item.id, form) }, form === 'csv' ? 'Export CSV with prices' : 'Export FOCUS'),
         ),
         note: 'GPU-hours so far.',
       },
@@ -223,7 +223,7 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
       {
         key: 'holds',
         aside: may('hold') && h('button', { type: 'button', onclick: () => place_(item.id) }, 'Place a hold…'),
-        note: 'What is held is not destroyed, whoever asks.',
+        note: 'Data under a hold is not destroyed.',
       },
       held(holds),
     ),
@@ -246,23 +246,23 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
       ),
     policy &&
       section(
-        'Rules that hold for it',
+        'Rules',
         { key: 'rules', note: `Policy ${policy.policy.name} version ${policy.policy.version}` },
         more(many(policy.rules.length, 'rule'), rules(policy.rules)),
       ),
   ];
 }
 
-/** The way out: how far it is, and what is there to show for it. */
+/** The progress of an offboarding, and its certificate. */
 function way(item, leaving, certificates) {
   const steps = [
     ['leaving', 'frozen, the export window is open'],
     ['destroying', 'destruction has begun'],
-    ['closed', 'nothing is left but the name'],
+    ['closed', 'only the name is left'],
   ];
   const at = steps.findIndex(([name]) => name === item.state);
   return section(
-    'Way out',
+    'Offboarding',
     { key: 'way' },
     h(
       'ol.steps',
@@ -325,7 +325,7 @@ function quota(spaces, quotas) {
         ],
       },
       {
-        label: 'so it stands',
+        label: 'usage',
         kind: 'wide',
         cell: ({ use }) =>
           bar(
@@ -360,8 +360,8 @@ function quota(spaces, quotas) {
   );
 }
 
-/** The books count GPU-milliseconds. */
-/** All months of a tenant with list prices, as a file. */
+/** The ledger counts GPU-milliseconds. */
+/** Exports all months of a tenant with list prices. */
 async function bill(tenant, form) {
   try {
     const answer = await ask('GET', address(`/v1/usage/${tenant}:export`, { format: form }));
@@ -381,7 +381,7 @@ function spent(usage) {
       parts,
     })),
   );
-  if (!rows.length) return h('p.faint', 'Nothing was used this month.');
+  if (!rows.length) return h('p.faint', 'No usage this month.');
   return table(
     [
       { label: 'workspace', cell: (row) => h('b', row.workspace) },
@@ -389,8 +389,8 @@ function spent(usage) {
       { label: 'own', kind: 'number', cell: (row) => hours(row.parts.own) },
       { label: 'borrowed', kind: 'number', cell: (row) => hours(row.parts.borrowed) },
       { label: 'lent to others', kind: 'number', cell: (row) => hours(row.parts.lent) },
-      { label: 'over', kind: 'number', cell: (row) => hours(row.parts.over) },
-      { label: 'in', cell: (row) => `${row.month}, ${span((Date.parse(row.to) - Date.parse(row.from)) / 1000)}` },
+      { label: 'over quota', kind: 'number', cell: (row) => hours(row.parts.over) },
+      { label: 'period', cell: (row) => `${row.month}, ${span((Date.parse(row.to) - Date.parse(row.from)) / 1000)}` },
     ],
     rows,
     { caption: 'Usage in GPU-hours' },
@@ -398,17 +398,17 @@ function spent(usage) {
 }
 
 function held(holds) {
-  if (!holds.length) return h('p.faint', 'Nothing is held.');
+  if (!holds.length) return h('p.faint', 'No hold is placed.');
   return table(
     [
       { label: 'hold', cell: (row) => row.id },
       { label: 'kind', cell: (row) => row.kind },
-      { label: 'what', cell: (row) => told(row.scope) },
-      { label: 'why', kind: 'wide', cell: (row) => row.reason },
+      { label: 'scope', cell: (row) => told(row.scope) },
+      { label: 'reason', kind: 'wide', cell: (row) => row.reason },
       { label: 'by', cell: (row) => row.placed_by },
       { label: 'since', cell: (row) => time(row.placed_at) },
       {
-        label: 'stands',
+        label: 'status',
         cell: (row) =>
           state(row.state, {
             as: row.state === 'open' ? 'onhold' : 'over',
@@ -430,11 +430,11 @@ function held(holds) {
 
 function place_(name) {
   change(`Place a hold on ${name}`, {
-    preview: 'Nothing in its scope is destroyed until it is released, by another person than who placed it.',
+    preview: 'Data in its scope is not destroyed until another person releases the hold.',
     fields: [
       { name: 'id', label: 'Name', required: true, hint: 'case-9' },
       { name: 'kind', label: 'Kind', kind: 'select', required: true, options: ['legal', 'incident', 'billing'] },
-      { name: 'workspace', label: 'Of one workspace alone' },
+      { name: 'workspace', label: 'Only this workspace' },
       WHY,
     ],
     cli: (values) =>
@@ -451,23 +451,23 @@ function place_(name) {
         },
         { key },
       ),
-    done: () => 'It is held.',
+    done: () => 'Hold placed.',
   });
 }
 
 function release(row) {
   change(`Release the hold ${row.id}`, {
     preview: [
-      'What it keeps may be destroyed again. It was placed by ',
+      'The data may be destroyed again. The hold was placed by ',
       h('b', row.placed_by),
       ', who cannot release it.',
     ],
     fields: [WHY],
     danger: true,
-    label: 'Release it',
+    label: 'Release hold',
     cli: ({ reason }) => `tenure hold release ${row.id} --reason ${quoted(reason || 'why')}`,
     does: ({ reason }, { key }) => post(`/v1/holds/${row.id}:release`, { reason }, { key }),
-    done: () => 'It is released.',
+    done: () => 'Hold released.',
   });
 }
 
@@ -481,9 +481,9 @@ function rules(all) {
       table(
         [
           { label: 'rule', cell: (row) => h('code', row.rule) },
-          { label: 'says', kind: 'wide', cell: (row) => row.says },
+          { label: 'value', kind: 'wide', cell: (row) => row.says },
           {
-            label: 'where',
+            label: 'source',
             cell: (row) => (row.by ? `${row.by.document} ${row.by.version}, line ${row.by.line}` : 'its own request'),
           },
         ],

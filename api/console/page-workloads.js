@@ -1,4 +1,4 @@
-// Workloads: where each runs, or since when it waits and why.
+// Workloads: their nodes, or since when and why they wait.
 
 import { h, show } from './dom.js';
 import { get, getOr } from './api.js';
@@ -40,7 +40,7 @@ export function render(root) {
   if (name.length) return one(root, name.join('/'));
   show(
     root,
-    heading('Workloads', { about: 'What was asked for GPUs. Each answer is kept with every reason.' }),
+    heading('Workloads', { about: 'Requests for GPUs. Each decision is recorded with all its reasons.' }),
     filters([
       { name: 'tenant', label: 'tenant' },
       { name: 'workspace', label: 'workspace' },
@@ -60,16 +60,16 @@ export function render(root) {
     params: { tenant: whose, workspace, state: at, class: kind },
     href: (row) => place('workloads', row.id),
     caption: 'Workloads',
-    none: empty('No workload was asked for.', h('code', 'tenure workload submit -f workload.yaml')),
+    none: empty('No workload was submitted yet.', h('code', 'tenure workload submit -f workload.yaml')),
     columns: [
       { label: 'workload', cell: (row) => h('a', { href: place('workloads', row.id) }, row.name) },
       { label: 'tenant', cell: (row) => tenant(row.tenant) },
       { label: 'workspace', cell: (row) => row.workspace },
-      { label: 'wants', cell: (row) => wants(row.requests) },
+      { label: 'requests', cell: (row) => wants(row.requests) },
       { label: 'class', cell: (row) => row.class },
       { label: 'priority', kind: 'number', cell: (row) => row.priority },
       { label: 'state', cell: (row) => state(row.state) },
-      { label: 'asked for', cell: (row) => time(row.submitted_at) },
+      { label: 'submitted', cell: (row) => time(row.submitted_at) },
       { label: 'admitted', cell: (row) => time(row.admitted_at) },
       { label: 'runs on', kind: 'wide', cell: (row) => row.placed.map((placed) => placed.node).join(', ') },
     ],
@@ -77,7 +77,7 @@ export function render(root) {
 }
 
 function one(root, name) {
-  show(root, loading('Reading the workload'));
+  show(root, loading('Loading the workload'));
   return watch(
     async (signal) => {
       const item = await get(`/v1/workloads/${name}`, {}, { signal });
@@ -98,20 +98,20 @@ function one(root, name) {
             tenant(item.tenant),
             ' / ',
             item.workspace,
-            item.reclaimed_by && [' · called back by ', execution(item.reclaimed_by)],
+            item.reclaimed_by && [' · reclaimed by ', execution(item.reclaimed_by)],
           ],
         }),
         section(
           'Facts',
           {},
           facts({
-            wants: wants(item.requests),
+            requests: wants(item.requests),
             class: item.class,
             priority: String(item.priority),
-            'may be preempted': item.preemptible ? 'yes' : 'no',
+            preemptible: item.preemptible ? 'yes' : 'no',
             checkpoint: words(item.checkpoint),
-            'evicted so far': String(item.evictions),
-            'asked for': time(item.submitted_at),
+            evictions: String(item.evictions),
+            submitted: time(item.submitted_at),
             admitted: time(item.admitted_at),
             labels: item.labels.join(', '),
             'runs on': item.placed
@@ -121,7 +121,7 @@ function one(root, name) {
         ),
         decision &&
           section(
-            'Why it was answered so',
+            'Admission decision',
             {
               key: 'why',
               aside: state(decision.answer === 'admit' ? 'admitted' : decision.answer, { label: decision.answer }),
@@ -138,35 +138,35 @@ function one(root, name) {
                   label: 'answer',
                   cell: (row) => state(row.answer === 'admit' ? 'ok' : row.answer, { label: row.answer }),
                 },
-                { label: 'what was weighed', cell: (row) => words(row.dimension) },
+                { label: 'checked', cell: (row) => words(row.dimension) },
                 { label: 'resource', cell: (row) => row.resource && resource(row.resource) },
                 { label: 'value', kind: 'number', cell: (row) => row.value ?? '' },
                 { label: 'limit', kind: 'number', cell: (row) => row.limit ?? '' },
-                { label: 'why', kind: 'wide', cell: (row) => row.why },
+                { label: 'reason', kind: 'wide', cell: (row) => row.why },
                 { label: 'code', cell: (row) => h('code', row.code) },
               ],
               decision.weighed,
-              { key: (row) => `${row.dimension}/${row.resource ?? ''}/${row.code}`, caption: 'What was weighed' },
+              { key: (row) => `${row.dimension}/${row.resource ?? ''}/${row.code}`, caption: 'Checks' },
             ),
-            more('What was known then', h('div', told(decision.grounds))),
+            more('Facts of the decision', h('div', told(decision.grounds))),
           ),
         loans.length > 0 &&
           section(
-            'On loan',
+            'Loans',
             {},
             table(
               [
-                { label: 'from', cell: (row) => row.lender },
+                { label: 'lender', cell: (row) => row.lender },
                 { label: 'GPUs', kind: 'number', cell: (row) => row.amount },
                 { label: 'since', cell: (row) => time(row.granted_at) },
                 { label: 'due', cell: (row) => time(row.due) },
-                { label: 'stands', cell: (row) => state(row.state) },
+                { label: 'status', cell: (row) => state(row.state) },
               ],
               loans,
               { caption: 'Loans' },
             ),
           ),
-        section('As it is kept', {}, more('JSON', json(item)), command(`tenure workloads show ${item.id} -o json`)),
+        section('Stored record', {}, more('JSON', json(item)), command(`tenure workloads show ${item.id} -o json`)),
       ),
     {
       every: 3000,
@@ -176,7 +176,7 @@ function one(root, name) {
   );
 }
 
-/** `acme/000000000003` as the address of a decision. */
+/** The path of a decision, from `acme/000000000003`. */
 function decisionOf(text) {
   const [whose, count] = text.split('/');
   return `${whose}/${Number(count)}`;

@@ -1,4 +1,4 @@
-// People: users with tokens of this service, groups that vote as one, and who stands in for whom.
+// Users, groups and delegations.
 
 import { h, show } from './dom.js';
 import { ask, getOr, may, me, post } from './api.js';
@@ -20,25 +20,25 @@ const ROLES = [
   'admin',
 ];
 
-/** Adds a user. Their token is shown once, in a dialog that goes on standing. */
+/** Adds a user. The token is shown once, in a dialog that stays open. */
 function add() {
   change('Add a user', {
-    preview: 'Their token is shown once, and kept by nobody.',
-    label: 'Add them',
+    preview: 'The token is shown once and not stored.',
+    label: 'Add user',
     fields: [
       { name: 'name', label: 'Name', required: true, hint: 'olga' },
       { name: 'role', label: 'Role', kind: 'select', required: true, options: ROLES.map((role) => [role, words(role)]) },
-      { name: 'tenant', label: 'Bound to the tenant', note: 'a tenant owner needs one; others may be bound too' },
+      { name: 'tenant', label: 'Tenant', note: 'required for a tenant owner; optional for others' },
       {
         name: 'kind',
-        label: 'It is',
+        label: 'Type',
         kind: 'select',
         options: [
           ['person', 'a person'],
-          ['service', 'a service, which decides nothing that takes people'],
+          ['service', 'a service account, which cannot vote'],
         ],
       },
-      { name: 'expires', label: 'The token ends after', hint: '90d' },
+      { name: 'expires', label: 'Token expires after', hint: '90d' },
     ],
     cli: ({ name, role, tenant, kind, expires }) =>
       `tenure user add ${quoted(name || 'olga')} --role ${role}${tenant ? ` --tenant ${quoted(tenant)}` : ''}${
@@ -49,28 +49,28 @@ function add() {
       const answer = await post('/v1/users', { name, roles: [role], kind, ...more }, { key });
       if (answer.body.token)
         dialog(`The token of ${name}`, () => [
-          h('p', h('b', 'It is shown this once:'), ' give it to them, and to nobody else.'),
+          h('p', h('b', 'The token is shown only once.'), ' Give it only to this user.'),
           command(answer.body.token),
         ]);
       return answer;
     },
-    done: () => 'They may sign in.',
+    done: () => 'User added.',
   });
 }
 
 function remove(row) {
   change(`Remove ${row.name}`, {
-    preview: 'Their token is worth nothing from then on. What they did stays in the audit.',
-    label: 'Remove them',
+    preview: 'The user’s tokens become invalid now. The audit keeps the user’s entries.',
+    label: 'Remove user',
     danger: true,
     confirm: row.name,
     cli: () => `tenure user remove ${quoted(row.name)}`,
     does: () => ask('DELETE', `/v1/users/${encodeURIComponent(row.name)}`),
-    done: () => 'They are removed.',
+    done: () => 'User removed.',
   });
 }
 
-/** Who may use the service. */
+/** The users of the service. */
 export function people(root) {
   return watch(
     async (signal) => {
@@ -88,16 +88,16 @@ export function people(root) {
         section(
           'Users',
           {
-            aside: may('manage_users') && h('button', { type: 'button', 'data-order': 'user', onclick: add }, 'Add one…'),
-            note: 'Who signs in through the identity provider is not listed: its groups say what they may do.',
+            aside: may('manage_users') && h('button', { type: 'button', 'data-order': 'user', onclick: add }, 'Add user…'),
+            note: 'Users of the identity provider are not listed: their groups give them roles.',
           },
           table(
             [
-              { label: 'user', cell: (row) => [h('b', row.name), row.kind === 'service' && h('span.faint', ', a service')] },
+              { label: 'user', cell: (row) => [h('b', row.name), row.kind === 'service' && h('span.faint', ', service account')] },
               { label: 'roles', cell: (row) => row.roles.map(words).join(', ') },
-              { label: 'bound to', cell: (row) => row.tenant ?? 'the platform' },
+              { label: 'tenant', cell: (row) => row.tenant ?? 'all tenants' },
               { label: 'since', cell: (row) => time(row.created_at) },
-              { label: 'made by', cell: (row) => row.created_by },
+              { label: 'added by', cell: (row) => row.created_by },
               {
                 label: '',
                 cell: (row) =>
@@ -122,7 +122,7 @@ export function people(root) {
                 groups,
                 { key: (row) => row.name, caption: 'Groups' },
               )
-            : h('p.faint', 'There are none.'),
+            : h('p.faint', 'No group exists.'),
         ),
         section(
           'Delegations',
@@ -130,17 +130,17 @@ export function people(root) {
           delegations.length
             ? table(
                 [
-                  { label: 'from', cell: (row) => row.from },
-                  { label: 'to', cell: (row) => row.to },
+                  { label: 'delegator', cell: (row) => row.from },
+                  { label: 'delegate', cell: (row) => row.to },
                   { label: 'roles', cell: (row) => (row.roles.length ? row.roles.map(words).join(', ') : 'all') },
                   { label: 'until', cell: (row) => time(row.until) },
-                  { label: 'stands', cell: (row) => state(row.state) },
-                  { label: 'why', kind: 'wide', cell: (row) => row.reason },
+                  { label: 'status', cell: (row) => state(row.state) },
+                  { label: 'reason', kind: 'wide', cell: (row) => row.reason },
                 ],
                 delegations,
                 { caption: 'Delegations' },
               )
-            : h('p.faint', 'There are none.'),
+            : h('p.faint', 'No delegation exists.'),
         ),
       ),
     { every: 15_000, failed: (problem) => show(root, trouble(problem)) },

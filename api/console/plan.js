@@ -1,4 +1,4 @@
-// A plan as people decide on it: what is made, changed, evicted and destroyed, line by line, before the small print.
+// A plan as approvers see it: created, changed, evicted and destroyed objects line by line, then the details.
 
 import { h } from './dom.js';
 import { id, more, json } from './components.js';
@@ -6,10 +6,10 @@ import { bytes, many, number, resource, words } from './format.js';
 
 const scalar = (value) => value === null || typeof value !== 'object';
 
-/** A name of the API, such as `dedicated_nodes`, in words; any other text as it is. */
+/** A name of the API, such as `dedicated_nodes`, in words; other text unchanged. */
 const named = (text) => (/^[a-z]+(_[a-z]+)+$/.test(text) ? words(text) : text);
 
-/** Any value as text or as nested facts. */
+/** Any value, as text or as nested facts. */
 export function told(value) {
   if (value === null || value === undefined || value === '') return h('span.faint', 'none');
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
@@ -36,7 +36,7 @@ export function told(value) {
   );
 }
 
-/** `{"queue": {"workspace": "research", …}}` as what it is and which. */
+/** `{"queue": {"workspace": "research", …}}` as type and name. */
 function object(item) {
   const [[kind, about]] = Object.entries(item);
   if (scalar(about)) return [words(kind), String(about)];
@@ -46,10 +46,7 @@ function object(item) {
   return [words(kind), workspace ? `${workspace}` : '', Object.keys(rest).length ? brief(rest) : null];
 }
 
-/**
- * An amount of memory or storage in bytes, in the unit that suits, since plans name them as Kubernetes does; and a moment, which plans have in
- * milliseconds.
- */
+/** Bytes in a suitable unit, because plans use the units of Kubernetes; and times from milliseconds. */
 function amount(name, item) {
   if (typeof item !== 'number') return undefined;
   if (/^(requests\.|limits\.)?(memory|storage)$/.test(name)) return bytes(item);
@@ -94,7 +91,7 @@ function group(title, lines, note) {
   );
 }
 
-/** Lines for what differs between two values. */
+/** The lines for the differences of two values. */
 function differences(before, after, path = '') {
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
   if (scalar(before) || scalar(after) || Array.isArray(before) || Array.isArray(after)) {
@@ -109,12 +106,12 @@ function differences(before, after, path = '') {
 function price(price) {
   if (!price || price.cents_per_month === undefined) return null;
   const class_ = price.class ? ` (${words(price.class)})` : '';
-  return `${number(price.cents_per_month / 100, 2)} a month, by the policy’s prices${class_}`;
+  return `${number(price.cents_per_month / 100, 2)} per month at the policy’s prices${class_}`;
 }
 
-/** What `destroys` and `nodes` of a plan say is gone for good, after what is known not to count. */
+/** The permanently destroyed objects of a plan, after the known exceptions. */
 function destroyed({ destroys, nodes = [], sanitise }) {
-  const exceptions = (destroys?.exceptions ?? []).map((why) => line('~', 'will not count', why));
+  const exceptions = (destroys?.exceptions ?? []).map((why) => line('~', 'not covered', why));
   const things = (destroys?.things ?? []).map((thing) => line('×', 'destroy', thing.thing ?? told(thing), thing.uid));
   const wiped = [...(Array.isArray(nodes) ? nodes : []), { sanitise }]
     .filter((node) => node?.sanitise)
@@ -124,12 +121,12 @@ function destroyed({ destroys, nodes = [], sanitise }) {
   return [...exceptions, ...things, ...wiped];
 }
 
-/** Whether something is gone for good when this plan is carried out. */
+/** Returns true if the plan destroys data permanently. */
 export function destroys(plan) {
   return Boolean(plan?.decides?.destroys) || destroyed(plan?.decides ?? {}).length > 0;
 }
 
-/** What carries `before` and `after` of its own, by name: terms that change with it. */
+/** The changed terms with their own `before` and `after`, by name. */
 function inner(decides) {
   const own = Object.entries(decides).filter(
     ([, value]) => value && typeof value === 'object' && value.before !== undefined && value.after !== undefined,
@@ -158,11 +155,11 @@ const TOLD = [
   'sanitise',
 ];
 
-/** Why it is asked for: what caused it, and which bounds it is beyond. */
+/** The cause of the request, and the exceeded bounds. */
 function reasons({ cause, breaches = [] }) {
   return [
     cause && [
-      'Because of',
+      'Cause',
       scalar(cause)
         ? cause
         : `${words(cause.kind ?? 'this')}: ${Object.entries(cause)
@@ -171,7 +168,7 @@ function reasons({ cause, breaches = [] }) {
             .join(', ')}`,
     ],
     breaches.length > 0 && [
-      'Beyond its bounds',
+      'Exceeds',
       breaches
         .map(
           (breach) =>
@@ -182,14 +179,14 @@ function reasons({ cause, breaches = [] }) {
   ].filter(Boolean);
 }
 
-/** Who would give way and who not, and why. */
+/** The candidates of a reclaim with their verdicts. */
 export function candidates(explanation) {
   const all = explanation?.candidates ?? [];
   if (!all.length) return null;
   const why = {
-    taken: 'gives way',
+    taken: 'evicted',
     policy: 'protected by policy',
-    not_needed: 'is not needed',
+    not_needed: 'not needed',
     protected: 'protected',
   };
   return h(
@@ -206,7 +203,7 @@ export function candidates(explanation) {
   );
 }
 
-/** The plan: what happens, then the terms, then what may still vary. */
+/** The plan: effects, terms, then the parts that may still vary. */
 export function shown(plan) {
   if (!plan) return h('p.faint', 'There is no plan.');
   const decides = plan.decides ?? {};
@@ -238,7 +235,7 @@ export function shown(plan) {
         'dl.facts',
         reasons(decides).map(([name, value]) => h('div', h('dt', name), h('dd', value))),
       ),
-    group('Destroyed for good', gone, 'Nothing of this comes back.'),
+    group('Permanently destroyed', gone, 'These objects cannot be restored.'),
     group('Evicted', evicted),
     group('Changed', altered),
     terms.length + (decides.price ? 1 : 0) > 0 &&
@@ -254,13 +251,13 @@ export function shown(plan) {
             h('div', h('dt', 'policy'), h('dd', `${decides.policy.name} version ${decides.policy.version}`)),
         ),
       ),
-    group('Made', made),
+    group('Created', made),
     placement(plan.placement),
-    more('The plan as it is signed', json(decides)),
+    more('Signed plan', json(decides)),
   );
 }
 
-/** Where it would go: may vary, and is not part of what is agreed to. */
+/** The proposed placement: it may vary, and approvals do not cover it. */
 function placement(placed) {
   if (!placed) return null;
   const { proposed, explanation, ...rest } = placed;
@@ -270,8 +267,8 @@ function placement(placed) {
   return h(
     'section.group',
     { key: 'placement' },
-    h('h3', explanation ? 'Who was considered' : 'Proposed placement'),
-    h('p.note', 'May still vary inside what is agreed to; it is not part of the digest.'),
+    h('h3', explanation ? 'Candidates' : 'Proposed placement'),
+    h('p.note', 'May still change; the digest does not cover it.'),
     nodes.length > 0 &&
       h(
         'p',

@@ -1,9 +1,9 @@
-// The reference: /openapi.json as a page. Nothing is known here of any route; all that is shown stands in that document.
+// The API reference: /openapi.json as a page. All content comes from that document.
 
 import { h, show } from './dom.js';
 
 const METHODS = ['get', 'post', 'put', 'delete'];
-/** How deep fields of fields are shown before a name alone stands for them. */
+/** The depth to which nested fields are shown; deeper types show only their name. */
 const DEPTH = 3;
 
 const state = { api: null, wanted: '' };
@@ -17,7 +17,7 @@ function nameOf(schema) {
   return schema?.$ref?.split('/').pop();
 }
 
-/** What a value is, in a word or two. */
+/** The type of a value, in a few words. */
 function kind(schema) {
   if (schema === true || schema === undefined) return 'anything';
   const named = nameOf(schema);
@@ -41,7 +41,7 @@ function kind(schema) {
   return words.join(' or ');
 }
 
-/** The schema whose fields are worth showing: that of an item, of what is referred to, of what is not null. */
+/** The schema whose fields are shown: that of a list's items, of a reference, or of a nullable type. */
 function inner(schema) {
   if (!schema || schema === true) return null;
   const found = deref(schema);
@@ -77,7 +77,7 @@ function fields(schema, depth) {
   );
 }
 
-/** An example of what a schema describes. */
+/** An example value of a schema. */
 function sample(schema, name = 'text', depth = 6) {
   if (!schema || schema === true || depth === 0) return {};
   const found = deref(schema);
@@ -143,7 +143,7 @@ function body(operation) {
   return h(
     'div',
     {},
-    h('h3', {}, operation.requestBody.required ? 'Body' : 'Body, which may be left out'),
+    h('h3', {}, operation.requestBody.required ? 'Body' : 'Body (optional)'),
     Object.entries(operation.requestBody.content).map(([media, { schema }]) => [
       h('p', {}, h('code', {}, media), ' ', h('span.kind', {}, schema.type === 'string' ? '' : kind(schema))),
       fields(schema, DEPTH),
@@ -219,7 +219,7 @@ function problems() {
     'section',
     { id: 'problems', key: 'problems' },
     h('h2', {}, 'Problems'),
-    table(['code', 'status', 'title', 'what to do'], state.api['x-tenure-problems'].map(row)),
+    table(['code', 'status', 'title', 'remedy'], state.api['x-tenure-problems'].map(row)),
   );
 }
 
@@ -260,7 +260,7 @@ function draw() {
   );
 }
 
-/** Brings what the address names into view, opened. */
+/** Scrolls to the operation in the URL, and opens it. */
 function go() {
   const meant = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   document.querySelectorAll('tr.meant').forEach((row) => row.classList.remove('meant'));
@@ -274,10 +274,10 @@ async function start() {
   const app = document.getElementById('page');
   try {
     const answer = await fetch('/openapi.json');
-    if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+    if (!answer.ok) throw new Error(`the server returned ${answer.status}`);
     state.api = await answer.json();
   } catch (error) {
-    show(app, h('p', { role: 'alert' }, `The description could not be read: ${error.message}. Load the page again.`));
+    show(app, h('p', { role: 'alert' }, `Cannot load the description: ${error.message}. Reload the page.`));
     return;
   }
   draw();

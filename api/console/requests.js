@@ -1,4 +1,4 @@
-// What people ask for: a tenant, another quota, other terms, a way out; that an incident is seen to, or a shortage. What it would come to is shown first, and only what was seen so is asked for.
+// Requests for tenants, quotas, terms, offboardings, incidents and shortages. A form first shows a preview, and sends only the previewed request.
 
 import { h, show } from './dom.js';
 import { Problem, ask, keys, post } from './api.js';
@@ -13,27 +13,27 @@ const YES_NO = [
   ['false', 'no'],
   ['true', 'yes'],
 ];
-/** For what may stay as it is. */
-const STAYS = ['', 'stays as it is'];
+/** The option to keep a value. */
+const STAYS = ['', 'unchanged'];
 const SECRET = 'tenure-cluster-key';
 
-/** Fields without those that were left out. */
+/** The fields without empty values. */
 const said = (fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== ''));
 
-/** A line that cannot be read, told as the server tells its own refusals. */
+/** An invalid line of input, as a problem like those of the server. */
 function unread(title, detail, remedy) {
   return new Problem(0, { title, detail, remedy });
 }
 
-/** What stands in the way or speaks for it, rule by rule, and the plan. */
+/** The obstacles and reasons, rule by rule, and the plan. */
 function previewed(preview) {
   const reasons = (preview.decision ?? preview).reasons ?? [];
-  const against = [...(preview.holds ?? []).map((hold) => `held: ${hold.id}, ${hold.reason}`), ...(preview.others ?? [])];
+  const against = [...(preview.holds ?? []).map((hold) => `hold ${hold.id}: ${hold.reason}`), ...(preview.others ?? [])];
   return [
-    preview.decision?.verdict && h('p', 'Policy says: ', h('b', words(preview.decision.verdict)), '.'),
-    preview.excess > 0 && h('p', h('b', `${many(preview.excess, 'unit')} of what is used has to end first.`)),
+    preview.decision?.verdict && h('p', 'Policy decision: ', h('b', words(preview.decision.verdict)), '.'),
+    preview.excess > 0 && h('p', h('b', `${many(preview.excess, 'unit')} in use must be freed first.`)),
     against.length > 0 && [
-      h('p', h('b', 'What has to end before:')),
+      h('p', h('b', 'Must end first:')),
       h(
         'ul.plain',
         against.map((line) => h('li', line)),
@@ -52,14 +52,14 @@ function previewed(preview) {
         ),
       ),
     shown(preview.plan),
-    h('p.note', 'People would vote on ', id(preview.digest, { digits: 14 }), '.'),
+    h('p.note', 'Approvers would vote on the plan ', id(preview.digest, { digits: 14 }), '.'),
   ];
 }
 
-/** The key of a cluster, which is told once and kept by nobody. */
+/** The key of a new cluster, which is shown once and not stored. */
 function secret(execution, key, close) {
   return [
-    h('p', h('b', 'The key of its cluster. It is shown this once:'), ' keep it where secrets are kept.'),
+    h('p', h('b', 'The key of the cluster is shown only once.'), ' Store it in your secret store.'),
     command(key),
     h(
       'div.buttons',
@@ -72,7 +72,7 @@ function secret(execution, key, close) {
             go('executions', execution);
           },
         },
-        'I have kept it',
+        'I have stored the key',
       ),
     ),
   ];
@@ -86,10 +86,7 @@ function safely(how) {
   }
 }
 
-/**
- * A form whose content can be tried at `at:plan` and is then asked for at `at`: `body(values)` is the document, `cli(values)` the same as a
- * command line.
- */
+/** A form with a preview at `at:plan` and a request at `at`: `body(values)` is the document, `cli(values)` the command line. */
 function request(title, { about, fields, at, body, cli, label, danger = false }) {
   const keyOf = keys();
   let tried = null;
@@ -123,7 +120,7 @@ function request(title, { about, fields, at, body, cli, label, danger = false })
           refreshSoon();
           if (key) return show(whole, secret(execution, key, close));
           close();
-          toast('It is asked for.');
+          toast('Request submitted.');
           return go('executions', execution);
         });
       const form = h(
@@ -132,7 +129,7 @@ function request(title, { about, fields, at, body, cli, label, danger = false })
           oninput: () => {
             show(line, command(cli(typed(form))));
             if (safely(() => JSON.stringify(body(typed(form)))) === tried) return;
-            // What was seen is of another request.
+            // The preview belongs to another request.
             tried = null;
             does.disabled = true;
             show(answer);
@@ -150,11 +147,11 @@ function request(title, { about, fields, at, body, cli, label, danger = false })
         answer,
         h(
           'div.buttons',
-          h('button', { type: 'button', 'data-order': 'plan', onclick: see }, 'See what it comes to'),
+          h('button', { type: 'button', 'data-order': 'plan', onclick: see }, 'Preview'),
           does,
-          h('button', { type: 'button', onclick: close }, 'Leave it'),
+          h('button', { type: 'button', onclick: close }, 'Go back'),
         ),
-        h('details.more', h('summary', 'The same on the command line'), line),
+        h('details.more', h('summary', 'Command line'), line),
       );
       show(line, command(cli(typed(form))));
       return form;
@@ -163,16 +160,16 @@ function request(title, { about, fields, at, body, cli, label, danger = false })
   );
 }
 
-/** `serving production 8`, a workspace a line: the name, the class, and GPUs of its own. */
+/** `serving production 8`, one workspace per line: name, class and own GPUs. */
 function workspaces(text) {
   const lines = text.split('\n').map((line) => line.trim()).filter(Boolean);
   return lines.map((line) => {
     const [name, kind, gpus, ...rest] = line.split(/\s+/);
     if (!kind || rest.length || (gpus !== undefined && !/^\d+$/.test(gpus))) {
       throw unread(
-        'A workspace cannot be read',
-        `“${line}” is no name, class and number of GPUs`,
-        'write a line such as “serving production 8”; the number may be left out',
+        'Invalid workspace',
+        `“${line}” is not a name, class and number of GPUs`,
+        'write a line such as “serving production 8”; the number is optional',
       );
     }
     return said({ name, class: kind, quotas: gpus && { gpus: Number(gpus) } });
@@ -202,16 +199,16 @@ function tenancy(values) {
   });
 }
 
-/** Asks for a tenant. */
+/** Requests the onboarding of a tenant. */
 export function onboard() {
   request('Onboard a tenant', {
     at: '/v1/tenants',
-    label: 'Ask for it',
-    about: 'What a form does not have, such as compliance or limits of storage, can be said in a file: docs/policy.md has every key.',
+    label: 'Submit request',
+    about: 'A YAML file can set more, such as compliance or storage limits: docs/policy.md lists every key.',
     body: tenancy,
     cli: (values) => `tenure tenant onboard -f ${values.name || 'acme'}.yaml --dry-run`,
     fields: [
-      { name: 'name', label: 'Name', required: true, hint: 'acme', note: 'small letters, digits and dashes; it cannot be changed' },
+      { name: 'name', label: 'Name', required: true, hint: 'acme', note: 'lower-case letters, digits and dashes; cannot be changed later' },
       { name: 'tier', label: 'Tier', kind: 'select', required: true, options: ['enterprise', 'standard', 'research'] },
       {
         name: 'isolation',
@@ -219,17 +216,17 @@ export function onboard() {
         kind: 'select',
         required: true,
         options: [
-          ['dedicated', 'nodes of its own'],
-          ['dedicated_cluster', 'a cluster of its own'],
-          ['shared_slices', 'nodes of its own, GPUs in slices'],
+          ['dedicated', 'own nodes'],
+          ['dedicated_cluster', 'own cluster'],
+          ['shared_slices', 'own nodes, GPU slices'],
         ],
       },
-      { name: 'data_residency', label: 'Data stays in', required: true, value: 'any', note: 'any, eu-only, or a list such as eu, us' },
-      { name: 'allow_preemption', label: 'Its work may be preempted, so that it may borrow', kind: 'select', required: true, options: YES_NO },
-      { name: 'allow_gpu_sharing', label: 'Its workspaces may share a GPU', kind: 'select', required: true, options: YES_NO },
+      { name: 'data_residency', label: 'Data residency', required: true, value: 'any', note: 'any, eu-only, or a list such as eu, us' },
+      { name: 'allow_preemption', label: 'Allow preemption (needed to borrow)', kind: 'select', required: true, options: YES_NO },
+      { name: 'allow_gpu_sharing', label: 'Allow GPU sharing between workspaces', kind: 'select', required: true, options: YES_NO },
       { name: 'gpu_model', label: 'GPU model', required: true, hint: 'H100' },
       { name: 'gpus', label: 'GPUs', kind: 'number', required: true, hint: '16' },
-      { name: 'region', label: 'Region', note: 'without one, any that residency allows' },
+      { name: 'region', label: 'Region', note: 'empty: any region that the residency allows' },
       { name: 'from', label: 'From', kind: 'date' },
       { name: 'to', label: 'To', kind: 'date' },
       {
@@ -237,19 +234,19 @@ export function onboard() {
         label: 'Workspaces',
         kind: 'area',
         hint: 'serving production 8\nresearch research',
-        note: 'one a line: name, class (production, research, batch, dev), GPUs of its own',
+        note: 'one per line: name, class (production, research, batch, dev), own GPUs',
       },
     ],
   });
 }
 
-/** Asks for another quota of a tenant's workspace. */
+/** Requests a quota change of a workspace. */
 export function requota(tenant, spaces) {
   const resources = [...new Set(spaces.flatMap((space) => Object.keys(space.use ?? {})))];
-  request(`Another quota for ${tenant}`, {
+  request(`Change quota of ${tenant}`, {
     at: '/v1/quota-requests',
-    label: 'Ask for it',
-    about: 'Less is given up once nothing more is used than is left; more may take people’s agreement.',
+    label: 'Submit request',
+    about: 'A decrease waits until usage fits the new quota; an increase may need approval.',
     body: (values) =>
       said({ tenant, workspace: values.workspace, resource: values.resource, to: Number(values.to), until: values.until && `${values.until}T00:00:00Z`, reason: values.reason }),
     cli: (values) =>
@@ -257,44 +254,44 @@ export function requota(tenant, spaces) {
     fields: [
       { name: 'workspace', label: 'Workspace', kind: 'select', required: true, options: spaces.map((space) => space.name) },
       { name: 'resource', label: 'Resource', kind: 'select', required: true, options: resources },
-      { name: 'to', label: 'Its own, from then on', kind: 'number', required: true },
-      { name: 'until', label: 'Until', kind: 'date', note: 'goes back by itself then' },
-      { name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true },
+      { name: 'to', label: 'New own quota', kind: 'number', required: true },
+      { name: 'until', label: 'Until', kind: 'date', note: 'the old quota returns then' },
+      { name: 'reason', label: 'Reason', kind: 'area', rows: 2, required: true },
     ],
   });
 }
 
-/** Asks that a tenant leaves. */
+/** Requests the offboarding of a tenant. */
 export function leave(tenant) {
   request(`Offboard ${tenant}`, {
     at: '/v1/offboardings',
-    label: 'Ask for it',
+    label: 'Submit request',
     danger: true,
-    about: 'It is frozen first, and may fetch its data. Then its data is destroyed, once people have agreed to what was found.',
+    about: 'The tenant is frozen and can export its data. After approval of the inventory, its data is destroyed.',
     body: (values) => said({ tenant, basis: values.basis, reference: values.reference, reason: values.reason }),
     cli: (values) =>
       `tenure tenant offboard ${tenant} --basis ${values.basis} --reference ${quoted(values.reference || 'contract 12')} --reason ${quoted(values.reason || 'why')} --dry-run`,
     fields: [
       {
         name: 'basis',
-        label: 'On what ground',
+        label: 'Legal basis',
         kind: 'select',
         required: true,
         options: ['contract_end', 'tenant_request', 'erasure_request', 'legal_order'].map((name) => [name, words(name)]),
       },
       { name: 'reference', label: 'Reference', hint: 'contract 12, line 4' },
-      { name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true },
+      { name: 'reason', label: 'Reason', kind: 'area', rows: 2, required: true },
     ],
   });
 }
 
-/** Asks for other terms of a tenant. */
+/** Requests a change of a tenant's terms. */
 export function reterm(tenant) {
   const flag = (text) => (text ? text === 'true' : undefined);
-  request(`Other terms for ${tenant}`, {
+  request(`Change terms of ${tenant}`, {
     at: '/v1/sla-changes',
-    label: 'Ask for it',
-    about: 'People always agree to it, also where it promises less. It is made once everything that the new terms promise holds.',
+    label: 'Submit request',
+    about: 'Always needs approval. The change is made when all conditions of the new terms are met.',
     body: (values) =>
       said({
         tenant,
@@ -312,17 +309,17 @@ export function reterm(tenant) {
         name: 'isolation',
         label: 'Isolation',
         kind: 'select',
-        options: [STAYS, ['dedicated_nodes', 'nodes of its own'], ['shared_slices', 'nodes of its own, GPUs in slices']],
+        options: [STAYS, ['dedicated_nodes', 'own nodes'], ['shared_slices', 'own nodes, GPU slices']],
       },
-      { name: 'allow_preemption', label: 'Its work may be preempted, so that it may borrow', kind: 'select', options: [STAYS, ...YES_NO] },
-      { name: 'allow_gpu_sharing', label: 'Its workspaces may share a GPU', kind: 'select', options: [STAYS, ...YES_NO] },
+      { name: 'allow_preemption', label: 'Allow preemption (needed to borrow)', kind: 'select', options: [STAYS, ...YES_NO] },
+      { name: 'allow_gpu_sharing', label: 'Allow GPU sharing between workspaces', kind: 'select', options: [STAYS, ...YES_NO] },
       { name: 'not_before', label: 'Not before', kind: 'date', note: 'the window that the tenant chose, in UTC' },
-      { name: 'reason', label: 'Why', kind: 'area', rows: 2, required: true },
+      { name: 'reason', label: 'Reason', kind: 'area', rows: 2, required: true },
     ],
   });
 }
 
-/** What an incident of each kind has to name, and how it is told on the command line. */
+/** The fields of each type of incident, and its command line. */
 const CONCERNS = {
   gpu_fault: ['node', (values) => ({ node: values.subject }), (values) => `--node ${values.subject || 'n-1'}`],
   key_leak: ['cluster', (values) => ({ cluster: values.subject }), (values) => `--cluster ${values.subject || 'eu-1'}`],
@@ -337,39 +334,39 @@ const CONCERNS = {
 const listed = (text) => text.split(/[\s,]+/).filter(Boolean);
 const tenantsOf = (text) => listed(text).map((name) => `--tenant ${name}`).join(' ');
 
-/** Reports an incident; of a node, if one is named. */
+/** Reports an incident, with a node if one is given. */
 export function report(node) {
-  request(node ? `Something is wrong with ${node}` : 'Report an incident', {
+  request(node ? `Report an incident on ${node}` : 'Report an incident', {
     at: '/v1/incidents',
-    label: 'Report it',
+    label: 'Submit report',
     danger: true,
-    about: 'It is contained first, which disturbs whom it concerns. Then it is mended, and people look at what happened.',
+    about: 'The incident is contained first, which disturbs affected tenants. Then it is repaired and reviewed.',
     body: (values) => said({ kind: values.kind, evidence: values.evidence, ...said(CONCERNS[values.kind][1](values)) }),
     cli: (values) =>
       ['tenure incident report', values.kind, CONCERNS[values.kind][2](values), '--evidence', quoted(values.evidence || 'what was seen'), '--dry-run'].join(' '),
     fields: [
-      { name: 'kind', label: 'What kind', kind: 'select', required: true, options: Object.keys(CONCERNS).map((name) => [name, words(name)]) },
-      { name: 'subject', label: 'What or whom it concerns', value: node, note: 'of a GPU fault the node, of a leaked key the cluster, else tenants' },
-      { name: 'what', label: 'What it is', note: 'where it is none of the other kinds' },
-      { name: 'evidence', label: 'What was seen', kind: 'area', rows: 3, required: true },
+      { name: 'kind', label: 'Type', kind: 'select', required: true, options: Object.keys(CONCERNS).map((name) => [name, words(name)]) },
+      { name: 'subject', label: 'Affected object', value: node, note: 'node for a GPU fault, cluster for a leaked key, otherwise tenants' },
+      { name: 'what', label: 'Description', note: 'only for the type other' },
+      { name: 'evidence', label: 'Evidence', kind: 'area', rows: 3, required: true },
     ],
   });
 }
 
-/** Says that a model runs short in a region. */
+/** Reports a shortage of a GPU model in a region. */
 export function short() {
-  request('Capacity runs short', {
+  request('Report a shortage', {
     at: '/v1/capacity-exhaustions',
-    label: 'Look for some',
-    about: 'What policy lists is tried, the mildest first: loans are looked at before anybody is asked to give way.',
+    label: 'Submit report',
+    about: 'Tries the measures of the policy, mildest first, such as a reclaim of overdue loans. Costly or disruptive measures need approval.',
     body: (values) => said({ region: values.region, model: values.model, wanted: values.wanted && Number(values.wanted), reason: values.reason }),
     cli: (values) =>
       `tenure capacity short ${values.region || 'eu'} ${values.model || 'H100'}${values.wanted ? ` --wanted ${values.wanted}` : ''} --dry-run`,
     fields: [
       { name: 'region', label: 'Region', required: true, hint: 'eu' },
       { name: 'model', label: 'GPU model', required: true, hint: 'H100' },
-      { name: 'wanted', label: 'GPUs beside those on waitlists', kind: 'number' },
-      { name: 'reason', label: 'What told of it', kind: 'area', rows: 2 },
+      { name: 'wanted', label: 'Missing GPUs (without waitlists)', kind: 'number' },
+      { name: 'reason', label: 'Source of the report', kind: 'area', rows: 2 },
     ],
   });
 }

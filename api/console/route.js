@@ -1,5 +1,5 @@
-// Where one is: `#/executions?filter=open` as `{parts: ['executions'], params: {filter: 'open'}}`. All of it is in the address, so that it
-// can be kept and sent; nothing of it is sent to the server.
+// The place in the console: `#/executions?filter=open` as `{parts: ['executions'], params: {filter: 'open'}}`. The URL contains all of it, so it can be
+// bookmarked; browsers do not send it to the server.
 
 export function here() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
@@ -15,7 +15,7 @@ function plain(text) {
   }
 }
 
-/** The address of a place: `place('executions', id)`, `place('executions', { filter: 'open' })`. */
+/** Returns the URL of a place: `place('executions', id)`, `place('executions', { filter: 'open' })`. */
 export function place(...said) {
   const params = said.length && typeof said.at(-1) === 'object' ? said.pop() : {};
   const query = new URLSearchParams();
@@ -31,7 +31,7 @@ export function go(...said) {
   location.hash = place(...said);
 }
 
-/** The same place with other parameters, without a new step in the history. */
+/** Changes parameters of the URL without a new entry in the history. */
 export function refine(params) {
   const now = here();
   history.replaceState(null, '', place(...now.parts, { ...now.params, ...params }));

@@ -1,4 +1,4 @@
-// Signing in through the identity provider. What proves that it was this tab that began stays in this tab.
+// Sign-in with an identity provider. The proof that this tab started it stays in this tab.
 
 import { Problem, ask, get, post } from './api.js';
 import { here } from './route.js';
@@ -12,7 +12,7 @@ const plain = (bytes) =>
     .replaceAll('/', '_')
     .replaceAll('=', '');
 
-/** What the server offers: `{issuer, client_id, browser}`, or nothing. */
+/** Returns the sign-in offer of the server: `{issuer, client_id, browser}`, or nothing. */
 export async function offered() {
   try {
     return (await get('/v1/login')).oidc;
@@ -21,13 +21,13 @@ export async function offered() {
   }
 }
 
-/** Leaves for the provider; it sends the browser back to `#/signed-in`. */
+/** Redirects to the identity provider, which returns the browser to `#/signed-in`. */
 export async function leave() {
   if (!crypto.subtle) {
     throw new Problem(0, {
-      title: 'This browser does not sign in here',
-      detail: 'Browsers do so over https, or on this machine, alone.',
-      remedy: 'open the console at its https address',
+      title: 'This browser cannot sign in here',
+      detail: 'Browsers need https, or a server on the same machine.',
+      remedy: 'open the console at its https URL',
     });
   }
   const verifier = plain(crypto.getRandomValues(new Uint8Array(32)));
@@ -37,12 +37,12 @@ export async function leave() {
   location.assign(`/login?challenge=${plain(new Uint8Array(digest))}`);
 }
 
-/** Whether the browser has just come back from the provider. */
+/** Returns true if the browser has just returned from the identity provider. */
 export function isBack() {
   return here().parts[0] === 'signed-in';
 }
 
-/** The token of whoever came back. What stands in the address is taken out of it, and of the history, first. */
+/** Returns the token after a sign-in. First removes the code from the URL and the history. */
 export async function cameBack() {
   const { params } = here();
   const verifier = sessionStorage.getItem(VERIFIER) ?? '';
@@ -53,19 +53,19 @@ export async function cameBack() {
   if (params.problem || !params.code) {
     throw new Problem(401, {
       title: 'You are not signed in',
-      detail: params.problem ?? 'The provider sent nothing back.',
-      remedy: 'sign in again, or with a token',
+      detail: params.problem ?? 'The identity provider sent no answer.',
+      remedy: 'sign in again, or use a token',
     });
   }
   const { body } = await post('/v1/sessions', { code: params.code, verifier });
   return body.token;
 }
 
-/** Ends the session; a token that an admin gave is none, and stays. */
+/** Ends the session; a token from an admin is not a session and stays valid. */
 export async function end() {
   try {
     await ask('DELETE', '/v1/sessions/mine');
   } catch {
-    /* then it ends by itself */
+    /* then it expires */
   }
 }

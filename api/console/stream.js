@@ -1,15 +1,15 @@
-// A stream of events from the server. It is read with `fetch`, since what browsers have for it cannot send a token in a header.
+// A stream of events from the server. It uses `fetch`, because `EventSource` cannot send a token in a header.
 
 import { ask } from './api.js';
 
-/** The server says at least every 15 s that it is there. */
+/** The server sends a heartbeat at least every 15 s. */
 const SILENCE = 45_000;
 const SOON = 1000;
 const LATE = 30_000;
 
 /**
- * Listens to `path` until `stop()`: `heard(name)` for every event, `up(true)` and `up(false)` as it comes and goes. Whoever was cut off goes on
- * behind the last event; a server without such a stream is asked for one again, ever more seldom.
+ * Reads the stream at `path` until `stop()`: calls `heard(name)` for every event, and `up(true)` and `up(false)` when the connection changes. After a
+ * disconnect it continues after the last event; without a stream it retries ever less often.
  */
 export function listen(path, heard, up) {
   let stopped = false;
@@ -33,7 +33,7 @@ export function listen(path, heard, up) {
       const answer = await ask('GET', path, { headers, signal, accept: 'text/event-stream' });
       if (stopped) return;
       up(true);
-      // Nothing will follow.
+      // The stream has no more events.
       if (answer.status === 204) return;
       wait = SOON;
       const over = await read(answer.body.getReader(), running);
@@ -44,7 +44,7 @@ export function listen(path, heard, up) {
     }
   }
 
-  /** Reads to the end; says whether nothing will follow. */
+  /** Reads to the end; returns true if the stream has no more events. */
   async function read(reader, { signal }) {
     const text = new TextDecoder();
     let rest = '';

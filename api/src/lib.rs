@@ -1,7 +1,7 @@
 //! The server of Tenure: HTTP `/v1`, sign-in, notifications, telemetry, and its background jobs.
 //!
-//! Started by the command line (`cli`) with [`server::serve`]: the store, the engine with its workflows, and HTTP. Nothing is
-//! decided here that the core decides; this crate says who may ask, and turns answers into words.
+//! Started by the command line (`cli`) with [`server::serve`]: the store, the engine with its workflows, and HTTP. The engine's core makes the decisions; this
+//! crate authorises callers and formats answers.
 
 pub mod auth;
 pub mod config;

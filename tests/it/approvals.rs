@@ -143,14 +143,14 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     served.user("otto", &["auditor"], None).await;
     served.user("tess", &["tenant_owner"], Some("acme")).await;
     let cases = [
-        (json!({ "to": "ada" }), "to: nobody stands in for themselves"),
+        (json!({ "to": "ada" }), "to: a user cannot delegate to themselves"),
         (json!({ "to": "nobody" }), "to: there is no user nobody"),
-        (json!({ "to": "otto" }), "to: otto holds no role that decides"),
-        (json!({ "to": "tess" }), "to: who stands in must be bound to the same tenant"),
-        (json!({ "to": "dan", "roles": ["security"] }), "roles: ada does not hold security"),
+        (json!({ "to": "otto" }), "to: otto has no role that votes"),
+        (json!({ "to": "tess" }), "to: the delegate must be bound to the same tenant"),
+        (json!({ "to": "dan", "roles": ["security"] }), "roles: ada does not have security"),
         (json!({ "to": "dan", "until": "2020-01-01T00:00:00Z" }), "until: "),
         (json!({ "to": "dan", "until": "soon" }), "until: "),
-        (json!({ "to": "dan", "reason": " " }), "reason: say why"),
+        (json!({ "to": "dan", "reason": " " }), "reason: give a reason"),
     ];
     for (mut body, wanted) in cases {
         let fields = body.as_object_mut().unwrap();
@@ -164,7 +164,11 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
     let once = json!({ "to": "dan", "until": until, "reason": "leave" });
     assert_eq!(served.delegate(&ada, once.clone()).await.status, 201);
     let again = served.delegate(&ada, once).await;
-    assert!(again.status == 422 && again.body.to_string().contains("just so already"), "{}", again.body);
+    assert!(
+        again.status == 422 && again.body.to_string().contains("already has this delegation"),
+        "{}",
+        again.body
+    );
     assert!(
         served.run(&["delegations", "list"]).out.contains("all held at the time"),
         "no roles are all of them"

@@ -45,7 +45,7 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     has(&well, CHECK, "ok", "https://tenure.example.com/login/callback");
 
     let renamed = looked(dir, &house(&format!("{}/", identity.issuer), ""), &[]);
-    has(&renamed, CHECK, "failed", "calls itself");
+    has(&renamed, CHECK, "failed", "issuer is");
     let behind = looked(dir, &house(&identity.issuer, "url = \"https://example.com/tenure\""), &[]);
     has(&behind, CHECK, "warning", "has a path or a query");
     let unread = looked(dir, &house(&identity.issuer, "client_secret_file = \"nowhere\""), &["--offline"]);

@@ -294,6 +294,6 @@ async fn a_route_that_changes_something_and_has_no_dry_run_refuses_one() {
     let path = "/v1/tenants?dry_run=true";
     let request = served.ask(Method::POST, path).bearer_auth(&served.admin).body(shared(ACME));
     let answer = served.send(request.header("content-type", "application/yaml")).await;
-    assert!(answer.body["detail"].as_str().unwrap().contains("no dry run"), "{}", answer.body);
+    assert!(answer.body["detail"].as_str().unwrap().contains("does not support dry runs"), "{}", answer.body);
     assert_eq!(served.get("/v1/executions").await.body["items"], json!([]));
 }

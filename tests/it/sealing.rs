@@ -45,7 +45,7 @@ async fn a_sealed_server_keeps_what_it_knows_from_its_disk_and_starts_with_its_k
     };
     let keyless = start(None);
     assert_eq!(keyless.exit, 2, "{keyless:?}");
-    assert!(keyless.err.contains("seal.key_file") && keyless.err.contains("are sealed"), "{keyless:?}");
+    assert!(keyless.err.contains("seal.key_file") && keyless.err.contains("are encrypted"), "{keyless:?}");
     let other = elsewhere.path().join("other.key");
     fs::write(&other, "f".repeat(64)).unwrap();
     let wrong = start(Some(&other));

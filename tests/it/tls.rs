@@ -160,10 +160,10 @@ async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
     let garbage = || fs::write(authority.at("server.pem"), "no certificate").unwrap();
     let gone = || fs::remove_file(authority.at("server.key")).unwrap();
     let wrongs: [(&dyn Fn(), &str); 4] = [
-        (&|| authority.lays("one", "two"), "is not that of the first certificate"),
+        (&|| authority.lays("one", "two"), "does not match the first certificate"),
         (&|| authority.lays("over", "over"), "was valid until"),
-        (&garbage, "holds no certificate"),
-        (&gone, "cannot be read"),
+        (&garbage, "has no certificate"),
+        (&gone, "cannot read"),
     ];
     for (wrong, why) in wrongs {
         let before = metric(&served, REFUSED).await;
@@ -265,14 +265,14 @@ fn a_server_whose_certificate_cannot_be_used_does_not_start_and_doctor_says_why(
     assert!(exit == 2 && why.contains("tls.key_file"), "{exit}: {why}");
     let (exit, why) = refused(dir.path(), &variables);
     assert!(
-        exit == 2 && why.contains("tls.certificate_file") && why.contains("cannot be read"),
+        exit == 2 && why.contains("tls.certificate_file") && why.contains("cannot read"),
         "{exit}: {why}"
     );
     authority.lays("one", "two");
     let (exit, why) = refused(dir.path(), &variables);
-    assert!(exit == 2 && why.contains("write both anew"), "{exit}: {why}");
+    assert!(exit == 2 && why.contains("replace both files"), "{exit}: {why}");
     let (state, says) = doctor();
-    assert!(state == "failed" && says.contains("is not that of"), "{says}");
+    assert!(state == "failed" && says.contains("does not match"), "{says}");
 
     authority.lays("over", "over");
     assert_eq!(doctor().0, "failed");
@@ -298,5 +298,5 @@ fn a_server_that_others_reach_without_tls_says_what_to_do() {
         said
     };
     assert!(said("0.0.0.0:0").contains("tls.certificate_file"));
-    assert!(!said("127.0.0.1:0").contains("in the clear"));
+    assert!(!said("127.0.0.1:0").contains("unencrypted"));
 }

@@ -1,14 +1,14 @@
-//! The end of the first admin's token: it is for setting up, and ends once there is an administrator with a credential of their own.
+//! The end of the bootstrap token: the first admin's token is for setup, and ends once another administrator has a credential of their own.
 //!
-//! Called for every caller that is let in. Invariant: the token never ends unless another administrator has just been let in by a
-//! credential that nobody else can have; and who is left without one empties the file `admin.token` and restarts the server.
+//! Called for every authenticated caller. Invariant: the token ends only after another administrator has used a credential that no other person can have. To
+//! recover, empty the file `admin.token` and restart the server.
 
 use super::{Caller, Role, User, UserKind, Verb, collections::all, stored_token::StoredToken, user::ADMIN};
 use engine::{Claim, Engine, Error};
 use store::Store;
 
 impl Caller {
-    /// Whether this is an administrator of the platform by a credential that nobody else can have, and that does not end by itself.
+    /// Returns true if the caller is an administrator of the platform, with a permanent credential that no other person can have.
     fn is_real_administrator(&self) -> bool {
         let lasts = self.ends_at.is_none() || self.credential.claim == Claim::Oidc;
         self.name != ADMIN
@@ -21,10 +21,10 @@ impl Caller {
     }
 }
 
-/// Ends the first admin's token if `caller` is another administrator; true if it has ended, now or before.
+/// Ends the bootstrap token if `caller` is another administrator. Returns true if it has ended.
 ///
 /// # Errors
-/// The store's. The token goes on then, and the next call tries again.
+/// An error of the store. The token stays valid, and the next call tries again.
 pub(crate) async fn end_bootstrap_token<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     caller: &Caller,
@@ -46,16 +46,18 @@ pub(crate) async fn end_bootstrap_token<P: Send + Sync + 'static>(
         })
         .await?;
     if ended {
-        tracing::warn!(by = caller.name, "the first admin's token has ended: there is another administrator");
+        tracing::warn!(
+            by = caller.name,
+            "the bootstrap token has ended, because another administrator has signed in"
+        );
     }
     Ok(true)
 }
 
-/// Returns true if no administrator of the platform remains without the user `name`. Users of an identity provider count only where
-/// the server offers it (`offers_oidc`): without it they cannot sign in.
+/// Returns true if the platform has no administrator except the user `name`. Users of an identity provider count only if the server offers it (`offers_oidc`).
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(super) async fn is_last_administrator(
     store: &dyn Store,
     name: &str,
@@ -81,10 +83,10 @@ pub(super) async fn is_last_administrator(
     Ok(administrators.next() == Some(name) && administrators.next().is_none())
 }
 
-/// What the holder of the ended token is told. `by` is the other administrator.
+/// Explains the end to a caller with the old token. `by` is the other administrator.
 pub(crate) fn explain_end(by: &str) -> String {
     format!(
-        "the first admin's token has ended, since {by} administers with a credential of their own: use your own token; where no \
-         administrator is left, empty the file admin.token in the data folder and restart the server"
+        "the bootstrap token has ended, because {by} is an administrator with a credential of their own: use your own token; if no administrator is left, \
+         empty the file admin.token in the data folder and restart the server"
     )
 }

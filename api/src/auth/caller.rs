@@ -1,4 +1,4 @@
-//! Who is calling, proved by a bearer token.
+//! The authenticated caller of a request.
 
 use crate::auth::{
     Role, Session, User, UserKind, Verb,
@@ -15,28 +15,28 @@ use std::sync::{
 };
 use store::{Commit, Key, Put, Store, Timestamp};
 
-/// Someone whose token was right.
+/// A caller with a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The user.
     pub(crate) name: String,
-    /// Their roles.
+    /// The roles.
     pub(crate) roles: Vec<Role>,
-    /// The only tenant whose things they see; `None` sees all.
+    /// The tenant to which the caller is bound; `None` for all tenants.
     pub(crate) tenant: Option<String>,
-    /// Whether they are a person.
+    /// The type of the user.
     pub(crate) kind: UserKind,
-    /// When what let them in ends by itself, if it does.
+    /// The expiry of the credential, if any.
     pub(crate) ends_at: Option<Timestamp>,
-    /// What is on record of the credential that let them in.
+    /// The records of the credential.
     pub(super) credential: CredentialRecords,
-    /// By which policies it is decided what they may do.
+    /// The access policies in force.
     law: Arc<AccessPolicy>,
     asking: CallContext,
     kept_out: HiddenFlag,
 }
 
-/// How a caller asks. It is no part of who that is: all are equal.
+/// The context of the request. It is not part of the caller's identity: all are equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallContext(RequestContext);
 
@@ -48,7 +48,7 @@ impl PartialEq for CallContext {
 
 impl Eq for CallContext {}
 
-/// Whether something was kept from a caller since it was let in. It is no part of who that is: all are equal.
+/// True if a resource was hidden from the caller. It is not part of the caller's identity: all are equal.
 #[derive(Clone, Debug, Default)]
 struct HiddenFlag(Arc<AtomicBool>);
 
@@ -60,21 +60,21 @@ impl PartialEq for HiddenFlag {
 
 impl Eq for HiddenFlag {}
 
-/// Why a call is not let in.
+/// The reason of a failed authentication.
 #[derive(Clone, Debug)]
 pub(crate) enum Denied {
-    /// It carries no token.
+    /// The request has no token.
     NoToken,
-    /// Its token is not, or no longer, known; whose it was, if it proves that.
+    /// The token is unknown or invalid; with its user, if the secret was right.
     BadToken(Option<String>),
-    /// It was the first admin's, and this other administrator's own credential has ended it.
+    /// The bootstrap token has ended, because this other administrator has a credential of their own.
     BootstrapEnded(String),
-    /// The store could not be asked.
+    /// The store returned an error.
     Store(store::Error),
 }
 
 impl Caller {
-    /// The user `name` with these roles, bound to `tenant` if there is one, under `law`.
+    /// Creates the caller `name` with these roles, bound to `tenant` if given, under `law`.
     pub(crate) fn new(
         name: impl Into<String>,
         roles: Vec<Role>,
@@ -95,66 +95,66 @@ impl Caller {
         }
     }
 
-    /// This user, under `law`.
+    /// Creates the caller for a user under `law`.
     pub(crate) fn of(user: User, law: Arc<AccessPolicy>) -> Self {
         Self { kind: user.kind, ..Self::new(user.name, user.roles, user.tenant, law) }
     }
 
-    /// The same, let in until this moment by the credential of these records.
+    /// Sets the expiry and the records of the credential.
     fn until(self, ends_at: Option<Timestamp>, credential: CredentialRecords) -> Self {
         Self { ends_at, credential, ..self }
     }
 
-    /// Where the credential comes from that let them in, without who put them into groups.
+    /// Returns the provenance of the caller's credential, without group memberships.
     pub(crate) fn provenance(&self) -> Provenance {
         of_credential(&self.name, &self.credential, &[])
     }
 
-    /// What they do at `now` for somebody else's credential.
+    /// Returns the record of an act at `now` on another credential.
     pub(crate) fn act(&self, now: Timestamp) -> CredentialAct {
         self.provenance().act(&self.name, now)
     }
 
-    /// The same, asking in this way.
+    /// Sets the context of the request.
     pub(crate) fn asking(self, how: RequestContext) -> Self {
         Self { asking: CallContext(how), ..self }
     }
 
-    /// The caller as approvals and orders name them.
+    /// Returns the caller as approvals and commands name them.
     pub(crate) fn person(&self) -> Person {
         let person = person(&self.name, &self.roles, self.tenant.as_deref());
         person.with_provenance(Some(Box::new(self.provenance())))
     }
 
-    /// The policies that hold for the caller.
+    /// Returns the policies for the caller.
     pub(crate) fn law(&self) -> &AccessPolicy {
         &self.law
     }
 
-    /// For whom the caller acts: their tenant, or the platform.
+    /// Returns the scope of the caller: their tenant, or the platform.
     pub(crate) fn place(&self) -> ResourceScope<'_> {
         self.tenant.as_deref().map_or(ResourceScope::Platform, ResourceScope::Tenant)
     }
 
-    /// Whether the caller may do `verb` for `place`, and why.
+    /// Decides if the caller may do `verb` in `place`.
     pub(crate) fn decide(&self, verb: Verb, place: ResourceScope<'_>) -> Decision {
         let who = Principal::User { name: &self.name, roles: &self.roles, tenant: self.tenant.as_deref() };
         self.law.decide(&who, verb, place, &self.asking.0)
     }
 
-    /// Whether the caller may do `verb` for whom they act.
+    /// Returns true if the caller may do `verb` in their own scope.
     pub(crate) fn may(&self, verb: Verb) -> bool {
         self.decide(verb, self.place()).allows
     }
 
-    /// For whom its work is counted: the tenant that it is bound to, or itself.
+    /// Returns the owner of the caller's work: their tenant, or the caller.
     pub(crate) fn owner(&self) -> &str {
         self.tenant.as_deref().unwrap_or(&self.name)
     }
 
-    /// Whether things of `tenant` exist for the caller. The platform's own (an empty name) are for its staff alone.
+    /// Returns true if the caller may see resources of `tenant`. Resources of the platform (an empty name) are only for users of the operator.
     ///
-    /// That something was kept from them is remembered, for the audit of what is then said not to be there.
+    /// A hidden resource is remembered for the audit of the resulting 404.
     pub(crate) fn sees(&self, tenant: &str) -> bool {
         let sees = self.tenant.as_deref().is_none_or(|own| own == tenant);
         if !sees {
@@ -163,21 +163,20 @@ impl Caller {
         sees
     }
 
-    /// Whether anything was kept from this caller, or from a clone of it.
+    /// Returns true if a resource was hidden from this caller, or from a clone.
     pub(crate) fn was_kept_out(&self) -> bool {
         self.kept_out.0.load(Ordering::Relaxed)
     }
 }
 
-/// A user as approvals and orders name them. Who is bound to a tenant sits there as its owner or auditor alone, never for the platform,
-/// whatever roles they hold besides.
+/// Returns a user as approvals and commands name them. A user who is bound to a tenant can only sit as its owner or auditor, whatever their roles are.
 pub(super) fn person(name: &str, roles: &[Role], tenant: Option<&str>) -> Person {
     let own = |role: &&Role| tenant.is_none() || matches!(role, Role::TenantOwner | Role::Auditor);
     let roles: Vec<Role> = roles.iter().filter(own).copied().collect();
     Person::new(name.to_owned(), Role::seats(&roles))
 }
 
-/// The user whose token the `Authorization` header carries, at the time `now`, under `law`.
+/// Returns the user of the token in the `Authorization` header at `now`, under `law`.
 pub(crate) async fn authenticate(
     store: &dyn Store,
     law: Arc<AccessPolicy>,
@@ -210,9 +209,9 @@ pub(crate) async fn authenticate(
     admitted.ok_or(Denied::BadToken(whose))
 }
 
-/// Returns when `token` expired, if it did. Only somebody who has the secret is told.
+/// Returns when `token` expired, if it did. Only a caller with the right secret gets an answer.
 pub(crate) async fn expiry(store: &dyn Store, token: &Token, now: Timestamp) -> Option<Timestamp> {
-    // A store that does not answer is no reason for another answer than that the token opens nothing.
+    // Errors of the store do not change the answer that the token is invalid.
     if let Ok(Some(kept)) = read::<StoredToken>(store, &token.id).await {
         let over = token.matches(&kept.hash) && kept.is_over(now);
         return over.then(|| kept.ends_at.or(kept.expired_at)).flatten();
@@ -221,7 +220,7 @@ pub(crate) async fn expiry(store: &dyn Store, token: &Token, now: Timestamp) -> 
     Some(session.ends_at).filter(|ends_at| token.matches(&session.hash) && *ends_at <= now)
 }
 
-/// Who holds the token of this id at the time `now`, under `law`; it was proved before.
+/// Returns the caller with this token id at `now`, under `law`; the token was authenticated before.
 pub(crate) async fn reauthenticate(
     store: &dyn Store,
     law: Arc<AccessPolicy>,
@@ -262,15 +261,15 @@ async fn caller_of_session(
     now: Timestamp,
 ) -> Result<Option<Caller>, Denied> {
     if session.ends_at <= now {
-        // A session that is over is forgotten at once, or a clock that is set back would revive it.
+        // An expired session is removed now, because it would become valid again if the clock were set back.
         let forget = Put { key: Key::new(Session::COLLECTION, &session.id), body: None };
         let commit = Commit { documents: vec![forget], ..Commit::default() };
         if let Err(error) = store.commit(commit).await {
-            tracing::warn!(%error, user = session.user, "a session that is over is not forgotten yet");
+            tracing::warn!(%error, user = session.user, "cannot remove an expired session yet");
         }
         return Ok(None);
     }
-    // Another of the same name, made since, is somebody else.
+    // A user who was added later with the same name is another person.
     let is_theirs = |user: &User| user.created_at <= session.began_at && user.token.is_empty();
     let user = read::<User>(store, &session.user).await?.filter(is_theirs);
     Ok(user.map(|user| Caller::of(user, law).until(Some(session.ends_at), of_session(session))))
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_or_session_that_was_found_expired_is_not_revived_by_a_clock_that_is_set_back() {
+    async fn an_expired_token_or_session_stays_expired_when_the_clock_is_set_back() {
         let (store, token, session) = (Memory::new(), Token::draw().unwrap(), Token::draw().unwrap());
         let user = |token: &str, name: &str| -> User {
             let user = serde_json::json!({ "name": name, "roles": ["auditor"], "token": token, "created_at": 0, "created_by": "ada" });
@@ -333,13 +332,13 @@ mod tests {
 
         for token in [&token, &session] {
             assert!(is_admitted(&store, token, 999).await);
-            assert!(!is_admitted(&store, token, 1_000).await, "it is over");
-            assert!(!is_admitted(&store, token, 500).await, "and stays so");
+            assert!(!is_admitted(&store, token, 1_000).await, "it has expired");
+            assert!(!is_admitted(&store, token, 500).await, "and stays expired");
         }
     }
 
     #[tokio::test]
-    async fn a_token_that_nobody_used_after_its_end_is_found_expired_too() {
+    async fn a_token_that_was_not_used_after_its_expiry_is_also_recorded_as_expired() {
         let (store, token) = (Memory::new(), Token::draw().unwrap());
         let kept = StoredToken::new(
             &token,

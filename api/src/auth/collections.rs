@@ -1,13 +1,13 @@
-//! Reads whole collections that are small by their nature: groups and delegations.
+//! Reads whole collections that are always small: groups and delegations.
 
 use engine::Entity;
 use serde::de::DeserializeOwned;
 use store::{Document, Store};
 
-/// Everything of a kind.
+/// Returns all documents of a type.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn all<T: Entity + DeserializeOwned>(store: &dyn Store) -> Result<Vec<T>, store::Error> {
     let (mut found, mut after): (Vec<T>, Option<String>) = (Vec::new(), None);
     loop {

@@ -1,7 +1,6 @@
-//! Delegations: somebody votes for somebody else, for a time. Never passed on: whoever delegates gives their own roles.
+//! Delegations: a user votes for another for a limited time. A delegate cannot delegate further, because users delegate only their own roles.
 //!
-//! One that is taken back stays on record, since votes refer to it, and since it excludes its delegate from what its
-//! delegator has asked for.
+//! An ended delegation is kept, because votes refer to it, and because it excludes its delegate from requests of its delegator.
 
 use crate::auth::{
     Caller, Role, User, UserKind, caller::person, collections::all, group::groups_of, provenance,
@@ -14,33 +13,33 @@ use std::{
 };
 use store::{ExecutionId, Key, Store, Timestamp};
 
-/// How long a delegation lasts at most.
+/// The maximum duration of a delegation.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// That `to` may vote for `from`.
+/// Lets `to` vote for `from`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delegation {
-    /// Names it.
+    /// The id.
     pub(crate) id: String,
-    /// Who delegates.
+    /// The delegator.
     pub(crate) from: String,
-    /// To whom.
+    /// The delegate.
     pub(crate) to: String,
-    /// Which roles and groups; empty for all that `from` holds when a vote is cast.
+    /// The roles and groups; empty for all that `from` has when a vote is cast.
     pub(crate) roles: Vec<String>,
-    /// From when on.
+    /// The start.
     pub(crate) since: Timestamp,
-    /// Until when, that moment excluded.
+    /// The end, exclusive.
     pub(crate) until: Timestamp,
-    /// Why.
+    /// The reason.
     pub(crate) reason: String,
-    /// The tenant that both are bound to, if they are.
+    /// The tenant to which both are bound, if any.
     pub(crate) tenant: Option<String>,
-    /// When it was made.
+    /// The creation time.
     pub(crate) created_at: Timestamp,
-    /// By whom: `from`, or an admin.
+    /// The creator: `from`, or an admin.
     pub(crate) created_by: String,
-    /// Who took it back before its end, if anybody did; `until` is when.
+    /// The user who ended it early, if any; `until` is then that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended_by: Option<String>,
 }
@@ -55,7 +54,7 @@ impl Entity for Delegation {
 }
 
 impl Delegation {
-    /// `planned`, `in_force` or `over`.
+    /// Returns `planned`, `in_force` or `over`.
     pub(crate) fn state(&self, now: Timestamp) -> &'static str {
         if now < self.since && self.since < self.until {
             "planned"
@@ -66,7 +65,7 @@ impl Delegation {
         }
     }
 
-    /// Whether it says all that is asked for, and has not ended.
+    /// Returns true if the delegation has not ended and matches the request.
     fn says(&self, new: &NewDelegation, now: Timestamp) -> bool {
         let since = match new.since {
             Some(since) if since > now => self.since == since,
@@ -91,7 +90,7 @@ impl Delegation {
     }
 }
 
-/// A delegation that is asked for.
+/// A new delegation.
 #[derive(Clone, Debug)]
 pub(crate) struct NewDelegation {
     pub(crate) from: String,
@@ -106,10 +105,10 @@ fn invalid(why: String) -> Undecided {
     ActionError::permanent("delegation.invalid", why).into()
 }
 
-/// Writes a delegation down.
+/// Stores a delegation.
 ///
 /// # Errors
-/// `delegation.invalid`, which names the field, or the store's.
+/// `delegation.invalid` with the name of the field, or an error of the store.
 pub(crate) async fn add_delegation<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     new: NewDelegation,
@@ -127,8 +126,8 @@ pub(crate) async fn add_delegation<P: Send + Sync + 'static>(
             let to = known(view, "to", &new.to)?;
             check(&new, &from, &to, &groups, now)?;
             if let Some(same) = &same {
-                let why = "stands in just so already, by delegation";
-                return Err(invalid(format!("to: {} {why} {}; nothing needs to be done", new.to, same.id)));
+                let why = "already has this delegation";
+                return Err(invalid(format!("to: {} {why} {}; nothing to do", new.to, same.id)));
             }
             let made = Delegation {
                 id: id.clone(),
@@ -161,44 +160,44 @@ fn check(
     now: Timestamp,
 ) -> Result<(), Undecided> {
     if from.name == to.name {
-        return Err(invalid("to: nobody stands in for themselves; name another user".into()));
+        return Err(invalid("to: a user cannot delegate to themselves; name another user".into()));
     }
     for (field, user) in [("from", from), ("to", to)] {
         if user.kind == UserKind::Service {
-            let why = format!("{field}: {} is a service, and decides nothing that takes people", user.name);
+            let why = format!("{field}: {} is a service account, and cannot vote", user.name);
             return Err(invalid(why));
         }
     }
     if from.tenant != to.tenant {
-        let why = "to: who stands in must be bound to the same tenant as who delegates, or to none like them";
+        let why = "to: the delegate must be bound to the same tenant as the delegator, or to none like the delegator";
         return Err(invalid(why.into()));
     }
     if !to.roles.iter().any(|role| super::Verb::Decide.roles().contains(role)) {
-        return Err(invalid(format!("to: {} holds no role that decides; choose somebody who does", to.name)));
+        return Err(invalid(format!("to: {} has no role that votes; choose another user", to.name)));
     }
     let since = new.since.unwrap_or(now);
     if new.until <= since || new.until <= now {
-        return Err(invalid("until: it ends before it begins, or has ended; name a later time".into()));
+        return Err(invalid("until: must be later than now and the start; use a later time".into()));
     }
     if new.until.since(since) > LONGEST {
         let days = LONGEST.as_secs() / DAY.as_secs();
-        return Err(invalid(format!("until: a delegation lasts at most {days} days; name an earlier time")));
+        return Err(invalid(format!("until: a delegation lasts at most {days} days; use an earlier time")));
     }
     if new.reason.trim().is_empty() {
-        return Err(invalid("reason: say why, for the record".into()));
+        return Err(invalid("reason: give a reason for the record".into()));
     }
     let held = person_of(from, groups);
     if let Some(role) = new.roles.iter().find(|role| !held.roles.contains(role)) {
-        let why = format!("roles: {} does not hold {role}; one holds: {}", from.name, held.roles.join(", "));
+        let why = format!("roles: {} does not have {role}; available: {}", from.name, held.roles.join(", "));
         return Err(invalid(why));
     }
     Ok(())
 }
 
-/// Ends a delegation now, if it has not ended; `None` when there is none that `may` see.
+/// Ends a delegation now; returns `None` if `may` sees none.
 ///
 /// # Errors
-/// `delegation.not_yours` where `may_end` says no, or the store's.
+/// `delegation.not_yours` if `may_end` returns false, or an error of the store.
 pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     id: &str,
@@ -211,7 +210,7 @@ pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
             let seen = found.filter(|found| by.sees(found.tenant.as_deref().unwrap_or_default()));
             let Some(found) = seen else { return Ok(None) };
             if found.from != by.name && found.to != by.name && !by.roles.contains(&Role::Admin) {
-                let why = format!("only {}, {} and admins may take it back", found.from, found.to);
+                let why = format!("only {}, {} and admins may end it", found.from, found.to);
                 return Err(ActionError::permanent("delegation.not_yours", why).into());
             }
             if found.until <= now {
@@ -224,11 +223,10 @@ pub(crate) async fn end_delegation<P: Send + Sync + 'static>(
         .await
 }
 
-/// All that stand in for somebody and are one of `names`, as the core sees them, also those that are over: what the requester
-/// once delegated counts.
+/// Returns the delegations to the users `names`, including ended ones: approvals also consider those of the past.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn delegations_to(
     store: &dyn Store,
     names: &[&str],
@@ -237,9 +235,9 @@ pub(crate) async fn delegations_to(
     Ok(found.iter().filter(|one| names.contains(&one.to.as_str())).map(Delegation::mandate).collect())
 }
 
-/// A user as approvals see them, with roles of their own and the groups they belong to.
+/// Returns a user as a voter, with their roles and groups.
 fn person_of(user: &User, groups: &[String]) -> Person {
-    // A service sits nowhere, whatever it may do besides.
+    // A service account has no seat, whatever its roles are.
     let roles: &[Role] = if user.kind == UserKind::Service { &[] } else { &user.roles };
     let mut person = person(&user.name, roles, user.tenant.as_deref());
     if user.tenant.is_none() && user.kind == UserKind::Person {
@@ -248,10 +246,10 @@ fn person_of(user: &User, groups: &[String]) -> Person {
     person
 }
 
-/// The user of this name as approvals see them; `None` when there is none bound to the same tenant as `like`.
+/// Returns the user with this name as a voter; `None` if no such user is bound to the same tenant as `like`.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn voting_person(
     store: &dyn Store,
     name: &str,
@@ -277,17 +275,17 @@ pub(crate) async fn voting_person(
     Ok(Some(person_of(&user, &groups).with_provenance(Some(Box::new(provenance)))))
 }
 
-/// Who has let `to` vote for `from`, where that was somebody else than `from`.
+/// Returns who created the delegations from `from` to `to`, other than `from`.
 async fn appointed_by(store: &dyn Store, from: &str, to: &str) -> Result<Vec<String>, store::Error> {
     let found = all::<Delegation>(store).await?;
     let others = |one: &Delegation| one.from == from && one.to == to && one.created_by != from;
     Ok(found.into_iter().filter(others).map(|one| one.created_by).collect())
 }
 
-/// Where the credentials of these users come from. Of one who is there no more, nothing is known.
+/// Returns the provenance of these users' credentials. Nothing is known of removed users.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn parties(
     store: &dyn Store,
     names: &BTreeSet<String>,

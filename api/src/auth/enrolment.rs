@@ -1,7 +1,7 @@
-//! One-time codes, by which somebody claims a credential that nobody else has seen.
+//! One-time codes, with which a user claims a credential that no other person has seen.
 //!
-//! Invariant: a code is stored as its SHA-256, opens nothing, and is worth one claim of one user before its end. Claiming ends every
-//! credential that the user had.
+//! Invariant: a code is stored as its SHA-256, is not a credential, and is valid for one claim by one user before it expires. A claim ends all other
+//! credentials of the user.
 
 use super::{
     NewToken, User, UserKind,
@@ -16,23 +16,23 @@ use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use store::Timestamp;
 
-/// How long a code may be used, unless something shorter is asked for.
+/// The default validity of a code.
 const VALID: Duration = Duration::from_secs(3 * 86_400);
-/// The longest that may be asked for.
+/// The maximum validity of a code.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
-/// What a code begins with, so that nobody takes it for a token.
+/// The prefix of codes, which distinguishes them from tokens.
 const PREFIX: &str = "enrol";
 
-/// A code that was handed out and not used yet.
+/// An unused code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Enrolment {
     /// SHA-256 of the code.
     id: String,
-    /// Who may claim.
+    /// The user who may claim.
     user: String,
-    /// Who made it.
+    /// The creator of the code.
     made: CredentialAct,
-    /// Until when it may be used.
+    /// The expiry.
     pub(crate) until: Timestamp,
 }
 
@@ -45,11 +45,11 @@ impl Entity for Enrolment {
     }
 }
 
-/// A code that is asked for.
+/// A new code.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewEnrolment {
-    /// When the code ends: after a time (`P1D`, `12h`) or at a moment; at most 30 days away, and after 3 days if absent.
+    /// The expiry: a duration (`P1D`, `12h`) or a time; at most 30 days from now; 3 days if absent.
     #[serde(default)]
     pub(crate) expires: Option<String>,
 }
@@ -61,25 +61,22 @@ fn invalid(why: String) -> Undecided {
 fn check(user: &User) -> Result<(), Undecided> {
     let name = &user.name;
     if name == ADMIN {
-        let why = "the first admin's token stands in the file admin.token of the server, and is claimed by who can read that";
+        let why = "the bootstrap token is in the file admin.token of the server; read it there";
         return Err(ActionError::permanent("user.is_admin", why).into());
     }
     if user.kind == UserKind::Service {
-        return Err(invalid(format!("name: {name} is a service, and has nobody who could enrol")));
+        return Err(invalid(format!("name: {name} is a service account, which cannot enrol")));
     }
     if name.starts_with("oidc:") {
-        return Err(invalid(format!(
-            "name: {name} signs in through the identity provider, and needs no code"
-        )));
+        return Err(invalid(format!("name: {name} signs in with the identity provider, and needs no code")));
     }
     Ok(())
 }
 
-/// Makes a code by which the user `name` may claim a credential of their own, in place of any made before; `None` when there is no
-/// such user.
+/// Creates a code with which the user `name` may claim a credential. Replaces earlier codes. Returns `None` if there is no such user.
 ///
 /// # Errors
-/// `token.invalid`, `user.is_admin`, or the store's.
+/// `token.invalid`, `user.is_admin`, or an error of the store.
 pub(crate) async fn enrol<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
@@ -91,7 +88,7 @@ pub(crate) async fn enrol<P: Send + Sync + 'static>(
     let asked = ends(new.expires.as_deref(), now).map_err(Error::Undecided)?;
     let until = asked.unwrap_or_else(|| now.after(VALID));
     if until > now.after(LONGEST) {
-        let why = "expires: a code may be used for at most 30 days; name an earlier end";
+        let why = "expires: a code is valid for at most 30 days; use an earlier time";
         return Err(Error::Undecided(ActionError::permanent("token.invalid", why)));
     }
     let drawn = generate_token()?.reveal();
@@ -113,10 +110,10 @@ pub(crate) async fn enrol<P: Send + Sync + 'static>(
     Ok(made.await?.map(|()| (code.clone(), until)))
 }
 
-/// Whose code this is, if it is one that was handed out.
+/// Returns the user of a code.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn enrolling<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     code: &str,
@@ -125,10 +122,10 @@ pub(crate) async fn enrolling<P: Send + Sync + 'static>(
     engine.transact(false, |view| Ok(view.get::<Enrolment>(&id)?.map(|found| found.user))).await
 }
 
-/// Draws the token of whoever shows `code`, and ends all that they had; `None` when the code is not known, was used, or is over.
+/// Creates the token of the user with this code, and ends the user's other credentials. Returns `None` for an unknown, used or expired code.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn claim<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     code: &str,
@@ -137,7 +134,7 @@ pub(crate) async fn claim<P: Send + Sync + 'static>(
     let claimed = engine.transact(true, |view| {
         let Some(found) = view.get::<Enrolment>(&id)? else { return Ok(None) };
         let user = view.get::<User>(&found.user)?;
-        // Another of the same name, made since, is somebody else, and has no such code.
+        // A user who was added later with the same name has another code.
         let theirs = user.filter(|user| user.enrolment.as_ref() == Some(&id));
         let Some(mut user) = theirs.filter(|_| now < found.until) else { return Ok(None) };
         forget_tokens(view, &user)?;

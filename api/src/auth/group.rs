@@ -1,4 +1,4 @@
-//! Groups of users, as documents: a seat of an approval may be for the members of one.
+//! Groups of users, stored as documents. Seats of approvals can name a group.
 
 use super::{User, UserKind};
 use engine::{ActionError, CredentialAct, Engine, Entity, Error, Undecided, View};
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Store, Timestamp};
 
-/// The most members of a group.
+/// The maximum number of members.
 const MOST_MEMBERS: usize = 200;
 
-/// Users who may take each other's place in approvals.
+/// Users who can replace each other in approvals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Group {
-    /// Its name; seats name it `group:NAME`.
+    /// The name; seats refer to it as `group:NAME`.
     pub(crate) name: String,
-    /// Who belongs to it.
+    /// The members.
     pub(crate) members: BTreeSet<String>,
-    /// Who put each of them there; absent of those who joined before that was written down.
+    /// Who added each member; absent for members from before this was recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) joined: BTreeMap<String, CredentialAct>,
-    /// When it was made.
+    /// The creation time.
     pub(crate) created_at: Timestamp,
-    /// By whom.
+    /// The creator.
     pub(crate) created_by: String,
 }
 
@@ -35,7 +35,7 @@ impl Entity for Group {
 }
 
 impl Group {
-    /// How seats name it.
+    /// Returns the name in seats.
     pub(crate) fn seat(&self) -> String {
         format!("group:{}", self.name)
     }
@@ -53,26 +53,26 @@ fn check_name(name: &str) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// Whether `name` may belong to a group: there is such a user, who works for the platform.
+/// Rejects a member who is not a user of the operator.
 fn check_member(view: &mut View, name: &str) -> Result<(), Undecided> {
     match view.get::<User>(name)? {
         None => Err(invalid(format!("members: there is no user {name}; add the user first")).into()),
         Some(User { tenant: Some(tenant), .. }) => Err(invalid(format!(
-            "members: {name} is bound to tenant {tenant}, and groups sit for the platform; leave them out"
+            "members: {name} is bound to tenant {tenant}, but groups vote for the platform; remove this member"
         ))
         .into()),
         Some(User { kind: UserKind::Service, .. }) => Err(invalid(format!(
-            "members: {name} is a service, and groups sit where people decide; leave it out"
+            "members: {name} is a service account, which cannot vote; remove it"
         ))
         .into()),
         Some(_) => Ok(()),
     }
 }
 
-/// Makes a group.
+/// Creates a group.
 ///
 /// # Errors
-/// `group.exists`, `group.invalid`, or the store's.
+/// `group.exists`, `group.invalid`, or an error of the store.
 pub(crate) async fn add_group<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
@@ -87,7 +87,7 @@ pub(crate) async fn add_group<P: Send + Sync + 'static>(
     let group = Group { name: name.into(), members, joined, created_at: by.at, created_by: by.by.clone() };
     let attempt = |view: &mut View| {
         if view.get::<Group>(&group.name)?.is_some() {
-            let why = format!("there is a group {} already", group.name);
+            let why = format!("group {} already exists", group.name);
             return Err(ActionError::permanent("group.exists", why).into());
         }
         group.members.iter().try_for_each(|name| check_member(view, name))?;
@@ -97,10 +97,10 @@ pub(crate) async fn add_group<P: Send + Sync + 'static>(
     Ok(group)
 }
 
-/// Puts `user` into the group, or takes them out; doing it twice is doing it once. `None` when there is no such group.
+/// Adds or removes `user`; a repetition changes nothing. Returns `None` if there is no such group.
 ///
 /// # Errors
-/// `group.invalid`, or the store's.
+/// `group.invalid`, or an error of the store.
 pub(crate) async fn change_group<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
@@ -128,10 +128,10 @@ pub(crate) async fn change_group<P: Send + Sync + 'static>(
         .await
 }
 
-/// Removes a group, and says whether there was one. Seats that name it stay empty from then on.
+/// Removes a group; returns true if it existed. Seats that name it stay empty.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn remove_group<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
@@ -147,10 +147,10 @@ pub(crate) async fn remove_group<P: Send + Sync + 'static>(
         .await
 }
 
-/// Every group that `user` belongs to.
+/// Returns the groups of `user`.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn groups_of(store: &dyn Store, user: &str) -> Result<Vec<Group>, store::Error> {
     let mut found = crate::auth::collections::all::<Group>(store).await?;
     found.retain(|group| group.members.contains(user));

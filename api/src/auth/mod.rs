@@ -1,6 +1,6 @@
-//! Who calls, and what they may do. Default deny: what no policy permits is refused.
+//! Authentication and authorisation. Default deny: a request without a permit is rejected.
 //!
-//! Invariant: no secret is kept; a token is stored as its SHA-256 and compared in constant time.
+//! Invariant: no secret is stored; a token is stored as its SHA-256 and compared in constant time.
 
 mod bootstrap;
 mod caller;

@@ -1,17 +1,17 @@
-//! A person as an identity provider has named them.
+//! A person from an identity provider.
 
 use super::Role;
 use serde::{Deserialize, Serialize};
 
-/// Someone whom the provider has named, and what they may do.
+/// A person from the identity provider, with roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Person {
-    /// `oidc:` and the claim that names them.
+    /// `oidc:` and the value of the name claim.
     pub(crate) name: String,
-    /// What they may do; at least one.
+    /// The roles; at least one.
     pub(crate) roles: Vec<Role>,
-    /// The only tenant whose things they see.
+    /// The tenant to which the person is bound.
     pub(crate) tenant: Option<String>,
-    /// Their groups, as the provider said.
+    /// The groups from the identity provider.
     pub(crate) groups: Vec<String>,
 }

@@ -1,16 +1,16 @@
-//! Where the credentials of users come from, as their records say. Nothing is decided here: the engine weighs it.
+//! The provenance of users' credentials, from their records. The engine decides with it.
 
 use super::{Group, Session, User, stored_token::StoredToken, tokens_of};
 use engine::{Claim, CredentialAct, CredentialRecords, Provenance};
 use std::collections::BTreeSet;
 use store::{Store, Timestamp};
 
-/// What made the first administrator, in place of a person.
+/// The creator of the first administrator.
 pub(super) const FIRST_START: &str = "first start";
-/// What made the users of an identity provider, in place of a person.
+/// The creator of users of an identity provider.
 pub(super) const SIGNED_IN: &str = "signed in";
 
-/// Something that somebody did; nothing for what no person did.
+/// Returns an act of a person, or `None` if no person did it.
 fn act(by: &str, at: Timestamp, controlled_by: Option<&BTreeSet<String>>) -> Option<CredentialAct> {
     let is_person = ![FIRST_START, SIGNED_IN].contains(&by);
     is_person.then(|| CredentialAct { by: by.into(), at, controlled_by: controlled_by.cloned() })
@@ -20,7 +20,7 @@ fn created(user: &User) -> Option<CredentialAct> {
     act(&user.created_by, user.created_at, user.controlled_by.as_ref())
 }
 
-/// What is on record of a token of `user`.
+/// Returns the records of a token of `user`.
 pub(super) fn of_token(user: &User, kept: &StoredToken) -> CredentialRecords {
     let by = kept.created_by.as_deref().unwrap_or(Provenance::UNKNOWN);
     CredentialRecords {
@@ -32,7 +32,7 @@ pub(super) fn of_token(user: &User, kept: &StoredToken) -> CredentialRecords {
     }
 }
 
-/// What is on record of a session, which an identity provider has opened.
+/// Returns the records of a session from an identity provider.
 pub(super) fn of_session(session: &Session) -> CredentialRecords {
     CredentialRecords {
         claim: Claim::Oidc,
@@ -41,10 +41,10 @@ pub(super) fn of_session(session: &Session) -> CredentialRecords {
     }
 }
 
-/// Who put `name` into these groups.
+/// Returns who added `name` to these groups.
 fn grants(name: &str, groups: &[Group]) -> Vec<CredentialAct> {
     let joined = |group: &Group| {
-        // Of those who joined before this was written down, the group's maker is known and no more.
+        // For members who joined before this was recorded, only the creator of the group is known.
         let earlier =
             || CredentialAct { by: group.created_by.clone(), at: group.created_at, controlled_by: None };
         group.joined.get(name).cloned().unwrap_or_else(earlier)
@@ -52,16 +52,16 @@ fn grants(name: &str, groups: &[Group]) -> Vec<CredentialAct> {
     groups.iter().map(joined).collect()
 }
 
-/// Where the credential of these records comes from, of the user `name` who belongs to `groups`.
+/// Returns the provenance of a credential of the user `name` who belongs to `groups`.
 pub(super) fn of_credential(name: &str, records: &CredentialRecords, groups: &[Group]) -> Provenance {
     let records = CredentialRecords { grants: grants(name, groups), ..records.clone() };
     Provenance::of(name, &records)
 }
 
-/// Where the credentials of `user` come from, by whichever of them they act: whoever can have one can act as them.
+/// Returns the provenance of all credentials of `user`, because each of them lets its holder act as the user.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(super) async fn of_user(
     store: &dyn Store,
     user: &User,
@@ -106,17 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_before_provenance_was_made_by_who_is_on_record_and_by_somebody_unknown() {
+    fn records_without_provenance_count_as_created_by_a_known_and_an_unknown_person() {
         let unnamed = r#"{"id":"t","hash":"ab","user":"olga"}"#;
         assert_eq!(controllers(&user("admin"), unnamed), ["?", "admin"]);
         let named = r#"{"id":"t","hash":"ab","user":"olga","created_at":9,"created_by":"rita"}"#;
         assert_eq!(controllers(&user("admin"), named), ["?", "admin", "rita"]);
         let first = r#"{"id":"t","hash":"ab","user":"olga","created_at":9,"created_by":"first start"}"#;
-        assert_eq!(controllers(&user(FIRST_START), first), [""; 0], "the server drew it");
+        assert_eq!(controllers(&user(FIRST_START), first), [""; 0], "the server created it");
     }
 
     #[test]
-    fn who_was_in_a_group_before_that_was_written_down_was_put_there_by_its_maker() {
+    fn old_group_members_count_as_added_by_the_creator_of_the_group() {
         let group = r#"{"name":"night","members":["olga"],"created_at":7,"created_by":"admin"}"#;
         let group: Group = serde_json::from_str(group).unwrap();
         let records = CredentialRecords { claim: Claim::Enrolled, ..CredentialRecords::default() };

@@ -1,9 +1,9 @@
-//! The roles a user can hold.
+//! The roles of users.
 
 use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
 
-/// A role, by the name that policies use for it.
+/// A role, by its name in policies.
 #[derive(
     Clone,
     Copy,
@@ -24,36 +24,36 @@ use strum::VariantArray as _;
 #[strum(serialize_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum Role {
-    /// Runs the platform: imports fleets, starts and repairs executions, decides on onboardings.
+    /// Runs the platform: imports nodes, starts and repairs executions, decides on onboardings.
     PlatformOps,
     /// Plans capacity.
     CapacityManager,
-    /// Decides about money.
+    /// Decides about costs.
     Finance,
     /// Decides about security.
     Security,
-    /// Decides about law and contract.
+    /// Decides about law and contracts.
     Compliance,
     /// Data protection officer.
     Dpo,
-    /// Speaks for a tenant.
+    /// Acts for a tenant.
     TenantOwner,
     /// Reads everything, changes nothing.
     Auditor,
     /// Acts in an emergency.
     Breakglass,
-    /// Manages users, and may take any seat of an approval; never on its own request.
+    /// Manages users, and may take any seat of an approval, except on its own request.
     Admin,
 }
 
 impl Role {
-    /// The role's name.
+    /// Returns the name of the role.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The names under which someone with `roles` may take a seat: `admin` may take any.
+    /// Returns the seats that a user with `roles` may take: `admin` may take any.
     #[must_use]
     pub(crate) fn seats(roles: &[Self]) -> Vec<&'static str> {
         let held: &[Self] = if roles.contains(&Self::Admin) { Self::VARIANTS } else { roles };

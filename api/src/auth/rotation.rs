@@ -1,4 +1,4 @@
-//! The next token in the place of one: the same name and the same rights, and the one before opens nothing from then on.
+//! Rotation of tokens: a new token with the same name and rights replaces the old one.
 
 use super::{
     stored_token::StoredToken,
@@ -8,11 +8,11 @@ use engine::{ActionError, CredentialAct, Engine, Error, Undecided};
 use program::token::Token;
 use std::path::Path;
 
-/// Draws the next token in the place of that of `user` with this id or name; `None` where there is none. `also` is written with it.
-/// A token that ends keeps its end. The first admin's first is kept in `file`, too.
+/// Rotates the token of `user` with this id or name; returns `None` if there is none. `also` is written in the same commit. The expiry is kept. The bootstrap
+/// token is also written to `file`.
 ///
 /// # Errors
-/// `token.invalid` for one that has ended, `admin_token.unwritable`, or the store's.
+/// `token.invalid` for an expired token, `admin_token.unwritable`, or an error of the store.
 pub(crate) async fn rotate_token<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     (user, token): (&str, &str),
@@ -35,13 +35,13 @@ pub(crate) async fn rotate_token<P: Send + Sync + 'static>(
     });
     let Some((found, kept)) = found.await? else { return Ok(None) };
     if kept.is_over(engine.clock().now()) {
-        let why = format!("token {} of {} has ended: draw another", kept.called(), found.name);
+        let why = format!("token {} of {} has expired: issue another", kept.called(), found.name);
         return Err(Error::Undecided(ActionError::permanent("token.invalid", why)));
     }
     if found.name == ADMIN && found.token == kept.id && file.exists() {
-        // Before the commit: the next start takes the token of the file, so that neither order locks anybody out.
+        // The file is written before the commit: the next start uses its token, so a crash in between locks no administrator out.
         keep(file, &next).map_err(|error| {
-            let why = format!("{}: {error}; the admin token is kept there", file.display());
+            let why = format!("{}: {error}; the admin token is stored there", file.display());
             Error::Undecided(ActionError::permanent("admin_token.unwritable", why))
         })?;
     }
@@ -61,7 +61,7 @@ pub(crate) async fn rotate_token<P: Send + Sync + 'static>(
         }
         let Some(now_kept) = view.get::<StoredToken>(&kept.id)? else { return Ok(None) };
         if now_kept.is_over(view.now()) {
-            let why = format!("token {} of {} has ended: draw another", kept.called(), found.name);
+            let why = format!("token {} of {} has expired: issue another", kept.called(), found.name);
             return Err(ActionError::permanent("token.invalid", why).into());
         }
         view.delete::<StoredToken>(&kept.id)?;

@@ -1,4 +1,4 @@
-//! Sessions: tokens with an end, for people whom an identity provider has named (`docs/adr/0018`).
+//! Sessions: expiring tokens for users of an identity provider (`docs/adr/0018`).
 
 use super::{Person, User, UserKind, provenance::SIGNED_IN};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -10,23 +10,23 @@ use std::time::Duration;
 use store::Timestamp;
 use subtle::ConstantTimeEq as _;
 
-/// How long somebody who has come back from the provider may take until the console asks for their token.
+/// The time within which the console must redeem a sign-in.
 const REDEEMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A token that ends by itself.
+/// A token that expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Session {
-    /// Names the token.
+    /// The id of the token.
     pub(crate) id: String,
-    /// SHA-256 of its secret.
+    /// SHA-256 of the secret.
     pub(crate) hash: String,
-    /// Whose it is.
+    /// The user.
     pub(crate) user: String,
-    /// When they signed in.
+    /// The time of the sign-in.
     pub(crate) began_at: Timestamp,
-    /// When it ends.
+    /// The expiry.
     pub(crate) ends_at: Timestamp,
-    /// Their groups, as the provider said then.
+    /// The groups from the identity provider, at the sign-in.
     pub(crate) groups: Vec<String>,
 }
 
@@ -39,16 +39,16 @@ impl Entity for Session {
     }
 }
 
-/// Someone who has come back from the provider, and whose tab has not asked for the token yet.
+/// A completed sign-in whose token the browser tab has not requested yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SignIn {
-    /// SHA-256 of the code that the tab was given.
+    /// SHA-256 of the code of the tab.
     id: String,
-    /// What its verifier must hash to.
+    /// The hash of the verifier.
     challenge: String,
-    /// Who they are.
+    /// The person.
     person: Person,
-    /// Until when.
+    /// The expiry.
     pub(crate) until: Timestamp,
 }
 
@@ -61,7 +61,7 @@ impl Entity for SignIn {
     }
 }
 
-/// The challenge that a verifier answers (RFC 7636, `S256`).
+/// Returns the challenge of a verifier (RFC 7636, `S256`).
 pub(crate) fn challenge_of(verifier: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
 }
@@ -70,10 +70,10 @@ fn hashed(code: &str) -> String {
     hex::encode(&Sha256::digest(code))
 }
 
-/// Remembers who came back, for the tab that has the secret of `challenge`; returns the code that it asks with.
+/// Stores a sign-in for the tab with the secret of `challenge`; returns the code with which the tab redeems it.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn store_sign_in<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     person: Person,
@@ -86,10 +86,10 @@ pub(crate) async fn store_sign_in<P: Send + Sync + 'static>(
     Ok(code)
 }
 
-/// Who came back under `code`, for whoever shows the verifier; once. Nobody, if it is not known, was used, or is over.
+/// Redeems the sign-in of `code` once, with its verifier. Returns `None` for an unknown, used or expired code.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn redeem_sign_in<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     code: &str,
@@ -110,10 +110,10 @@ pub(crate) async fn redeem_sign_in<P: Send + Sync + 'static>(
         .await
 }
 
-/// Begins a session of `person`, who is a user from then on, with the roles that their groups give.
+/// Starts a session of `person`. Adds the user, with the roles of their groups.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn begin_session<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     person: &Person,
@@ -157,10 +157,10 @@ fn sign_in(view: &mut View, person: &Person, now: Timestamp) -> Result<(), engin
     if before.as_ref() == Some(&user) { Ok(()) } else { view.put(&user) }
 }
 
-/// Ends a session; one that is not there is no error.
+/// Ends a session; succeeds if there is none.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn end_session<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     id: &str,

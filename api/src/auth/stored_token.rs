@@ -1,6 +1,6 @@
-//! The tokens of users: several each, each with a name, and with an end if one was asked for.
+//! The tokens of users: several per user, each with a name and an optional expiry.
 //!
-//! Invariant: a token opens something while its user names it. Taking its name off the user is what ends it.
+//! Invariant: a token is valid only while its user lists it. Removing it from the list ends it.
 
 use super::user::{ADMIN, User, generate_token};
 use chrono::DateTime;
@@ -12,45 +12,45 @@ use std::{collections::BTreeSet, time::Duration};
 use store::{Commit, Key, Put, Read, Store, Timestamp};
 use workflows::policy::duration;
 
-/// The most tokens of one user, those that are over included.
+/// The maximum number of tokens of a user, including expired ones.
 const MOST: usize = 50;
-/// Tokens read in one go.
+/// The number of tokens read at once.
 const PAGE: usize = 1_000;
 
-/// A token as it is kept.
+/// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredToken {
-    /// Names it.
+    /// The id.
     pub(crate) id: String,
     /// SHA-256 of the secret.
     pub(crate) hash: String,
-    /// Whose it is.
+    /// The user.
     pub(crate) user: String,
-    /// What it is called, unique among its user's; empty of one that was drawn before tokens had names.
+    /// The name, unique per user; empty for tokens from before names existed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) name: String,
-    /// When it was drawn, if that was written down.
+    /// The creation time, if recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) created_at: Option<Timestamp>,
-    /// By whom.
+    /// The creator, if recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) created_by: Option<String>,
-    /// Who else could have drawn it in that name; absent of one that an earlier version drew.
+    /// The persons who control the creator's credential; absent for tokens of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) controlled_by: Option<BTreeSet<String>>,
-    /// How it came to its user.
+    /// How the user got the token.
     #[serde(default, skip_serializing_if = "is_issued")]
     pub(crate) claim: Claim,
-    /// When it opens nothing any more, if it ends.
+    /// The expiry, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ends_at: Option<Timestamp>,
-    /// The full hour in which it was used last.
+    /// The hour of the last use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) used_at: Option<Timestamp>,
-    /// When it was found to have expired. It stays so, also where the clock is set back.
+    /// When the token was found to be expired. It stays expired even if the clock is set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expired_at: Option<Timestamp>,
-    /// The administrator whose own credential ended it, of the first admin's first token.
+    /// The administrator whose own credential ended the bootstrap token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended_by: Option<String>,
 }
@@ -69,7 +69,7 @@ impl Entity for StoredToken {
 }
 
 impl StoredToken {
-    /// What is kept of `token`, of `user` and called `name`.
+    /// Creates the record of `token` for `user` with a `name`.
     pub(super) fn new(token: &Token, user: &str, name: &str, by: &CredentialAct) -> Self {
         Self {
             id: token.id.clone(),
@@ -87,27 +87,27 @@ impl StoredToken {
         }
     }
 
-    /// The same, ending then.
+    /// Sets the expiry.
     pub(super) fn ending(self, ends_at: Option<Timestamp>) -> Self {
         Self { ends_at, ..self }
     }
 
-    /// Whether its time is over.
+    /// Returns true if the token has expired.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         self.expired_at.is_some() || self.ends_at.is_some_and(|end| end <= now)
     }
 
-    /// Records that it has expired, unless that is on record. It is refused whether or not that succeeds.
+    /// Records the expiry, unless it is already recorded. An expired token is rejected even if this fails.
     pub(super) async fn record_expiry(&self, store: &dyn Store, now: Timestamp) {
         if self.expired_at.is_some() {
             return;
         }
         if let Err(error) = write_expiry(store, &self.id, now).await {
-            tracing::warn!(%error, user = self.user, token = self.called(), "the expiry of a token is not on record yet");
+            tracing::warn!(%error, user = self.user, token = self.called(), "cannot record the expiry of a token yet");
         }
     }
 
-    /// What it is called.
+    /// Returns the name.
     pub(crate) fn called(&self) -> &str {
         if self.name.is_empty() { NewToken::FIRST } else { &self.name }
     }
@@ -127,16 +127,16 @@ async fn write_expiry(store: &dyn Store, id: &str, now: Timestamp) -> Result<(),
     store.commit(Commit { reads: vec![read], documents, ..Commit::default() }).await.map(drop)
 }
 
-/// Records the expiry of every token that is over.
+/// Records the expiry of all expired tokens.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn record_expiries(store: &dyn Store, now: Timestamp) -> Result<(), store::Error> {
     let mut after: Option<String> = None;
     loop {
         let found = store.documents(StoredToken::COLLECTION, "", after.as_deref(), PAGE).await?;
         for document in &found.items {
-            // One that cannot be read opens nothing.
+            // An unreadable record authenticates no user.
             if let Ok(kept) = serde_json::from_slice::<StoredToken>(&document.body)
                 && kept.is_over(now)
             {
@@ -150,21 +150,21 @@ pub(crate) async fn record_expiries(store: &dyn Store, now: Timestamp) -> Result
     }
 }
 
-/// A token that is asked for.
+/// A new token.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
-    /// What it is for, such as `ci`: 1 to 64 letters, digits, `.`, `-` and `_`, unique among the user's.
+    /// The purpose, such as `ci`: 1 to 64 letters, digits, `.`, `-` and `_`, unique among the user's tokens.
     pub(crate) name: String,
-    /// When it ends: after a time (`P90D`, `90d`) or at a moment; never if absent.
+    /// The expiry: a duration (`P90D`, `90d`) or a time; never if absent.
     #[serde(default)]
     pub(crate) expires: Option<String>,
 }
 
 impl NewToken {
-    /// What the token is called that a user is added with.
+    /// The name of the token with which a user is added.
     pub(crate) const FIRST: &'static str = "first";
-    /// What the token is called that a user has claimed with a one-time code.
+    /// The name of the token that a user claims with a one-time code.
     pub(crate) const ENROLLED: &'static str = "enrolled";
 }
 
@@ -172,10 +172,10 @@ fn invalid(why: String) -> ActionError {
     ActionError::permanent("token.invalid", why)
 }
 
-/// When something ends that is said to expire so; `None` for what does not.
+/// Parses an expiry; returns `None` for a token that does not expire.
 ///
 /// # Errors
-/// `token.invalid`, which says how to write it.
+/// `token.invalid`, with the accepted formats.
 pub(super) fn ends(expires: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, ActionError> {
     let Some(text) = expires else { return Ok(None) };
     let span = iso_span(text).or_else(|| duration::parse(text)).map(|span| now.after(span));
@@ -185,14 +185,14 @@ pub(super) fn ends(expires: Option<&str>, now: Timestamp) -> Result<Option<Times
     };
     match span.or_else(moment) {
         Some(end) if end > now => Ok(Some(end)),
-        Some(_) => Err(invalid(format!("expires: {text} is over already; name a later end"))),
+        Some(_) => Err(invalid(format!("expires: {text} is in the past; use a later time"))),
         None => Err(invalid(format!(
-            "expires: {text:?} is neither a time nor a moment; write it like `P90D`, `PT12H`, `90d` or `2027-03-01T00:00:00Z`"
+            "expires: {text:?} is neither a duration nor a time; write it like `P90D`, `PT12H`, `90d` or `2027-03-01T00:00:00Z`"
         ))),
     }
 }
 
-/// The span that an ISO 8601 duration says. Years and months have no one length, and are none.
+/// Parses an ISO 8601 duration. Years and months are rejected, because their length varies.
 fn iso_span(text: &str) -> Option<Duration> {
     let (days, hours) = text
         .strip_prefix('P')?
@@ -218,10 +218,10 @@ fn check(new: &NewToken) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// Draws one more token for the user `name`; `None` when there is no such user. `also` is written with it.
+/// Issues another token for the user `name`; returns `None` if there is no such user. `also` is written in the same commit.
 ///
 /// # Errors
-/// `token.exists`, `token.invalid`, or the store's.
+/// `token.exists`, `token.invalid`, or an error of the store.
 pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
@@ -237,9 +237,8 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     let made = engine.transact(true, |view| {
         let Some(mut user) = view.get::<User>(name)? else { return Ok(None) };
         if name.starts_with("oidc:") {
-            let why = format!(
-                "name: {name} signs in through the identity provider; add a user for what has no browser"
-            );
+            let why =
+                format!("name: {name} signs in with the identity provider; add a separate user for programs");
             return Err(invalid(why).into());
         }
         also(view)?;
@@ -249,12 +248,12 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
             let other = view.get::<StoredToken>(id)?;
             held = held.saturating_add(1);
             if other.is_some_and(|other| other.called() == new.name) {
-                let why = format!("{name} has a token {} already", new.name);
+                let why = format!("{name} already has a token {}", new.name);
                 return Err(ActionError::permanent("token.exists", why).into());
             }
         }
         if held >= MOST {
-            let why = format!("name: {name} has {MOST} tokens; remove those that are used no more");
+            let why = format!("name: {name} has {MOST} tokens; remove unused ones");
             return Err(invalid(why).into());
         }
         user.tokens.push(kept.id.clone());
@@ -266,10 +265,10 @@ pub(crate) async fn issue_token<P: Send + Sync + 'static>(
     Ok(made.await?.map(|()| (kept.clone(), token)))
 }
 
-/// Takes back the token of `user` of this id or name; false when there is none.
+/// Revokes the token of `user` with this id or name; returns false if there is none.
 ///
 /// # Errors
-/// `user.is_admin` for the first admin's first, or the store's.
+/// `user.is_admin` for the bootstrap token, or an error of the store.
 pub(crate) async fn remove_token<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     user: &str,
@@ -291,7 +290,7 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
             }
             let Some(id) = meant else { return Ok(false) };
             if user.name == ADMIN && user.token == id {
-                let why = "the first admin's first token cannot be removed; empty the file admin.token and restart the server to replace it";
+                let why = "the bootstrap token cannot be removed; empty the file admin.token and restart the server to replace it";
                 return Err(ActionError::permanent("user.is_admin", why).into());
             }
             let mut lasting = false;
@@ -301,7 +300,7 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
             }
             if is_last && !lasting {
                 let why = format!(
-                    "it is the only lasting token of {}, the last administrator: rotate it, or draw another first",
+                    "it is the only permanent token of {}, the last administrator: rotate it, or issue another first",
                     user.name
                 );
                 return Err(ActionError::permanent("user.is_admin", why).into());
@@ -317,10 +316,10 @@ pub(crate) async fn remove_token<P: Send + Sync + 'static>(
         .await
 }
 
-/// The tokens of `user`, the one they were added with first.
+/// Returns the tokens of `user`, the first one first.
 ///
 /// # Errors
-/// The store's.
+/// An error of the store.
 pub(crate) async fn tokens_of(store: &dyn Store, user: &User) -> Result<Vec<StoredToken>, store::Error> {
     let mut found = Vec::new();
     for id in user.all_tokens() {
@@ -339,7 +338,7 @@ mod tests {
     use crate::auth::UserKind;
 
     #[test]
-    fn an_end_is_a_time_as_iso_8601_or_this_house_writes_it_or_a_moment() {
+    fn an_expiry_is_an_iso_8601_duration_or_a_short_duration_or_a_time() {
         let now = Timestamp(1_000);
         let after = |seconds: u64| Ok(Some(Timestamp(1_000 + seconds * 1_000)));
         let read = |text| ends(Some(text), now).map_err(|error| error.code);
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_tokens_that_were_kept_before_tokens_had_names_can_still_be_read() {
+    fn users_and_tokens_from_before_tokens_had_names_are_readable() {
         let user = r#"{"name":"olga","roles":["platform_ops"],"tenant":null,"token":"0011223344556677","created_at":7,"created_by":"admin"}"#;
         let user: User = serde_json::from_str(user).unwrap();
         assert_eq!((user.kind, user.tokens.len()), (UserKind::Person, 0));
@@ -371,6 +370,6 @@ mod tests {
         let kept = r#"{"id":"0011223344556677","hash":"ab","user":"olga"}"#;
         let read: StoredToken = serde_json::from_str(kept).unwrap();
         assert_eq!((read.called(), read.is_over(Timestamp(u64::MAX))), ("first", false));
-        assert_eq!(serde_json::to_string(&read).unwrap(), kept, "it is written as it was");
+        assert_eq!(serde_json::to_string(&read).unwrap(), kept, "it is stored unchanged");
     }
 }

@@ -1,4 +1,4 @@
-//! Users, as documents of the store.
+//! Users, stored as documents.
 
 use crate::auth::{
     Delegation, Group, Role,
@@ -18,10 +18,10 @@ use std::{
 };
 use store::Timestamp;
 
-/// The name of the user that exists from the first start.
+/// The name of the first administrator.
 pub(super) const ADMIN: &str = "admin";
 
-/// Whether a user is somebody.
+/// The type of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -29,49 +29,49 @@ pub(crate) enum UserKind {
     /// A person.
     #[default]
     Person,
-    /// A program. It does what its roles may, and decides nothing that takes people.
+    /// A program, with the permissions of its roles. It cannot vote on approvals.
     Service,
 }
 
-/// Someone who may use the service.
+/// A user of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct User {
     /// The name, unique in the service.
     pub(crate) name: String,
-    /// What they may do.
+    /// The roles.
     pub(crate) roles: Vec<Role>,
-    /// The only tenant whose things they see; `None` sees all.
+    /// The tenant to which the user is bound; `None` for all tenants.
     pub(crate) tenant: Option<String>,
-    /// Whether they are a person; all are that were added before services were told apart.
+    /// The type; users from before service accounts existed count as persons.
     #[serde(default)]
     pub(crate) kind: UserKind,
-    /// Names the token that they were added with; empty for those who sign in through a provider, or who had it removed.
+    /// The id of the first token; empty for users of an identity provider, or after its removal.
     pub(crate) token: String,
-    /// Names the tokens that they were given since.
+    /// The ids of further tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tokens: Vec<String>,
-    /// When they were added.
+    /// The creation time.
     pub(crate) created_at: Timestamp,
-    /// By whom.
+    /// The creator.
     pub(crate) created_by: String,
-    /// Who else could have added them in that name; absent of those whom an earlier version added.
+    /// The persons who control the creator's credential; absent for users of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) controlled_by: Option<BTreeSet<String>>,
-    /// When they last claimed a credential of their own, by a one-time code.
+    /// The last time that the user claimed a credential with a one-time code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_at: Option<Timestamp>,
-    /// Names the code by which they may do so.
+    /// The id of the valid one-time code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) enrolment: Option<String>,
 }
 
 impl User {
-    /// The ids of all their tokens.
+    /// Returns the ids of all tokens.
     pub(super) fn all_tokens(&self) -> impl Iterator<Item = &String> {
         [&self.token].into_iter().filter(|id| !id.is_empty()).chain(&self.tokens)
     }
 
-    /// Whether the token of this id is theirs.
+    /// Returns true if the token with this id belongs to the user.
     pub(super) fn holds(&self, token: &str) -> bool {
         self.all_tokens().any(|id| id == token)
     }
@@ -86,29 +86,29 @@ impl Entity for User {
     }
 }
 
-/// A user to be added.
+/// A new user.
 #[derive(Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewUser {
     /// The name: 1 to 64 letters, digits, `.`, `-`, `_` and `@`.
     pub(crate) name: String,
-    /// What they may do; at least one.
+    /// The roles; at least one.
     pub(crate) roles: Vec<Role>,
-    /// The only tenant whose things they see.
+    /// The tenant to which the user is bound.
     #[serde(default)]
     pub(crate) tenant: Option<String>,
-    /// Whether they are a person, who may decide where people are asked, or a service, which may not.
+    /// The type: a person, who may vote on approvals, or a service account, which may not.
     #[serde(default)]
     pub(crate) kind: UserKind,
-    /// When their token ends: after a time (`P90D`, `90d`) or at a moment; never if absent.
+    /// The expiry of the token: a duration (`P90D`, `90d`) or a time; never if absent.
     #[serde(default)]
     pub(crate) expires: Option<String>,
 }
 
-/// Adds a user, and draws the token that is theirs.
+/// Adds a user, and creates their first token.
 ///
 /// # Errors
-/// `user.exists`, `user.invalid`, or the store's.
+/// `user.exists`, `user.invalid`, or an error of the store.
 pub(crate) async fn add_user<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     new: NewUser,
@@ -119,7 +119,7 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     let alike = alike.iter().find(|user| user.name != new.name && user.name.eq_ignore_ascii_case(&new.name));
     if let Some(other) = alike {
         let why =
-            format!("name: {} differs from the user {} only by case; choose another", new.name, other.name);
+            format!("name: {} differs only by case from the user {}; choose another", new.name, other.name);
         return Err(Error::Undecided(ActionError::permanent("user.invalid", why)));
     }
     let (token, now) = (generate_token()?, engine.clock().now());
@@ -141,7 +141,7 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     engine
         .transact(true, |view| {
             if view.get::<User>(&user.name)?.is_some() {
-                let why = format!("there is a user {} already", user.name);
+                let why = format!("user {} already exists", user.name);
                 return Err(ActionError::permanent("user.exists", why).into());
             }
             view.put(&kept)?;
@@ -151,10 +151,10 @@ pub(crate) async fn add_user<P: Send + Sync + 'static>(
     Ok((user, token))
 }
 
-/// Removes a user and the token; a user who is not there is no error.
+/// Removes a user with their tokens; succeeds if there is no such user.
 ///
 /// # Errors
-/// `user.is_admin` for the first user, or the store's.
+/// `user.is_admin` for the first user, or an error of the store.
 pub(crate) async fn remove_user<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     name: &str,
@@ -165,10 +165,12 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
     if super::bootstrap::is_last_administrator(&**engine.store(), name, offers_oidc).await? {
-        let why = format!("{name} is the last administrator: give another a credential of their own first");
+        let why = format!(
+            "{name} is the last administrator: first give another administrator their own credential"
+        );
         return Err(Error::Undecided(ActionError::permanent("user.is_admin", why)));
     }
-    // Another of the same name is somebody else, and takes over neither seats nor delegations.
+    // A later user with the same name must not inherit seats or delegations.
     let groups = super::groups_of(&**engine.store(), name).await?;
     let delegations = crate::auth::collections::all::<Delegation>(&**engine.store()).await?;
     let now = engine.clock().now();
@@ -193,7 +195,7 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
                 }
             }
             forget_tokens(view, &user)?;
-            // Their sessions are of nobody from here on.
+            // The user's sessions become invalid.
             view.delete::<User>(name)?;
             let before = view.get::<RemovedUser>(name)?;
             let before =
@@ -204,16 +206,16 @@ pub(crate) async fn remove_user<P: Send + Sync + 'static>(
         .await
 }
 
-/// Sees to it that the first admin exists and that `file` holds the token; returns the token if it was drawn just now.
+/// Ensures that the first admin exists and that `file` has the token; returns the token if it was created now.
 ///
 /// # Errors
-/// When the file or the store cannot be written.
+/// The file or the store cannot be written.
 pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
     engine: &Engine<P>,
     file: &Path,
     shared: bool,
 ) -> Result<Option<Token>, Error> {
-    // Of those that share a store one makes the admin; to the others a token that is not here is no lost one. An empty file asks for another.
+    // Only one server of a store creates the admin. For the others, a missing token is not a lost one. An empty file requests a new token.
     let is_asked_for = fs::metadata(file).is_ok_and(|file| file.len() == 0);
     if shared
         && !is_asked_for
@@ -222,7 +224,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
         return Ok(None);
     }
     let unwritable = |error: io::Error| {
-        let why = format!("{}: {error}; the admin token is kept there", file.display());
+        let why = format!("{}: {error}; the admin token is stored there", file.display());
         Error::Undecided(ActionError::permanent("admin_token.unwritable", why))
     };
     let kept = match fs::read_to_string(file) {
@@ -261,7 +263,7 @@ pub(crate) async fn ensure_admin<P: Send + Sync + 'static>(
             if same && view.get::<StoredToken>(&token.id)?.is_some() {
                 return Ok(());
             }
-            // Who replaces the token of the admin wants those gone that were given beside it.
+            // Replacing the admin's token also revokes the admin's other tokens.
             if let Some(before) = before {
                 forget_tokens(view, &before)?;
             }
@@ -286,7 +288,7 @@ pub(super) fn generate_token() -> Result<Token, Error> {
     Token::draw().map_err(|error| Error::Undecided(none(error)))
 }
 
-/// Writes the token where only the owner of the process can read it, whole or not at all.
+/// Writes the token atomically to a file that only the owner of the process can read.
 pub(super) fn keep(file: &Path, token: &Token) -> io::Result<()> {
     let part = file.with_extension("token.part");
     match fs::remove_file(&part) {
@@ -299,8 +301,7 @@ pub(super) fn keep(file: &Path, token: &Token) -> io::Result<()> {
     fs::rename(&part, file)
 }
 
-/// Names by which journals and the audit mean the service itself, the platform, or no known caller. Users of an earlier version who have
-/// such a name keep it.
+/// Names that mean the service, the platform or an unknown caller in journals and the audit. Users of earlier versions keep such a name.
 const RESERVED: [&str; 10] =
     ["engine", "tenure", "unknown", "anonymous", "none", "nobody", "platform", "system", "schedule", "sweep"];
 
@@ -312,7 +313,7 @@ fn check(new: &NewUser) -> Result<(), ActionError> {
     }
     if RESERVED.iter().any(|reserved| new.name.eq_ignore_ascii_case(reserved)) {
         let name = &new.name;
-        return invalid(format!("name: {name} is reserved: journals and the audit use it; choose another"));
+        return invalid(format!("name: {name} is reserved for journals and the audit; choose another"));
     }
     if !new.name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return invalid("name: begin with a letter or digit".into());
@@ -334,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_the_audit_uses_itself_is_refused_in_any_case() {
+    fn a_reserved_name_is_refused_in_any_letter_case() {
         let new = |name: &str| NewUser {
             name: name.to_owned(),
             roles: vec![Role::Admin],

@@ -1,4 +1,4 @@
-//! What can be done. Which roles may, the policies of [`policy`](crate::auth::policy) say.
+//! Permissions. The policies of [`policy`](crate::auth::policy) grant them to roles.
 
 use crate::auth::{Role, policy::AccessPolicy};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::LazyLock};
 use strum::VariantArray as _;
 
-/// Something a caller can do.
+/// A permission.
 #[derive(
     Clone,
     Copy,
@@ -25,7 +25,7 @@ use strum::VariantArray as _;
 pub enum Verb {
     /// Read tenants.
     ReadTenants,
-    /// Ask for a tenant, or for the plan of one.
+    /// Request a tenant, or preview its onboarding.
     Onboard,
     /// Read regions and clusters.
     ReadFleet,
@@ -35,69 +35,69 @@ pub enum Verb {
     ImportFleet,
     /// Read executions, their journals and diagrams.
     ReadExecutions,
-    /// Turn an execution back.
+    /// Cancel an execution.
     Cancel,
     /// Pause, resume or retry an execution.
     Repair,
-    /// Close an execution by force.
+    /// Terminate an execution.
     Terminate,
     /// Read approvals.
     ReadApprovals,
-    /// Decide on an approval; the plan's seats say who counts.
+    /// Vote on an approval; the seats of the plan decide which votes count.
     Decide,
-    /// Let somebody decide in one's place, for a time; for others only as admin.
+    /// Delegate votes; only an admin may delegate for others.
     Delegate,
-    /// Review what was decided alone.
+    /// Review a break-glass decision.
     Review,
     /// Read workflows and their diagrams.
     ReadWorkflows,
-    /// Read who may use the service.
+    /// Read the users of the service.
     ReadUsers,
     /// Add and remove users.
     ManageUsers,
     /// Read platform policies.
     ReadPolicies,
-    /// Put a platform policy into force.
+    /// Publish a platform policy.
     PublishPolicy,
-    /// Read workspaces, quotas, loans, reservations, workloads, usage and decisions on admission.
+    /// Read workspaces, quotas, loans, reservations, workloads, usage and admission decisions.
     ReadAccounts,
-    /// Promise GPUs to a workspace, or take the promise back.
+    /// Reserve GPUs for a workspace, or remove a reservation.
     Reserve,
-    /// Ask for GPUs for a workload, or say that it has ended.
+    /// Submit a workload, or end it.
     Submit,
-    /// Say what was seen of a cluster.
+    /// Report observed facts of a cluster.
     PushFacts,
-    /// Issue the next key of a cluster, or revoke the one that it has.
+    /// Issue or revoke the key of a cluster.
     ManageClusterKeys,
-    /// Call lent GPUs back, or ask who would have to give way.
+    /// Reclaim lent GPUs, or preview the victims.
     Reclaim,
-    /// Ask for another quota, or for the plan of one.
+    /// Request a quota change, or preview it.
     ChangeQuota,
-    /// Ask for another service level, or for the plan of one.
+    /// Request a change of service level, or preview it.
     ChangeSla,
     /// Report an incident.
     ReportIncident,
-    /// Say that a model runs short in a region.
+    /// Report a shortage of a GPU model in a region.
     ManageCapacity,
-    /// Send events; what one asks for takes the right to ask for it.
+    /// Send events; the request in an event needs its own permission too.
     SendEvents,
-    /// Ask that a tenant leaves, or what would be destroyed then.
+    /// Request the offboarding of a tenant, or preview it.
     Offboard,
-    /// Say what the data of an asset is.
+    /// Classify the data of an asset.
     Classify,
-    /// Read what sweeps found, and when they run.
+    /// Read sweep reports and the schedule of sweeps.
     ReadSweeps,
     /// Run a sweep now.
     RunSweeps,
-    /// Read when what is started, and what became of it.
+    /// Read schedules and their occurrences.
     ReadSchedules,
-    /// Set, delete, pause, resume and trigger schedules, and make up for what they left out.
+    /// Set, delete, pause, resume, trigger and backfill schedules.
     ManageSchedules,
-    /// Read channels, and what became of what they were to tell.
+    /// Read notification channels and their deliveries.
     ReadChannels,
-    /// Try a channel, and see to its deliveries.
+    /// Test a channel, and manage its deliveries.
     ManageChannels,
-    /// Rewrite executions of earlier versions as this one writes them.
+    /// Migrate executions to the current schema.
     Migrate,
     /// Read holds.
     ReadHolds,
@@ -111,22 +111,22 @@ pub enum Verb {
     Signal,
     /// Read the audit, its checkpoints, and export it.
     ReadAudit,
-    /// Read which finished executions would be forgotten.
+    /// Read the finished executions that can be removed.
     ReadRetention,
-    /// Forget the finished executions that are kept no longer, now.
+    /// Remove finished executions whose retention period is over.
     RunRetention,
-    /// Read limits, and how each key stands.
+    /// Read limits and the state of keys.
     ReadLimits,
     /// Set limits, and close and open keys.
     ManageLimits,
-    /// Read metrics, and what the checks of health say.
+    /// Read metrics and the details of health checks.
     ReadMetrics,
-    /// Hold the store, so that nothing is performed, and let it go.
+    /// Hold and release the store.
     HoldStore,
 }
 
 impl Verb {
-    /// The roles that may do it by the policies that are shipped, each held alone by somebody who works for the platform.
+    /// Returns the roles that have the permission in the built-in policies, for a user of the operator.
     #[must_use]
     pub fn roles(self) -> &'static [Role] {
         static ROLES: LazyLock<BTreeMap<&str, Vec<Role>>> = LazyLock::new(|| {
@@ -136,7 +136,7 @@ impl Verb {
         ROLES.get(self.name()).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether it begins something, or decides on what there is: not while the store is held, which may not be as things are.
+    /// Returns true if the action starts something or decides on present facts, so that it is rejected while the store is on hold.
     #[must_use]
     pub fn waits_for_release(self) -> bool {
         match self {

@@ -1,11 +1,11 @@
-//! Who may do what, beside what is shipped.
+//! Access policies in addition to the built-in ones.
 
 use serde::{Deserialize, Serialize};
 
-/// Who may do what, beside what is shipped.
+/// Access policies in addition to the built-in ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Access {
-    /// The file of a house's own Cedar policies, beside those that are shipped. Default none: the shipped ones alone.
+    /// The file of the operator's Cedar policies. Default: none, only the built-in ones.
     pub policies: String,
 }

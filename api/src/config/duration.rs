@@ -1,10 +1,10 @@
-//! Spans of time as settings are written.
+//! Durations in settings.
 
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::time::Duration;
 use workflows::policy::duration;
 
-/// A span of time, written like `30s` or `1h30m`.
+/// A duration, written like `30s` or `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigDuration(pub Duration);
 
@@ -18,12 +18,12 @@ impl<'de> Deserialize<'de> for ConfigDuration {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let wrong =
-            || D::Error::custom(format!("{text:?} is no span of time: write it like `30s` or `1h30m`"));
+            || D::Error::custom(format!("{text:?} is not a duration: write it like `30s` or `1h30m`"));
         duration::parse(&text).map(Self).ok_or_else(wrong)
     }
 }
 
-/// How long something is kept; `None` is for ever and written `never`.
+/// A retention period; `None` is unlimited, and written `never`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPeriod(pub Option<Duration>);
 
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for RetentionPeriod {
         if text == "never" {
             return Ok(Self(None));
         }
-        let wrong = || D::Error::custom(format!("{text:?} says neither how long, like `400d`, nor `never`"));
+        let wrong = || D::Error::custom(format!("{text:?} is neither a duration like `400d` nor `never`"));
         duration::parse(&text).map(|span| Self(Some(span))).ok_or_else(wrong)
     }
 }

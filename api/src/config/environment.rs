@@ -1,9 +1,9 @@
-//! Settings from the file and the environment: every key that a variable can set, and what variables set nothing.
+//! Loads settings from the file and the environment. Lists the keys that variables can set, and warns of unknown variables.
 
 use super::{Config, suggest};
 use std::path::Path;
 
-/// Every key that the environment can set, as `TENURE_` and the key in capitals with `_` for `.`.
+/// The keys that the environment can set, as `TENURE_` and the key in capitals with `_` for `.`.
 const KEYS: &[&str] = &[
     "data",
     "store.url",
@@ -64,15 +64,15 @@ const KEYS: &[&str] = &[
 ];
 
 impl Config {
-    /// The settings of `file`, if one is named, with the environment over them.
+    /// Loads the settings of `file`, if given, with the environment on top.
     ///
     /// # Errors
-    /// What is wrong, in words: the file, line and key, or the variable.
+    /// The fault, with file, line and key, or with the variable.
     pub fn load(file: Option<&Path>, environment: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let mut table = toml::Table::new();
         if let Some(file) = file {
             let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-            // Read on its own first, so that a mistake is named with its line.
+            // Parsed separately first, so that an error names its line.
             toml::from_str::<Self>(&text)
                 .map_err(|e| format!("{}: {}", file.display(), suggest::with_suggestion(&e.to_string())))?;
             table = toml::from_str(&text).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// Variables that other parts of the program read.
+/// Variables of other parts of the program.
 const OTHER_VARIABLES: [&str; 7] = [
     "TENURE_TOKEN",
     "TENURE_SERVER",
@@ -98,11 +98,10 @@ const OTHER_VARIABLES: [&str; 7] = [
     "TENURE_LOG",
     "TENURE_CASES",
 ];
-/// How those begin that Kubernetes sets in the pods beside a service named `tenure`.
+/// Prefixes of the variables that Kubernetes sets in pods next to a service named `tenure`.
 const SERVICE_LINK_PREFIXES: [&str; 2] = ["TENURE_SERVICE_", "TENURE_PORT"];
 
-/// What is to be said of variables that look like settings and are none. They are warned of, not refused: the environment is
-/// not always one's own.
+/// Returns warnings about variables that look like settings but are not. They are no errors, because other tools may set variables.
 pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let known: Vec<String> = KEYS.iter().map(|key| variable(key)).collect();
     let is_known = |name: &String| known.contains(name) || OTHER_VARIABLES.contains(&name.as_str());
@@ -113,17 +112,17 @@ pub fn unknown_variables(names: impl IntoIterator<Item = String>) -> Vec<String>
     let told = |name: String| {
         let near = engine::nearest(&name, known.iter().map(String::as_str).chain(OTHER_VARIABLES));
         let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        format!("{name} sets nothing: there is no such setting{meant}")
+        format!("{name} has no effect: there is no such setting{meant}")
     };
     strange.into_iter().map(told).collect()
 }
 
-/// The variable that sets `key`.
+/// Returns the variable of `key`.
 fn variable(key: &str) -> String {
     format!("TENURE_{}", key.replace('.', "_").to_uppercase())
 }
 
-/// A variable's text as TOML: a number or truth value where it is one, else text.
+/// Parses the text of a variable as TOML: a number or boolean if possible, otherwise text.
 fn literal(text: &str) -> toml::Value {
     match (text.parse::<i64>(), text) {
         (Ok(number), _) => toml::Value::Integer(number),
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_goes_over_the_file_and_can_set_every_key() {
+    fn the_environment_overrides_the_file_and_can_set_every_key() {
         let told = |name: &str| match name {
             "TENURE_ENGINE_LEASE" => Some("1m30s".into()),
             "TENURE_ENGINE_CONCURRENCY" => Some("3".into()),
@@ -185,16 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_sets_nothing_is_named_and_those_of_other_parts_pass() {
+    fn an_unknown_variable_is_reported_and_those_of_other_parts_are_not() {
         let names = ["TENURE_ENGINE_LEASSE", "TENURE_TOKEN", "TENURE_DATA", "TENURE_PORT_7878_TCP", "HOME"];
         let told = unknown_variables(names.map(str::to_owned));
         let wanted =
-            "TENURE_ENGINE_LEASSE sets nothing: there is no such setting; did you mean TENURE_ENGINE_LEASE?";
+            "TENURE_ENGINE_LEASSE has no effect: there is no such setting; did you mean TENURE_ENGINE_LEASE?";
         assert_eq!(told, [wanted]);
     }
 
     #[test]
-    fn a_wrong_value_is_told_with_its_variable() {
+    fn an_error_of_a_value_names_its_variable() {
         let told = |name: &str| (name == "TENURE_ENGINE_LEASE").then(|| "soon".into());
         let error = Config::load(None, told).unwrap_err();
         assert!(error.contains("TENURE_ENGINE_LEASE") && error.contains("soon"), "{error}");

@@ -1,27 +1,27 @@
-//! How executions are worked on, in the real world and in a simulated one.
+//! The engine, and the simulated platform.
 
 use super::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How executions are worked on.
+/// How executions run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
-    /// Tasks worked on at once. Default 64.
+    /// The number of concurrent tasks. Default 64.
     pub concurrency: usize,
-    /// How long a lease lasts unless renewed. Default `30s`.
+    /// The duration of a lease without renewal. Default `30s`.
     pub lease: ConfigDuration,
-    /// A task handed out more often than this without a result is poison. Default 8.
+    /// A task that was leased more often than this without a result is poisoned. Default 8.
     pub poison_after: u32,
-    /// How long a stop waits for work in flight. Default `10s`.
+    /// How long a stop waits for running work. Default `10s`.
     pub drain: ConfigDuration,
-    /// The commands that take effect only when a second person agrees, with commas between: `edit`, `mark_done`,
-    /// `mark_not_done`, `skip`, `undo_with`, `cancel`, `retry`, `pause`, `resume`, `terminate`, `release`. Default `mark_done,skip,undo_with`.
+    /// The commands that need the confirmation of a second person, separated by commas: `edit`, `mark_done`, `mark_not_done`, `skip`, `undo_with`, `cancel`,
+    /// `retry`, `pause`, `resume`, `terminate`, `release`. Default `mark_done,skip,undo_with`.
     pub second_person: String,
 }
 
-/// What [`EngineSettings::second_person`] may name.
+/// The allowed names in [`EngineSettings::second_person`].
 const COMMANDS: &[&str] = &[
     "edit",
     "mark_done",
@@ -37,23 +37,23 @@ const COMMANDS: &[&str] = &[
 ];
 
 impl EngineSettings {
-    /// The commands that need a second person.
+    /// Returns the commands that need a second person.
     pub fn second_person(&self) -> impl Iterator<Item = &str> {
         self.second_person.split(',').map(str::trim).filter(|name| !name.is_empty())
     }
 
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         if self.concurrency == 0 {
-            return Err("engine.concurrency: 0 would do nothing; use at least 1".into());
+            return Err("engine.concurrency: 0 is not allowed; use at least 1".into());
         }
         if self.lease.0 < Duration::from_secs(1) {
             return Err("engine.lease: use at least `1s`".into());
         }
         if let Some(unknown) = self.second_person().find(|name| !COMMANDS.contains(name)) {
             let known = COMMANDS.join(", ");
-            return Err(format!("engine.second_person: {unknown:?} is no command; these are: {known}"));
+            return Err(format!("engine.second_person: {unknown:?} is not a command; use {known}"));
         }
         Ok(())
     }
@@ -71,13 +71,13 @@ impl Default for EngineSettings {
     }
 }
 
-/// How the simulated world behaves.
+/// The simulated platform.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimulatedSettings {
-    /// How long a change in the local world takes, in milliseconds; to watch an execution at work. Default 0.
+    /// The duration of a change on the local simulated platform, in milliseconds, to watch executions. Default 0.
     pub delay_ms: u64,
-    /// Whether the server itself sees what is on simulated clusters; if not, facts are pushed as for real ones. Default true.
+    /// True if the server observes simulated clusters; otherwise facts must be pushed as for real ones. Default true.
     pub observe: bool,
 }
 
@@ -87,11 +87,11 @@ impl Default for SimulatedSettings {
     }
 }
 
-/// How those who wait for capacity are woken.
+/// Waking of waitlists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Waitlist {
-    /// How often it is looked whether someone can be served, beside whenever an execution moves. Default `30s`.
+    /// The interval of checks for free capacity, in addition to checks after changes. Default `30s`.
     pub every: ConfigDuration,
 }
 
@@ -103,7 +103,7 @@ impl Default for Waitlist {
 
 impl Waitlist {
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         if self.every.0 < Duration::from_secs(1) {
             return Err("waitlist.every: use at least `1s`".into());

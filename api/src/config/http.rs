@@ -1,49 +1,45 @@
-//! What the HTTP server accepts.
+//! The HTTP server.
 
 use super::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the HTTP server accepts.
+/// Limits of the HTTP server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// The largest body, in bytes. Default 16 MiB.
+    /// The maximum size of a body, in bytes. Default 16 MiB.
     pub body_limit_bytes: usize,
-    /// How long a server that was asked to stop goes on answering, while `/readyz` says that it is not ready, so that a load
-    /// balancer sends nobody here any more by the time that it ends. Default `0s`.
+    /// How long a stopping server still answers while `/readyz` reports that it is not ready, so that load balancers can remove it. Default `0s`.
     pub grace: ConfigDuration,
-    /// Streams of events at once, of everybody together. Default 1000.
+    /// The maximum number of event streams. Default 1000.
     pub streams: usize,
-    /// The same under one token. Default 16.
+    /// The maximum number of event streams per token. Default 16.
     pub streams_per_token: usize,
-    /// Different wrong tokens or sign-ins from one network address within a minute that are answered at once; further ones
-    /// are answered late. Default 20.
+    /// The number of different invalid tokens or sign-ins from one IP address within a minute that are answered without delay. Default 20.
     pub guesses: u32,
-    /// Whether whoever reaches the port reads `/metrics` and the checks of `/readyz` in full. If not, that takes a token, but for
-    /// who asks on this machine. Default false.
+    /// True if all callers may read `/metrics` and the full checks of `/readyz`. Otherwise remote callers need a token. Default false.
     pub open_metrics: bool,
-    /// How long the head of a request may take to come, and its body for what it holds more than a second for each 64 KiB.
-    /// Default `30s`.
+    /// The timeout of the head of a request, and of its body; a body gets one more second per 64 KiB. Default `30s`.
     pub read_timeout: ConfigDuration,
-    /// How long a connection stays open on which nothing is asked, or whose answer is not taken. Default `2m`.
+    /// The timeout of a connection without requests, or whose answer is not read. Default `2m`.
     pub idle_timeout: ConfigDuration,
-    /// Connections at once; further ones wait until one ends. Default 8192.
+    /// The maximum number of connections; further ones wait. Default 8192.
     pub connections: usize,
-    /// Requests to `/v1` in a second that each caller may send on and on; 0 for as many as they like. Default 100.
+    /// The sustained rate of requests to `/v1` per caller, per second; 0 for no limit. Default 100.
     pub rate: u32,
-    /// So many of them may come at once after a quiet while. Default 400.
+    /// The maximum burst of requests after a pause. Default 400.
     pub rate_burst: u32,
 }
 
-/// How long a server may take to answer a client.
+/// The maximum time to answer a client.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// The most that a rate or a burst can be.
+/// The maximum of a rate or a burst.
 const MOST_REQUESTS: u32 = 1_000_000;
 
 impl Http {
-    /// Refuses what makes no sense.
+    /// Rejects invalid settings.
     pub(super) fn checked(&self) -> Result<(), String> {
         let spans = [("read_timeout", self.read_timeout), ("idle_timeout", self.idle_timeout)];
         for (name, span) in spans {
@@ -52,15 +48,15 @@ impl Http {
             }
         }
         if self.connections == 0 {
-            return Err("http.connections: 0 would answer nobody; use at least 1".into());
+            return Err("http.connections: 0 is not allowed; use at least 1".into());
         }
         if self.rate > MOST_REQUESTS || self.rate_burst > MOST_REQUESTS {
             return Err(format!(
-                "http.rate, http.rate_burst: use at most {MOST_REQUESTS}, or a rate of 0 for as many as they like"
+                "http.rate, http.rate_burst: use at most {MOST_REQUESTS}, or a rate of 0 for no limit"
             ));
         }
         if self.rate > 0 && self.rate_burst == 0 {
-            return Err("http.rate_burst: 0 would answer nobody; use at least 1".into());
+            return Err("http.rate_burst: 0 is not allowed; use at least 1".into());
         }
         Ok(())
     }

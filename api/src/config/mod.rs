@@ -1,4 +1,4 @@
-//! Settings: one file, the environment over it, flags over both. Every key has a unit and a default.
+//! Settings: one file, overridden by the environment, overridden by flags. Every key has a unit and a default.
 
 mod access;
 mod duration;
@@ -37,44 +37,43 @@ use std::{net::SocketAddr, path::PathBuf};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The folder that holds everything. Default `./tenure-data`.
+    /// The data folder. Default `./tenure-data`.
     pub data: PathBuf,
-    /// Where everything is kept.
+    /// The store.
     pub store: StoreSettings,
-    /// Where HTTP is served; port 0 takes a free one. Default `127.0.0.1:7878`.
+    /// The address of the HTTP server; port 0 selects a free port. Default `127.0.0.1:7878`.
     pub listen: SocketAddr,
-    /// The simulated world to act on: `local` keeps one in the data folder, a URL names another process. Default `local`.
+    /// The simulated platform: `local` for one in the data folder, or the URL of another process. Default `local`.
     pub platform: String,
-    /// The file that says which backend serves what. Default none: everything is simulated.
+    /// The file of targets, which assigns backends to clusters. Default: none, everything is simulated.
     pub targets: String,
-    /// For trying it out: votes count also of people who are not separate from each other, and plans, votes and certificates say so.
-    /// Default false.
+    /// Trial mode: votes of persons who are not separate count, and plans, votes and certificates show this. Default false.
     pub trial: bool,
-    /// What is logged and how.
+    /// Logging.
     pub log: Log,
-    /// How executions are worked on.
+    /// The engine.
     pub engine: EngineSettings,
-    /// What the HTTP server accepts.
+    /// The HTTP server.
     pub http: Http,
-    /// With which certificate it speaks TLS, if it does.
+    /// The TLS certificate, if any.
     pub tls: Tls,
-    /// How the simulated world behaves.
+    /// The simulated platform.
     pub simulated: SimulatedSettings,
-    /// How those who wait for capacity are woken.
+    /// Waking of waitlists.
     pub waitlist: Waitlist,
     /// When the audit is signed.
     pub audit: Audit,
     /// How long finished executions are kept.
     pub retention: Retention,
-    /// Who is told when somebody has to look.
+    /// Notifications for operators.
     pub notify: Notify,
-    /// Whether records are sealed.
+    /// Encryption at rest.
     pub seal: EncryptionSettings,
-    /// Through whom people sign in.
+    /// The identity provider.
     pub oidc: Oidc,
-    /// Where traces are sent.
+    /// The export of traces.
     pub traces: Traces,
-    /// Who may do what, beside what is shipped.
+    /// Access policies in addition to the built-in ones.
     pub access: Access,
 }
 
@@ -105,13 +104,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The platform that is kept in the data folder.
+    /// The platform in the data folder.
     pub const LOCAL: &'static str = "local";
 
-    /// The settings, if each makes sense by itself.
+    /// Returns the settings if they are valid.
     ///
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub fn checked(self) -> Result<Self, String> {
         let is_url = self.platform.starts_with("http://") || self.platform.starts_with("https://");
         if self.platform != Self::LOCAL && !is_url {

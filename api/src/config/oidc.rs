@@ -1,49 +1,49 @@
-//! `[oidc]`: the identity provider through which people sign in.
+//! `[oidc]`: the identity provider for sign-in.
 
 use super::ConfigDuration;
 use crate::auth::Role;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Where people sign in, and what their groups may do. Without an issuer nobody does.
+/// The identity provider, and the roles of its groups. Without an issuer, sign-in is off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oidc {
-    /// The provider, as its discovery document names it: https, or http on this machine. Default none.
+    /// The issuer, as in its discovery document: https, or http on this machine. Default: none.
     pub issuer: String,
-    /// What the provider knows this service as.
+    /// The client id of this service.
     pub client_id: String,
-    /// The client of the command line, which has no secret and may sign in by the device flow. Default: that of `client_id`.
+    /// The client id of the command line, which has no secret and uses the device flow. Default: that of `client_id`.
     pub device_client_id: String,
-    /// A file with the client's secret. Default none: a public client.
+    /// A file with the client secret. Default: none, a public client.
     pub client_secret_file: String,
-    /// A file with the certificates that the provider's is signed by. Default none: those of the machine.
+    /// A file with CA certificates for the provider. Default: those of the system.
     pub ca_file: String,
-    /// The address at which browsers reach this service, such as `https://tenure.example.com`; the provider sends them back to its
-    /// `/login/callback`. Default none: the console offers no sign-in, the command line does.
+    /// The URL of this service for browsers, such as `https://tenure.example.com`; the provider redirects to its `/login/callback`. Default: none, sign-in only
+    /// on the command line.
     pub url: String,
-    /// What is asked for, with spaces between. Default `openid profile email groups`.
+    /// The requested scopes, separated by spaces. Default `openid profile email groups`.
     pub scopes: String,
-    /// The claim that names a person; whoever it names must be the same person for ever. Default `sub`.
+    /// The claim with the user name; a value must always mean the same person. Default `sub`.
     pub name_claim: String,
-    /// The claim with the groups, or its place as a JSON pointer (`/realm_access/roles`). Default `groups`.
+    /// The claim with the groups, or its JSON pointer (`/realm_access/roles`). Default `groups`.
     pub groups_claim: String,
-    /// How long somebody stays signed in. Default `8h`.
+    /// The duration of a session. Default `8h`.
     pub session: ConfigDuration,
-    /// What groups may do; only in the file.
+    /// The roles of groups; only in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupGrant>,
 }
 
-/// What members of a group may do.
+/// The roles of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupGrant {
-    /// The group; one `*` stands for any text.
+    /// The group; one `*` matches any text.
     pub group: String,
     /// The roles of its members.
     pub roles: Vec<Role>,
-    /// The only tenant whose things they see; `*` is what the `*` of the group stands for. Default none: they see all.
+    /// The tenant to which its members are bound; `*` is the text that the `*` of the group matches. Default: none, all tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
@@ -67,54 +67,57 @@ impl Default for Oidc {
 }
 
 impl Oidc {
-    /// Whether people can sign in at all.
+    /// Returns true if sign-in is on.
     pub fn is_on(&self) -> bool {
         !self.issuer.is_empty()
     }
 
-    /// The client of the command line.
+    /// Returns the client id of the command line.
     pub fn device_client(&self) -> &str {
         if self.device_client_id.is_empty() { &self.client_id } else { &self.device_client_id }
     }
 
-    /// The clients whose ID tokens are for this service.
+    /// Returns the client ids whose ID tokens are accepted.
     pub fn clients(&self) -> [&str; 2] {
         [&self.client_id, self.device_client()]
     }
 
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         if !self.is_on() {
             if *self == Self::default() {
                 return Ok(());
             }
-            return Err("oidc.issuer: name the provider, or leave all of `oidc` out".into());
+            return Err("oidc.issuer: set the provider, or remove the section `oidc`".into());
         }
         if !is_safe(&self.issuer) {
             return Err(format!(
-                "oidc.issuer: {:?} is no https URL, and no http URL on this machine",
+                "oidc.issuer: {:?} is neither an https URL nor an http URL of this machine",
                 self.issuer
             ));
         }
         if self.client_id.is_empty() {
-            return Err("oidc.client_id: name the client that the provider knows this service as".into());
+            return Err("oidc.client_id: set the client id of this service at the provider".into());
         }
         if !self.url.is_empty() && !is_safe(&self.url) {
-            return Err(format!("oidc.url: {:?} is no https URL, and no http URL on this machine", self.url));
+            return Err(format!(
+                "oidc.url: {:?} is neither an https URL nor an http URL of this machine",
+                self.url
+            ));
         }
         if !self.scopes.split_whitespace().any(|scope| scope == "openid") {
             return Err("oidc.scopes: without `openid` the provider sends no ID token".into());
         }
         if self.name_claim.is_empty() || self.groups_claim.is_empty() {
-            return Err("oidc.name_claim and oidc.groups_claim: name a claim each, or leave them out".into());
+            return Err("oidc.name_claim and oidc.groups_claim: set both, or remove both".into());
         }
         if self.session.0 < Duration::from_secs(5) || self.session.0 > Duration::from_secs(7 * 86_400) {
             return Err("oidc.session: use `5s` to `7d`".into());
         }
         if self.groups.is_empty() {
             return Err(
-                "oidc.groups: name at least one group and its roles, or nobody may do anything".into()
+                "oidc.groups: add at least one group with its roles; otherwise no user has a role".into()
             );
         }
         self.groups.iter().try_for_each(GroupGrant::checked)
@@ -125,7 +128,7 @@ impl GroupGrant {
     fn checked(&self) -> Result<(), String> {
         let of = format!("oidc.groups: {:?}", self.group);
         if self.group.is_empty() || self.group.matches('*').count() > 1 {
-            return Err(format!("{of}: name a group, with one `*` at most"));
+            return Err(format!("{of}: set a group, with at most one `*`"));
         }
         if self.roles.is_empty() {
             return Err(format!("{of}: roles: name at least one"));
@@ -142,7 +145,7 @@ impl GroupGrant {
     }
 }
 
-/// Whether what is sent there is read by nobody on the way: TLS, or this machine.
+/// Returns true if the connection to `url` is private: TLS, or this machine.
 fn is_safe(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return false };
     let is_near = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_is_set_half_is_refused_by_the_name_of_the_key() {
+    fn an_incomplete_provider_is_refused_with_the_missing_key() {
         assert_eq!(Oidc::default().checked(), Ok(()));
         assert_eq!(set().checked(), Ok(()));
         let group = |group: &str, tenant: Option<&str>| GroupGrant {

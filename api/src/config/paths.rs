@@ -1,13 +1,13 @@
-//! Where things lie within a data folder.
+//! Paths within a data folder.
 
 use std::path::{Path, PathBuf};
 
-/// The folder of the embedded store within a data folder.
+/// Returns the folder of the embedded store within a data folder.
 pub fn store_dir(data: &Path) -> PathBuf {
     data.join("store")
 }
 
-/// The file with the first admin's token within a data folder.
+/// Returns the file of the bootstrap token within a data folder.
 pub fn admin_file(data: &Path) -> PathBuf {
     data.join("admin.token")
 }

@@ -1,16 +1,16 @@
-//! What is kept of executions: when the audit is signed, how long finished ones stay, and whether records are sealed.
+//! Records: audit checkpoints, retention of finished executions, and encryption at rest.
 
 use super::{ConfigDuration, RetentionPeriod};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
-/// When the audit is signed.
+/// When audit checkpoints are signed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
-    /// After so many entries a checkpoint is signed. Default 1000.
+    /// A checkpoint is signed after this many entries. Default 1000.
     pub checkpoint_entries: u64,
-    /// After so long a checkpoint is signed, if anything was sealed. Default `1m`.
+    /// A checkpoint is signed after this time, if there are new entries. Default `1m`.
     pub checkpoint_every: ConfigDuration,
 }
 
@@ -22,10 +22,10 @@ impl Default for Audit {
 
 impl Audit {
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         if self.checkpoint_entries == 0 {
-            return Err("audit.checkpoint_entries: 0 would sign nothing; use at least 1".into());
+            return Err("audit.checkpoint_entries: 0 is not allowed; use at least 1".into());
         }
         if self.checkpoint_every.0 < Duration::from_secs(1) {
             return Err("audit.checkpoint_every: use at least `1s`".into());
@@ -38,16 +38,16 @@ impl Audit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// From the end of an execution on; a span, or `never` to forget none. Default `never`.
+    /// The period after the end of an execution; a duration, or `never` to keep all. Default `never`.
     pub after: RetentionPeriod,
-    /// The same for executions of a workflow, by its name; only in the file.
+    /// The period for executions of a workflow, by its name; only in the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub workflows: BTreeMap<String, RetentionPeriod>,
 }
 
 impl Retention {
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         let kept = self.workflows.iter().map(|(name, kept)| (format!("workflows.{name}"), *kept));
         for (key, kept) in kept.chain([("after".into(), self.after)]) {
@@ -59,13 +59,13 @@ impl Retention {
     }
 }
 
-/// Whether records are sealed, with what, and where the keys are.
+/// Encryption at rest: the key, and the folder of record keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EncryptionSettings {
-    /// A file with the platform's key, of 64 hexadecimal digits: it wraps the record keys. Default none: records are not sealed.
+    /// A file with the platform's key, of 64 hexadecimal digits, which wraps the record keys. Default: none, no encryption.
     pub key_file: String,
-    /// The key that wrapped them before, to be wrapped anew by the other. Default none.
+    /// A file with the previous platform key, to wrap the record keys again with the new one. Default: none.
     pub earlier_key_file: String,
     /// The folder of the record keys. Default `record-keys` in the data folder.
     pub keys: String,
@@ -73,11 +73,11 @@ pub struct EncryptionSettings {
 
 impl EncryptionSettings {
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         if self.key_file.is_empty() && !(self.earlier_key_file.is_empty() && self.keys.is_empty()) {
             return Err(
-                "seal.key_file: name the file of the platform's key, or leave all of `seal` out".into()
+                "seal.key_file: set the file of the platform's key, or remove the section `seal`".into()
             );
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! Where everything is kept: the embedded store, or a database.
+//! The store: embedded, or a PostgreSQL database.
 
 use super::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Where everything is kept.
+/// The store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSettings {
@@ -12,17 +12,17 @@ pub struct StoreSettings {
     pub url: String,
     /// The schema of its tables. Default `tenure`.
     pub schema: String,
-    /// What this process is called among those that share the database. Default the host's name.
+    /// The name of this process among those that share the database. Default: the host name.
     pub name: String,
-    /// Connections at the most. Default 8.
+    /// The maximum number of connections. Default 8.
     pub connections: u32,
-    /// How long a commit or a read is tried again while the database is away. Default `30s`.
+    /// How long a commit or a read is retried while the database is unavailable. Default `30s`.
     pub patience: ConfigDuration,
-    /// Whether an embedded store is held whose folder was copied. Default true; false where a file system numbers its files anew.
+    /// True to hold an embedded store whose folder was copied. Default true; use false on file systems that change inode numbers.
     pub notice_copies: bool,
 }
 
-/// What may stand behind the question mark of a URL.
+/// The supported query parameters of a URL.
 const PARAMETERS: [&str; 9] = [
     "sslmode",
     "sslrootcert",
@@ -50,7 +50,7 @@ impl Default for StoreSettings {
 }
 
 impl StoreSettings {
-    /// What is wrong with it by itself, by the key at fault.
+    /// Returns the invalid key and its fault.
     pub(super) fn checked(&self) -> Result<(), String> {
         if self.url.is_empty() {
             return Ok(());
@@ -60,12 +60,12 @@ impl StoreSettings {
         else {
             return Err("store.url: expected something like `postgres://user@host/database`".into());
         };
-        // Settings are printed and logged.
+        // Settings are printed and logged, so they must not have a password.
         let user =
             rest.split(['/', '?']).next().and_then(|place| place.rsplit_once('@')).map(|(user, _)| user);
         if user.is_some_and(|user| user.contains(':')) || rest.contains("password=") {
             return Err(
-                "store.url: leave the password out of it; put it into PGPASSWORD or the file of PGPASSFILE"
+                "store.url: remove the password from the URL; set PGPASSWORD or the file PGPASSFILE instead"
                     .into(),
             );
         }
@@ -74,10 +74,10 @@ impl StoreSettings {
             parameters.split('&').filter_map(|one| one.split('=').next()).filter(|name| !name.is_empty());
         if let Some(unknown) = names.into_iter().find(|name| !PARAMETERS.contains(name)) {
             let known = PARAMETERS.join(", ");
-            return Err(format!("store.url: unknown parameter `{unknown}`; there are: {known}"));
+            return Err(format!("store.url: unknown parameter `{unknown}`; use one of {known}"));
         }
         if self.connections < 3 {
-            return Err("store.connections: use at least 3: to commit, to read, and to listen".into());
+            return Err("store.connections: use at least 3: for commits, reads and notifications".into());
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Words that are none of those expected, with the one that was probably meant.
+//! Suggestions for unknown words.
 
-/// What the parser says of a mistake; of an unknown word also which of those expected is nearest.
+/// Returns the parser's error; for an unknown word with the nearest expected one.
 pub(super) fn with_suggestion(why: &str) -> String {
     let unknown = why.split_once("unknown field `").or_else(|| why.split_once("unknown variant `"));
     let Some((word, rest)) = unknown.and_then(|(_, rest)| rest.split_once('`')) else {
@@ -18,7 +18,7 @@ mod tests {
     use super::with_suggestion;
 
     #[test]
-    fn the_word_that_was_probably_meant_is_named() {
+    fn the_nearest_expected_word_is_suggested() {
         let why = "unknown field `leese`, expected one of `concurrency`, `lease`, `drain`\n";
         assert_eq!(with_suggestion(why), format!("{}\ndid you mean `lease`?", why.trim_end()));
         let strange = "unknown field `colour`, expected `lease` or `drain`";

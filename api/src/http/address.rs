@@ -1,11 +1,11 @@
-//! Addresses of routes: as they are written, and as they are matched.
+//! Paths of routes, in their public form and in the form that the router matches.
 
 use program::encoding::percent::decode;
 
-/// Where an agent comes for its orders, and is kept waiting while there are none.
+/// The long-poll route from which an agent gets its orders.
 pub(super) const AGENT_PULL: &str = "/v1/agents/{cluster}/{node}:pull";
 
-/// `/v1/executions/{id}:cancel` as routes are matched: `/v1/executions/{id}/~cancel`.
+/// Returns the path that the router matches: `/v1/executions/{id}:cancel` becomes `/v1/executions/{id}/~cancel`.
 pub(super) fn inner_path(path: &str) -> String {
     match path.rsplit_once('/') {
         Some((front, last)) => match last.rsplit_once(':') {
@@ -16,12 +16,12 @@ pub(super) fn inner_path(path: &str) -> String {
     }
 }
 
-/// A matched path as people write it.
+/// Returns the public form of a matched path.
 pub(super) fn outer_path(path: &str) -> String {
     path.replace("/~", ":")
 }
 
-/// Whether the bytes that a path says are UTF-8.
+/// Returns true if the percent-decoded path is UTF-8.
 pub(super) fn is_text(path: &str) -> bool {
     std::str::from_utf8(&decode(path)).is_ok()
 }
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_text_or_is_refused() {
+    fn a_path_that_is_not_utf_8_is_refused() {
         for text in ["/v1/limits/cluster%2Feu-1", "/v1/%C3%A9", "/v1/100%", "/v1/%zz"] {
             assert!(is_text(text), "{text}");
         }

@@ -1,7 +1,7 @@
-//! Whether who agrees, reviews or releases is another person than who asked: by the rule that votes are counted by.
+//! Checks that the caller of a confirmation, a review or a release is not the requester, by the same rule as votes.
 //!
-//! Called by the routes that take a second person without a ballot. Invariant: the engine alone decides, from what is on record of
-//! both credentials; `tenure serve --trial` lets everybody pass.
+//! Called by routes that need a second person but have no approval. Invariant: the engine decides, from the recorded provenance of both credentials. `tenure
+//! serve --trial` accepts every pair.
 
 use crate::{
     auth::{Caller, parties, voting_person},
@@ -11,7 +11,7 @@ use crate::{
 use engine::{Error, Person, Provenance, Refusal, find_tie_between};
 use std::collections::BTreeSet;
 
-/// Somebody who asked for something: with where their credential came from then, or comes from now where that was not recorded.
+/// Returns a requester with the recorded provenance of their credential, or its present provenance if none was recorded.
 pub(in crate::http) async fn recorded_person(
     app: &ServerState,
     name: &str,
@@ -27,7 +27,7 @@ pub(in crate::http) async fn recorded_person(
     Ok(Person::new(name.to_owned(), Vec::<String>::new()).with_provenance(provenance.map(Box::new)))
 }
 
-/// Where the credential of the caller comes from, and who put them into groups.
+/// Returns the provenance of the caller's credential and of the caller's group memberships.
 pub(in crate::http) async fn own_provenance(
     app: &ServerState,
     caller: &Caller,
@@ -36,8 +36,7 @@ pub(in crate::http) async fn own_provenance(
     Ok(person.and_then(|person| person.provenance).map(|from| *from))
 }
 
-/// Refuses a caller who is not another person than each of those who `asked`. Who has the very name of one is refused elsewhere, with
-/// the code of that route.
+/// Rejects a caller who is not separate from each of the `asked` persons. Equal names are rejected by the route, with its own code.
 pub(in crate::http) async fn require_another_person(
     app: &ServerState,
     caller: &Caller,

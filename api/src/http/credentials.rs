@@ -1,8 +1,8 @@
-//! Credentials of a request, as its headers carry them.
+//! Credentials in the headers of a request.
 
 use program::token::Token;
 
-/// The token of an `Authorization` header with the scheme `Bearer`.
+/// Returns the token of an `Authorization: Bearer` header.
 pub(super) fn bearer(header: &str) -> Option<Token> {
     let (scheme, text) = header.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") { Token::parse(text) } else { None }

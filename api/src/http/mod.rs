@@ -1,7 +1,7 @@
-//! HTTP `/v1`: one file per resource, one table of routes, one table of codes.
+//! The HTTP API `/v1`: one file per resource, one table of routes, one table of problem codes.
 //!
-//! Every route says what it takes to be let in ([`Access`]), what it does and what it answers; the table cannot hold one that
-//! does not. Described in `docs/http-api.md`, and by the server itself at `/openapi.json`.
+//! Every route declares its access rule ([`Access`]), its purpose and its answers; the table cannot contain a route without them. Documented in
+//! `docs/http-api.md` and at `/openapi.json`.
 
 mod address;
 mod another_person;

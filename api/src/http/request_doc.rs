@@ -1,4 +1,4 @@
-//! What a handler reads, told by the types of its arguments: the schema of a request is that of the very type it is read into.
+//! Documents the request of a route from the argument types of its handler, so the schema always matches the parsed type.
 
 use crate::http::{
     extract::{
@@ -14,22 +14,22 @@ use axum::{
 };
 use schemars::JsonSchema;
 
-/// What the arguments of a handler read.
+/// The inputs of a handler.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestDoc {
-    /// The parameters of the address.
+    /// The query parameters.
     pub(super) query: Option<SchemaWriter>,
     /// The body.
     pub(super) body: Option<SchemaWriter>,
-    /// Whether it reads a body that its route has to describe.
+    /// True if the handler reads a body that the route must document.
     pub(super) text: bool,
-    /// Whether it compares `If-Match`.
+    /// True if the handler compares `If-Match`.
     pub(super) bound: bool,
 }
 
 /// An argument of a handler.
 pub(crate) trait DescribedExtractor {
-    /// Adds what it reads.
+    /// Adds the inputs that the argument reads.
     fn tell(inputs: &mut RequestDoc) {
         let _ = inputs;
     }
@@ -77,9 +77,9 @@ impl<T> DescribedExtractor for RawJsonBody<T> {
     }
 }
 
-/// The arguments of a handler. The first type of each tuple is axum's own mark.
+/// The arguments of a handler. The first type of each tuple is a marker of axum.
 pub(crate) trait DescribedHandler {
-    /// What they read.
+    /// Returns the inputs of the handler.
     fn told() -> RequestDoc;
 }
 

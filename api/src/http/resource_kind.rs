@@ -1,4 +1,4 @@
-//! Kinds of documents that are listed and shown alike: one type says what is special about each.
+//! The special properties of resources whose list and show routes have the same pattern.
 
 use crate::types::mapping;
 use engine::Entity;
@@ -6,36 +6,36 @@ use serde_json::Value;
 use store::CompositeKey;
 use workflows::tenancy::Cohort;
 
-/// A kind of document that belongs to tenants.
+/// A resource that belongs to tenants.
 pub(super) trait ResourceKind: Entity + Send + Sync + 'static {
-    /// The word for one, in messages.
+    /// The singular name, for messages.
     const WORD: &'static str;
-    /// Parameters that a list is filtered by, and where in the shown document each is found.
+    /// The filter parameters of the list, each with its position in the answer.
     const FILTERS: &'static [(&'static str, &'static str)] = &[];
-    /// Fields that are times.
+    /// The fields that are timestamps.
     const TIMES: &'static [&'static str] = &[];
-    /// Whether its ids begin with the tenant's name.
+    /// True if ids begin with the name of the tenant.
     const BY_TENANT: bool = true;
 
-    /// Whether a change of it can be bound to its version.
+    /// True if `If-Match` can condition a change.
     const BOUND: bool = false;
 
-    /// Whose it is.
+    /// The tenant of the resource.
     fn tenant(&self) -> &str;
 
-    /// The id that the parts of an address name.
+    /// Returns the id for the path segments.
     fn key(parts: &[&str]) -> String {
         joined(parts)
     }
 
-    /// The document for reading. `account` is its tenant's, if it has one.
+    /// Returns the answer. `account` is the account of the tenant, if any.
     fn seen(&self, account: Option<&Cohort>) -> Value {
         let _ = account;
         mapping::readable(self, Self::TIMES)
     }
 }
 
-/// An id of parts, of which the last is stored as it is.
+/// Joins parts to an id; the last part is stored unchanged.
 fn joined(parts: &[&str]) -> String {
     let Some((tail, front)) = parts.split_last() else { return String::new() };
     if front.is_empty() {
@@ -46,7 +46,7 @@ fn joined(parts: &[&str]) -> String {
     CompositeKey::of(&front).tail(tail).into()
 }
 
-/// An id of a tenant and a number, as people write the number.
+/// Returns the id of a tenant and a number, from the number as users write it.
 pub(super) fn numbered(parts: &[&str]) -> String {
     match parts {
         [tenant, number] => match number.parse::<u64>() {

@@ -1,7 +1,7 @@
-//! The two routes of every kind of document that is listed and shown alike.
+//! The list and show routes of resources with the same pattern.
 //!
-//! Invariant: nothing leaves here that belongs to a tenant whom the caller does not see. A list reads the documents of
-//! the caller's tenant alone; what is asked for by its id is shown only if the document itself names that tenant.
+//! Invariant: no answer contains a document of a tenant that the caller may not see. A list reads only documents of the caller's tenant. A document by id is
+//! returned only if it names that tenant.
 
 use crate::{
     auth::Caller,
@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use store::{CompositeKey, Sequence};
 use workflows::tenancy::Cohort;
 
-/// The two routes of a kind, with what they say of themselves.
+/// Returns the two routes of a resource, with their documentation.
 pub(super) fn read_routes<T: ResourceKind>(
     (list_at, listed): (&'static str, RouteDoc),
     (show_at, shown): (&'static str, RouteDoc),
@@ -46,16 +46,16 @@ pub(super) fn read_routes<T: ResourceKind>(
 }
 
 impl RouteDoc {
-    /// Takes the parameters that a list of this kind is filtered by.
+    /// Documents the filter parameters of the list.
     pub(super) fn filters<T: ResourceKind>(self) -> Self {
         let names = ALWAYS.iter().chain(T::FILTERS.iter().map(|(name, _)| name));
         names
-            .fold(self, |told, name| told.asks(name, "Those alone of which this is so."))
+            .fold(self, |told, name| told.asks(name, "Only items with this value."))
             .may(&[ProblemCode::QueryInvalid])
     }
 }
 
-/// The parameters that every list takes.
+/// The parameters of every list.
 const ALWAYS: [&str; 3] = ["tenant", "limit", "cursor"];
 
 pub(super) async fn list<T: ResourceKind>(
@@ -65,12 +65,12 @@ pub(super) async fn list<T: ResourceKind>(
 ) -> Result<Json<ListPage<Value>>, Problem> {
     if let Some(other) = wanted.keys().find(|name| !known::<T>(name)) {
         let names: Vec<_> = ALWAYS.iter().copied().chain(T::FILTERS.iter().map(|(name, _)| *name)).collect();
-        let detail = format!("{other}: {}s are listed by {}", T::WORD, names.join(", "));
+        let detail = format!("{other}: filter a list of {}s by {}", T::WORD, names.join(", "));
         return Err(Problem::new(ProblemCode::QueryInvalid, detail));
     }
     let limit = wanted.remove("limit").map(|text| {
         text.parse()
-            .map_err(|_| Problem::new(ProblemCode::QueryInvalid, format!("limit: {text:?} is no number")))
+            .map_err(|_| Problem::new(ProblemCode::QueryInvalid, format!("limit: {text:?} is not a number")))
     });
     let page = Page::of(limit.transpose()?, wanted.remove("cursor").as_deref())?;
     let tenant = wanted.remove("tenant");
@@ -94,7 +94,7 @@ fn known<T: ResourceKind>(name: &str) -> bool {
     ALWAYS.contains(&name) || T::FILTERS.iter().any(|(filter, _)| *filter == name)
 }
 
-/// Whether a shown document has every value that is wanted.
+/// Returns true if the answer has every wanted value.
 fn matches_filters<T: ResourceKind>(shown: &Value, wanted: &BTreeMap<String, String>) -> bool {
     T::FILTERS.iter().all(|(name, place)| {
         let Some(wanted) = wanted.get(*name) else { return true };
@@ -106,7 +106,7 @@ fn matches_filters<T: ResourceKind>(shown: &Value, wanted: &BTreeMap<String, Str
     })
 }
 
-/// The account of each tenant of a page.
+/// Returns the account of each tenant of a page.
 async fn accounts<T: ResourceKind>(
     app: &ServerState,
     caller: &Caller,
@@ -135,7 +135,7 @@ pub(super) async fn show<T: ResourceKind>(
     Ok((tag, Json(item.seen(account.as_ref()))).into_response())
 }
 
-/// The document that the parts of an address name, if the caller may see it.
+/// Returns the document at the path, if the caller may see it.
 pub(super) async fn find<T: ResourceKind>(
     app: &ServerState,
     caller: &Caller,

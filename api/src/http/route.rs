@@ -1,4 +1,4 @@
-//! One route: where it is, what it takes to be let in, what answers, and what it says of itself.
+//! A route: its path, access rule, handler and documentation.
 
 use crate::{
     auth::Verb,
@@ -17,25 +17,25 @@ use axum::{
 };
 use schemars::SchemaGenerator;
 
-/// What it takes to be let in.
+/// The access rule of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// No authentication.
     Open,
-    /// Nothing on the server's own machine, nor where `http.open_metrics` is set; from elsewhere a role that may do this.
+    /// Open on the server's own machine, or everywhere with `http.open_metrics`; otherwise a role with this permission.
     Near(Verb),
-    /// A key of the agents of the cluster that the address names; nobody else.
+    /// A key of the agents of the cluster in the path.
     Agent,
-    /// The key of the cluster that the address names, if it may be used for this; or a role, as for [`Access::Staff`].
+    /// The key of the cluster in the path, if it has this scope; or a role, as for [`Access::Staff`].
     Cluster(Verb, KeyScope),
-    /// A role that may do this; a token bound to a tenant is refused.
+    /// A role with this permission; a token bound to a tenant is rejected.
     Staff(Verb),
-    /// A role that may do this; a token bound to a tenant meets that tenant's things alone.
+    /// A role with this permission; a token bound to a tenant only sees resources of that tenant.
     Tenant(Verb),
 }
 
 impl Access {
-    /// What is done there, if it takes anything to be let in.
+    /// Returns the permission that the route requires, if any.
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
             Self::Open | Self::Agent => None,
@@ -44,31 +44,31 @@ impl Access {
     }
 }
 
-/// One route as documents and tests see it.
+/// A route, for documents and tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteInfo {
-    /// The method.
+    /// The HTTP method.
     pub method: String,
-    /// The address, such as `/v1/executions/{id}:cancel`.
+    /// The path, such as `/v1/executions/{id}:cancel`.
     pub path: &'static str,
-    /// What it takes to be let in.
+    /// The access rule.
     pub access: Access,
-    /// How the route is asked for a dry run, if it has one.
+    /// How a dry run is requested, if supported.
     pub dry_run: Option<DryRunBy>,
 }
 
-/// How a request that changes nothing is sent.
+/// How a dry run is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRunBy {
-    /// By the parameter `?dry_run=true`.
+    /// With the parameter `?dry_run=true`.
     Parameter,
-    /// By the field `"dry_run": true` of the body.
+    /// With the field `"dry_run": true` of the body.
     Field,
-    /// By the address: the route does nothing else.
+    /// With the path: the route is always a dry run.
     Address,
 }
 
-/// One route: where, for whom, what answers, and what it says of itself.
+/// A route: path, access rule, handler and documentation.
 pub(crate) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
@@ -79,18 +79,18 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The route as documents and tests see it.
+    /// Returns the route for documents and tests.
     pub(super) fn rule(&self) -> RouteInfo {
         let Self { method, path, access, .. } = self;
         RouteInfo { method: method.to_string(), path, access: *access, dry_run: self.dry_run() }
     }
 
-    /// Returns true if a request may have parameters that nothing reads: it changes nothing, or the handler checks them.
+    /// Returns true if unknown parameters need no rejection: the route changes nothing, or the handler checks them.
     pub(super) fn reads_parameters(&self) -> bool {
         self.method == Method::GET || self.reads.query.is_some() || !self.told.asks.is_empty()
     }
 
-    /// How the route is asked for a dry run: it follows from what the handler reads.
+    /// Returns how a dry run is requested, from the inputs of the handler.
     fn dry_run(&self) -> Option<DryRunBy> {
         let has = |writes: Option<SchemaWriter>| {
             let schema = writes.map(|writes| writes(&mut SchemaGenerator::default()).to_value());
@@ -106,7 +106,7 @@ impl Route {
         }
     }
 
-    /// A route that reads.
+    /// Creates a GET route.
     pub(crate) fn get<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
@@ -117,7 +117,7 @@ impl Route {
         Self { method: Method::GET, path, access, answer, told, reads: T::told() }
     }
 
-    /// A route that changes something.
+    /// Creates a POST route.
     pub(crate) fn post<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
@@ -128,7 +128,7 @@ impl Route {
         Self { method: Method::POST, path, access, answer, told, reads: T::told() }
     }
 
-    /// A route that puts something in its place.
+    /// Creates a PUT route.
     pub(crate) fn put<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,
@@ -139,7 +139,7 @@ impl Route {
         Self { method: Method::PUT, path, access, answer, told, reads: T::told() }
     }
 
-    /// A route that removes something.
+    /// Creates a DELETE route.
     pub(crate) fn delete<H: Handler<T, SharedState>, T: DescribedHandler + 'static>(
         path: &'static str,
         access: Access,

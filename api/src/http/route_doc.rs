@@ -1,7 +1,6 @@
-//! What a route says of itself, for `/openapi.json`: the table of routes takes none that does not.
+//! The documentation of a route, for `/openapi.json`. Every route of the table must have it.
 //!
-//! What it reads follows from the handler's own arguments ([`request_doc`](crate::http::request_doc)); what it answers, and with which problems,
-//! is said here.
+//! The inputs follow from the arguments of the handler ([`request_doc`](crate::http::request_doc)); the answers and problems are declared here.
 
 use crate::{
     http::{extract::page::ListPage, problem::code::ProblemCode},
@@ -15,36 +14,36 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 /// Writes the schema of a type.
 pub(crate) type SchemaWriter = fn(&mut SchemaGenerator) -> Schema;
 
-/// Where a type's schema stands among the components.
+/// Returns a reference to the schema of a type in the components.
 pub(super) fn schema_ref<T: JsonSchema>() -> SchemaWriter {
     |generator| generator.subschema_for::<T>()
 }
 
-/// A type's schema itself.
+/// Returns the schema of a type, inline.
 pub(super) fn inline_schema<T: JsonSchema>() -> SchemaWriter {
     T::json_schema
 }
 
-/// An answer that is not a problem.
+/// A successful answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseDoc {
     pub(super) status: u16,
-    /// Its media type and schema, if it has a body.
+    /// The media type and schema of the body, if any.
     pub(super) body: Option<(&'static str, Option<SchemaWriter>)>,
-    /// Whether `Location` names what was begun or made.
+    /// True if `Location` names the new resource.
     pub(super) located: bool,
-    /// Whether `ETag` names its version.
+    /// True if `ETag` has the version.
     pub(super) tagged: bool,
 }
 
-/// A body that the handler reads by itself.
+/// A body that the handler reads itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyDoc {
     pub(super) media: &'static [&'static str],
     pub(super) schema: Option<SchemaWriter>,
 }
 
-/// What a route says of itself.
+/// The documentation of a route.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteDoc {
     pub(super) id: &'static str,
@@ -52,15 +51,15 @@ pub(crate) struct RouteDoc {
     pub(super) bodies: Vec<BodyDoc>,
     pub(super) answers: Vec<ResponseDoc>,
     pub(super) may: Vec<ProblemCode>,
-    /// Parameters of the address that the handler reads by itself, each with what it means.
+    /// Query parameters that the handler reads itself, each with its description.
     pub(super) asks: Vec<(&'static str, &'static str)>,
-    /// Whether it begins an execution, and so takes `Tenure-Label`.
+    /// True if the route starts an execution and accepts `Tenure-Label`.
     pub(super) labelled: bool,
-    /// Of a stream, which goes on after `Last-Event-ID`: the events that it may tell, each with its data.
+    /// The events of a stream, each with the schema of its data. A stream continues after `Last-Event-ID`.
     pub(super) events: Vec<(&'static str, SchemaWriter)>,
 }
 
-/// A route of this name, which does this.
+/// Creates the documentation of an operation with an id and a summary.
 pub(super) const fn doc(id: &'static str, summary: &'static str) -> RouteDoc {
     RouteDoc {
         id,
@@ -86,115 +85,115 @@ impl RouteDoc {
         self
     }
 
-    /// Answers with this, as JSON.
+    /// Adds a JSON answer.
     pub(super) fn says<T: JsonSchema>(self, status: u16) -> Self {
         self.answering(status, Some((JSON, Some(schema_ref::<T>()))))
     }
 
-    /// Answers with pages of these.
+    /// Adds a JSON answer with a page of items.
     pub(super) fn lists<T: JsonSchema>(self) -> Self {
         self.says::<ListPage<T>>(200)
     }
 
-    /// Answers with what is no JSON.
+    /// Adds an answer of another media type.
     pub(super) fn file(self, status: u16, media: &'static str) -> Self {
         self.answering(status, Some((media, None)))
     }
 
-    /// Answers with nothing but that it is done.
+    /// Adds an answer without a body.
     pub(super) fn nothing(self) -> Self {
         self.answering(204, None)
     }
 
-    /// Leads a browser elsewhere.
+    /// Adds a redirect.
     pub(super) fn moves(self) -> Self {
         self.answering(303, None).located()
     }
 
-    /// Answers with server-sent events, which end with `end`.
+    /// Adds an answer of server-sent events; the last event is `end`.
     pub(super) fn streams(self) -> Self {
         let streams = self.file(200, STREAM).tells::<types::streams::End>("end");
         streams.may(&[ProblemCode::QueryInvalid, ProblemCode::TooManyStreams, ProblemCode::Stopping])
     }
 
-    /// May tell an event of this name.
+    /// Adds an event of the stream.
     pub(super) fn tells<T: JsonSchema>(mut self, name: &'static str) -> Self {
         self.events.push((name, schema_ref::<T>()));
         self
     }
 
-    /// The answer just named has a `Location`.
+    /// Adds a `Location` to the last answer.
     pub(super) fn located(mut self) -> Self {
         self.answers.last_mut().into_iter().for_each(|answer| answer.located = true);
         self
     }
 
-    /// The answer just named has an `ETag`.
+    /// Adds an `ETag` to the last answer.
     pub(super) fn tagged(mut self) -> Self {
         self.answers.last_mut().into_iter().for_each(|answer| answer.tagged = true);
         self
     }
 
-    /// Takes a document, as JSON or YAML.
+    /// Adds a request document, as JSON or YAML.
     pub(super) fn takes<T: JsonSchema>(self) -> Self {
         self.reads(DOCUMENT, Some(schema_ref::<T>()))
     }
 
-    /// Takes JSON.
+    /// Adds a JSON request body.
     pub(super) fn takes_json<T: JsonSchema>(self) -> Self {
         self.reads(&[JSON], Some(schema_ref::<T>()))
     }
 
-    /// Takes a body of these media types.
+    /// Adds a request body with these media types.
     pub(super) fn reads(mut self, media: &'static [&'static str], schema: Option<SchemaWriter>) -> Self {
         self.bodies.push(BodyDoc { media, schema });
         self
     }
 
-    /// Takes a parameter in the address.
+    /// Adds a query parameter.
     pub(super) fn asks(mut self, name: &'static str, means: &'static str) -> Self {
         self.asks.push((name, means));
         self
     }
 
-    /// May be refused with these, beside what every such route may.
+    /// Adds problems, in addition to those common to all such routes.
     pub(super) fn may(mut self, codes: &[ProblemCode]) -> Self {
         self.may.extend_from_slice(codes);
         self
     }
 
-    /// Is refused so when what `If-Match` names is not what there is; its handler takes an [`IfMatch`](crate::http::extract::if_match::IfMatch).
+    /// Adds the problem of a failed `If-Match`; the handler takes an [`IfMatch`](crate::http::extract::if_match::IfMatch).
     pub(super) fn bound(self, stale: ProblemCode) -> Self {
         self.may(&[stale])
     }
 
-    /// Takes an order to an execution: answered with it, or with what waits for a second person.
+    /// Adds the answers of a command to an execution: the execution, or a proposal that waits for a second person.
     pub(super) fn ordered(self) -> Self {
         let answered = self.says::<Execution>(200).tagged().says::<Proposal>(202);
         answered.bound(ProblemCode::StaleRevision).may(ORDERED)
     }
 
-    /// Takes an order to an execution, or as a dry run answers what it would lead to.
+    /// Adds the answers of a command to an execution, or the result of its dry run.
     pub(super) fn foreseen(self) -> Self {
         self.ordered().says::<OrderPreview>(200)
     }
 
-    /// Takes `Tenure-Label`.
+    /// Adds the header `Tenure-Label`.
     pub(super) fn labelled(mut self) -> Self {
         self.labelled = true;
         self
     }
 }
 
-/// With what an execution that is named may not be found, or not be shown.
+/// Problems of routes that name an execution.
 pub(super) const NAMED: &[ProblemCode] =
     &[ProblemCode::IdAmbiguous, ProblemCode::Destroyed, ProblemCode::NoWorker];
 
-/// With what a request that begins an execution may be refused.
+/// Problems of requests that start an execution.
 pub(super) const BEGUN: &[ProblemCode] =
     &[ProblemCode::Busy, ProblemCode::NeedsParent, ProblemCode::NoWorker, ProblemCode::TenantLeaves];
 
-/// With what an order to an execution may be refused.
+/// Problems of commands to an execution.
 pub(super) const ORDERED: &[ProblemCode] = &[
     ProblemCode::IdAmbiguous,
     ProblemCode::Destroyed,
@@ -215,7 +214,7 @@ pub(super) const ORDERED: &[ProblemCode] = &[
     ProblemCode::ReasonMissing,
 ];
 
-/// With what a vote may be refused.
+/// Problems of votes.
 pub(super) const VOTED: &[ProblemCode] = &[
     ProblemCode::IdAmbiguous,
     ProblemCode::Destroyed,

@@ -1,4 +1,4 @@
-//! The table of routes, and the router made from it.
+//! The table of routes, and the router built from it.
 
 use crate::{
     http::{
@@ -27,7 +27,7 @@ use axum::{
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// Every route that is served.
+/// Returns all routes of the server.
 pub(super) fn table() -> Vec<Route> {
     [
         tenants::routes(),
@@ -81,13 +81,13 @@ pub(super) fn table() -> Vec<Route> {
     .collect()
 }
 
-/// Every route that is served, for documents and tests.
+/// Returns all routes of the server, for documents and tests.
 #[must_use]
 pub fn rules() -> Vec<RouteInfo> {
     table().iter().map(Route::rule).collect()
 }
 
-/// The router that answers.
+/// Builds the router of the server.
 pub(crate) fn router(app: &SharedState) -> Router {
     let mut router = Router::new();
     for route in table() {
@@ -106,14 +106,14 @@ pub(crate) fn router(app: &SharedState) -> Router {
     let inner = router
         .fallback(async |uri: Uri| {
             let path = outer_path(uri.path());
-            Problem::new(ProblemCode::NoRoute, format!("nothing is served at {path}"))
+            Problem::new(ProblemCode::NoRoute, format!("unknown path {path}"))
         })
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             let path = outer_path(uri.path());
-            Problem::new(ProblemCode::NoMethod, format!("{path} does not take {method}"))
+            Problem::new(ProblemCode::NoMethod, format!("{path} does not support {method}"))
         })
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
-            Problem::new(ProblemCode::Internal, "the request ended in a panic").into_response()
+            Problem::new(ProblemCode::Internal, "the handler of the request panicked").into_response()
         }))
         .layer(limit)
         .layer(middleware::from_fn(require_utf8_path))
@@ -122,12 +122,12 @@ pub(crate) fn router(app: &SharedState) -> Router {
     Router::new().fallback_service(inner).layer(middleware::map_request(verb_as_segment))
 }
 
-/// Refuses an address whose parts are no text: what is in a path is a name of something.
+/// Rejects a path whose segments are not UTF-8.
 async fn require_utf8_path(request: Request, next: Next) -> Response {
     if is_text(request.uri().path()) {
         return next.run(request).await;
     }
-    Problem::new(ProblemCode::Malformed, "the address is not UTF-8 when its %XX are read").into_response()
+    Problem::new(ProblemCode::Malformed, "the percent-decoded path is not UTF-8").into_response()
 }
 
 async fn verb_as_segment(mut request: Request) -> Request {

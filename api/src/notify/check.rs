@@ -1,4 +1,4 @@
-//! Channels as `tenure doctor` looks at them: made as the server makes them at its start, and nothing is sent.
+//! Checks channels for `tenure doctor`: creates them as the server does at its start, and sends nothing.
 
 use super::{
     channel::{Channel, secret},
@@ -6,18 +6,18 @@ use super::{
 };
 use crate::config;
 
-/// Where a channel leads, without what is secret of it.
+/// The destination of a channel, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// To a service that is spoken to by HTTP: its address without a path.
+    /// An HTTP service: its URL without the path.
     Http(String),
-    /// To a mail server: host and port.
+    /// A mail server: host and port.
     Smtp(String),
-    /// To a file of this machine.
+    /// A file on this machine.
     File,
 }
 
-/// Each channel with where it leads, or why the server would not start with it.
+/// Returns each channel with its destination, or the error that would stop the server.
 pub fn check(settings: &config::Notify) -> Vec<(String, Result<Destination, String>)> {
     let made = settings.all().into_iter().map(|(name, set)| {
         let found = Channel::of(&name, &set).and_then(|_| destination(&set));
@@ -35,7 +35,7 @@ fn destination(set: &config::Channel) -> Result<Destination, String> {
         config::ChannelKind::Pagerduty if set.url.is_empty() => config::Channel::PAGERDUTY.into(),
         config::ChannelKind::Pagerduty | config::ChannelKind::Webhook => set.url.clone(),
     };
-    // What stands behind the host may be the secret.
+    // The part after the host may be a secret.
     let origin = reqwest::Url::parse(&url).map_err(|error| format!("url: {error}"))?.origin();
     Ok(Destination::Http(format!("{}/", origin.ascii_serialization())))
 }
@@ -45,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_secret_of_an_address_is_not_told() {
-        // Another test may have been first.
+    fn secrets_in_an_address_are_not_shown() {
+        // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("slack");
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(check(&settings), [("team".to_owned(), Ok::<_, String>(wanted))]);
         std::fs::write(&file, "").unwrap();
         let found = check(&settings);
-        let [(_, Err(why))] = &found[..] else { panic!("an empty secret is none") };
+        let [(_, Err(why))] = &found[..] else { panic!("an empty secret is invalid") };
         assert!(why.contains("notify.channels.team.url_file"), "{why}");
     }
 }

@@ -1,8 +1,7 @@
-//! What people do about a delivery: try it now, give it up, or send it again.
+//! Commands of operators to a delivery: send now, discard, or resend.
 //!
-//! Decided on documents as they stand, so that whoever asks for it is on record in the commit that does it, as with every other
-//! change of documents ([`Engine::transact`](engine::Engine::transact)). What is being sent at this moment is left alone: nobody
-//! could say whether it was taken.
+//! Decisions on documents, committed with the operator's name ([`Engine::transact`](engine::Engine::transact)). A delivery whose attempt is running is not
+//! changed, because its outcome is unknown.
 
 use super::{
     Outbox, PAGE,
@@ -11,26 +10,26 @@ use super::{
 use engine::{Entity as _, Undecided, View};
 use store::{CompositeKey, Error};
 
-/// The longest name of a delivery that is looked for, in bytes.
+/// The maximum length of the name of a delivery, in bytes.
 const LONGEST: usize = 512;
 
-/// Where a delivery lies, by its channel and its name.
+/// The document keys of a delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryKeys {
-    /// Where it lies while it waits, and when it is dead.
+    /// The key while it waits or is dead.
     open: String,
-    /// Where it lies once it has come to its end.
+    /// The key after its end.
     settled: Option<String>,
 }
 
-/// What became of an order.
+/// The outcome of a command.
 #[derive(Clone, Debug)]
 pub(crate) enum CommandOutcome {
-    /// It is done; this is the delivery, or the new one.
+    /// Done; the delivery, or the new one.
     This(Box<Delivery>),
-    /// There is none of that name that it could be done to.
+    /// No delivery with this name allows the command.
     Nothing,
-    /// An attempt is being made.
+    /// An attempt is running.
     UnderWay,
 }
 
@@ -41,15 +40,15 @@ impl From<Delivery> for CommandOutcome {
 }
 
 impl Outbox {
-    /// Where the delivery `name` of `channel` lies. None if nothing could be called so.
+    /// Returns the keys of the delivery `name` of `channel`; `None` if the name is invalid.
     ///
     /// # Errors
-    /// The store's.
+    /// An error of the store.
     pub(crate) async fn place(&self, channel: &str, name: &str) -> Result<Option<DeliveryKeys>, Error> {
         if name.len() > LONGEST || name.contains(char::is_control) {
             return Ok(None);
         }
-        // What has ended lies by when it did, which its name does not say.
+        // The keys of settled deliveries begin with the time of their end, which the name does not have.
         let (prefix, wanted, mut after) =
             (CompositeKey::of(&[&channel]).prefix(), format!(".{name}"), None::<String>);
         loop {
@@ -70,17 +69,17 @@ impl Outbox {
     }
 }
 
-/// Whether a document of what has ended, with the moment in front, is of this name.
+/// Returns true if the key of a settled delivery, which begins with a time, has this name.
 fn is_named(id: &str, prefix: &str, wanted: &str) -> bool {
     let name = id.strip_prefix(prefix).unwrap_or_default();
     name.get(13..) == Some(wanted)
 }
 
 impl DeliveryKeys {
-    /// The delivery, however it stands.
+    /// Returns the delivery in any state.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// See [`View::get`].
     pub(crate) fn find(&self, view: &mut View) -> Result<Option<Delivery>, Undecided> {
         if let Some(WaitingDelivery(delivery)) = view.get(&self.open)? {
             return Ok(Some(delivery));
@@ -96,10 +95,10 @@ impl DeliveryKeys {
         Ok(view.get::<SettledDelivery>(settled)?.map(|SettledDelivery(delivery)| delivery))
     }
 
-    /// Lets one that waits be sent now. Quiet hours are kept.
+    /// Sends a waiting delivery now, except in quiet hours.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// See [`View::get`].
     pub(crate) fn retry(&self, view: &mut View, order: DeliveryCommand) -> Result<CommandOutcome, Undecided> {
         let Some(WaitingDelivery(delivery)) = view.get(&self.open)? else {
             return Ok(CommandOutcome::Nothing);
@@ -112,10 +111,10 @@ impl DeliveryKeys {
         Ok(now.into())
     }
 
-    /// Gives up one that waits or is dead.
+    /// Discards a waiting or dead delivery.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// See [`View::get`].
     pub(crate) fn discard(
         &self,
         view: &mut View,
@@ -138,10 +137,10 @@ impl DeliveryKeys {
         Ok(gone.into())
     }
 
-    /// Sends one that is dead or has ended again, as a new delivery of the same notification.
+    /// Sends a dead or settled delivery again, as a new delivery of the same notification.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// See [`View::get`].
     pub(crate) fn resend(
         &self,
         view: &mut View,
@@ -153,7 +152,7 @@ impl DeliveryKeys {
         let Some(before) = dead.map_or_else(|| self.ended(view), |dead| Ok(Some(dead)))? else {
             return Ok(CommandOutcome::Nothing);
         };
-        // Its place has been taken: whoever asks twice sends once.
+        // It was already resent: a repeated command has no second effect.
         if before.state == State::Resent {
             return Ok(CommandOutcome::Nothing);
         }

@@ -1,4 +1,4 @@
-//! How many deliveries of each channel wait or are dead, and since when: for lists and metrics.
+//! The number of waiting and dead deliveries of each channel, and since when: for lists and metrics.
 
 use super::{
     Channel, Outbox,
@@ -8,19 +8,19 @@ use engine::Entity;
 use serde::de::DeserializeOwned;
 use store::{CompositeKey, Error, Timestamp};
 
-/// Of one channel no more are counted: so many are an alarm anyway.
+/// The maximum count per channel; this many are an alarm anyway.
 const MOST: u64 = 10_000;
-/// Documents read in one go.
+/// The number of documents read at once.
 const PAGE: usize = 1_000;
 
-/// What there is of one kind on a channel.
+/// The deliveries of a channel in one state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryCount {
-    /// How many.
+    /// The number.
     pub(crate) count: u64,
-    /// Since when there is any.
+    /// The time of the oldest one.
     pub(crate) since: Option<Timestamp>,
-    /// What the latest of them was answered last.
+    /// The last answer to the latest one.
     pub(crate) answer: Option<String>,
 }
 
@@ -37,18 +37,18 @@ impl From<DeadDelivery> for Delivery {
 }
 
 impl Outbox {
-    /// How much waits on each channel, those where nothing does included.
+    /// Counts the waiting deliveries of each channel, including zero.
     ///
     /// # Errors
-    /// The store's.
+    /// An error of the store.
     pub(crate) async fn waiting(&self) -> Result<Vec<(&Channel, DeliveryCount)>, Error> {
         self.tallies::<WaitingDelivery>().await
     }
 
-    /// How many letters of each channel are dead, channels without any included.
+    /// Counts the dead deliveries of each channel, including zero.
     ///
     /// # Errors
-    /// The store's.
+    /// An error of the store.
     pub(crate) async fn dead(&self) -> Result<Vec<(&Channel, DeliveryCount)>, Error> {
         self.tallies::<DeadDelivery>().await
     }
@@ -64,7 +64,7 @@ impl Outbox {
                 let page = self.store.documents(T::COLLECTION, &prefix, after.as_deref(), PAGE).await?;
                 for found in &page.items {
                     tally.count = tally.count.saturating_add(1);
-                    // What cannot be read counts too: it is there.
+                    // Unreadable documents count too.
                     let Ok(read) = serde_json::from_slice::<T>(&found.body) else { continue };
                     let delivery: Delivery = read.into();
                     let since = delivery.settled_at.unwrap_or(delivery.told.at);

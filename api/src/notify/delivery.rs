@@ -1,4 +1,4 @@
-//! A delivery: one notification on its way through one channel, as it is kept.
+//! A delivery: one notification on one channel, as it is stored.
 
 use engine::{Entity, Notification};
 use serde::{Deserialize, Serialize};
@@ -10,94 +10,94 @@ use workflows::notices::{MatterChange, kind_of, matter};
 pub(crate) struct Delivery {
     /// The channel.
     pub(crate) channel: String,
-    /// What is told.
+    /// The notification.
     pub(crate) told: Notification,
-    /// How it stands.
+    /// The state.
     pub(crate) state: State,
-    /// How often it was sent, the attempt under way included.
+    /// The number of attempts, including a running one.
     pub(crate) tries: u32,
-    /// When it is sent next.
+    /// The time of the next attempt.
     pub(crate) due: Timestamp,
-    /// What the last attempt was answered.
+    /// The answer to the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
-    /// When it came to its end.
+    /// The end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) settled_at: Option<Timestamp>,
-    /// The last attempts, the one under way included; the latest last.
+    /// The last attempts, including a running one; oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) attempts: Vec<Attempt>,
-    /// Of what is sent again: which delivery before, and since when.
+    /// For a resent delivery: the original one and the time of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) replay: Option<ReplayedFrom>,
-    /// Who gave it up, or let it be sent again, and why.
+    /// The operator who discarded or resent it, and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<DeliveryCommand>,
 }
 
-/// One attempt to send a delivery.
+/// An attempt of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
-    /// When it began.
+    /// The start.
     pub(crate) at: Timestamp,
-    /// What it came to; nothing while it is under way, or if a crash cut it off.
+    /// The result; `None` while it is running, or after a crash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<String>,
 }
 
 impl Attempt {
-    /// The number that the answer begins with, as those of HTTP and SMTP do.
+    /// Returns the number at the start of the answer, as in HTTP and SMTP.
     pub(crate) fn status(&self) -> Option<u16> {
         let first = self.answer.as_deref()?.split(' ').next()?;
         first.parse().ok().filter(|status| (100..600).contains(status))
     }
 }
 
-/// What a delivery that is sent again goes back to.
+/// The original of a resent delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayedFrom {
-    /// The delivery before.
+    /// The original delivery.
     pub(crate) of: String,
-    /// When somebody asked for it.
+    /// The time of the command.
     pub(crate) at: Timestamp,
 }
 
-/// What somebody wanted done with a delivery.
+/// A command of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeliveryCommand {
-    /// Who.
+    /// The operator.
     pub(crate) by: String,
-    /// Why; empty if that was not said.
+    /// The reason; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
 }
 
-/// How many attempts are kept.
+/// The number of stored attempts.
 const ATTEMPTS: usize = 10;
 
-/// How a delivery stands.
+/// The state of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum State {
-    /// It is to be sent.
+    /// The delivery waits for its next attempt.
     Waiting,
-    /// It was taken.
+    /// Accepted by the receiver.
     Delivered,
-    /// The same had just been told.
+    /// The same notification was just sent, so this one is skipped.
     Merged,
-    /// The matter was over before it was its turn.
+    /// The matter ended before the delivery was sent.
     Over,
-    /// It was not taken, however often it was sent.
+    /// All attempts failed.
     Dead,
-    /// Somebody gave it up.
+    /// Discarded by an operator.
     Discarded,
-    /// It was dead, and is sent again as another delivery.
+    /// Dead, and sent again as another delivery.
     Resent,
 }
 
 impl Delivery {
-    /// One that waits until `due`.
+    /// Creates a delivery that waits until `due`.
     pub(crate) fn waiting(channel: &str, told: Notification, due: Timestamp) -> Self {
         Self {
             channel: channel.into(),
@@ -113,13 +113,13 @@ impl Delivery {
         }
     }
 
-    /// The same notification on its way again, asked for at `now`: a delivery of its own, from the first attempt on.
+    /// Creates a new delivery of the same notification, requested at `now`.
     pub(crate) fn replayed(&self, now: Timestamp, order: DeliveryCommand) -> Self {
         let replay = Some(ReplayedFrom { of: self.name(), at: now });
         Self { replay, order: Some(order), ..Self::waiting(&self.channel, self.told.clone(), now) }
     }
 
-    /// It, with one more attempt that begins at `at`.
+    /// Adds an attempt that starts at `at`.
     pub(crate) fn tried(mut self, at: Timestamp) -> Self {
         self.tries = self.tries.saturating_add(1);
         self.attempts.push(Attempt { at, answer: None });
@@ -128,7 +128,7 @@ impl Delivery {
         self
     }
 
-    /// It, with what the last attempt came to.
+    /// Adds the result of the last attempt.
     pub(crate) fn answered(mut self, answer: String) -> Self {
         if let Some(last) = self.attempts.last_mut() {
             last.answer = Some(answer.clone());
@@ -137,13 +137,13 @@ impl Delivery {
         self
     }
 
-    /// Whether an attempt is being made at `now`, as far as is on record.
+    /// Returns true if an attempt is running at `now`, according to the record.
     pub(crate) fn is_under_way(&self, now: Timestamp) -> bool {
         self.due > now && self.attempts.last().is_some_and(|last| last.answer.is_none())
     }
 
-    /// What it is called within its channel: in the order of time, and of one moment what opens a matter before what closes it. What is
-    /// sent again has the moment at which somebody asked for that behind it.
+    /// Returns the name within the channel. Names sort by time, and at the same time the opening of a matter before its end. A resent delivery has the time of
+    /// its command appended.
     pub(crate) fn name(&self) -> String {
         let rank = match kind_of(&self.told).act {
             MatterChange::Opens => 0,
@@ -155,24 +155,24 @@ impl Delivery {
         format!("{:013}.{rank}.{}{again}", self.told.at.0, self.told.id)
     }
 
-    /// Where it stands among all that is told: what comes later sorts behind.
+    /// Returns the sequence key of a notification, which sorts by time.
     pub(crate) fn sequence(told: &Notification) -> String {
         let name = Self::waiting("", told.clone(), told.at).name();
         name.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
-    /// The matter that it is about.
+    /// Returns the key of the matter.
     pub(crate) fn matter(&self) -> String {
         matter(&self.told)
     }
 
-    /// It, come to its end.
+    /// Ends the delivery.
     pub(crate) fn settled(self, state: State, at: Timestamp) -> Self {
         Self { state, settled_at: Some(at), ..self }
     }
 }
 
-/// A delivery that is to be sent, in the order of sending.
+/// A delivery to be sent, sorted by the time of sending.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct WaitingDelivery(pub(crate) Delivery);
@@ -186,12 +186,12 @@ impl Entity for WaitingDelivery {
     }
 }
 
-/// A delivery that has come to a good end, the latest first.
+/// A settled delivery, latest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct SettledDelivery(pub(crate) Delivery);
 
-/// Past the last moment that a name has room for.
+/// Later than any time that fits into a name.
 const END_OF_TIME: u64 = 9_999_999_999_999;
 
 impl Entity for SettledDelivery {
@@ -208,7 +208,7 @@ impl Entity for SettledDelivery {
     }
 }
 
-/// A delivery that nobody took.
+/// A dead delivery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct DeadDelivery(pub(crate) Delivery);
@@ -223,26 +223,26 @@ impl Entity for DeadDelivery {
     }
 }
 
-/// What a channel told of a matter last, so that the same is not told again at once.
+/// The last notification that a channel sent about a matter, to suppress repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastNotified {
     /// The channel.
     pub(crate) channel: String,
     /// The matter.
     pub(crate) matter: String,
-    /// The event, and its reason.
+    /// The event, with its reason.
     pub(crate) event: String,
-    /// When it happened.
+    /// The time of the event.
     pub(crate) at: Timestamp,
 }
 
 impl LastNotified {
-    /// What tells the same from something else.
+    /// Returns the event with its reason, which identifies a repetition.
     pub(crate) fn event(told: &Notification) -> String {
         format!("{}/{}", told.kind, told.reason.as_deref().unwrap_or_default())
     }
 
-    /// Where it lies.
+    /// Returns the document key.
     pub(crate) fn key(channel: &str, matter: &str) -> String {
         CompositeKey::of(&[&channel]).tail(matter).into()
     }

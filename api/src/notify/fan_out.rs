@@ -1,4 +1,4 @@
-//! Sharing out: a notification becomes a delivery for each channel that a route leads it to, in one commit.
+//! Creates the deliveries of a notification for all channels of its routes, in one commit.
 
 use super::{
     KEPT, Outbox,
@@ -9,11 +9,11 @@ use engine::{Entity as _, Notification};
 use store::{Commit, Document, Error, Key, Put, Read, Sequence};
 use workflows::notices::{MatterChange, kind_of, matter};
 
-/// A delivery that waits, and the version of its document.
+/// A waiting delivery with the version of its document.
 type VersionedDelivery = (Sequence, Delivery);
 
 impl Outbox {
-    /// Shares out all that is new. How many are kept since there is no channel.
+    /// Creates the deliveries of new notifications. Returns the number of notifications that are kept without a channel.
     pub(crate) async fn share(&self) -> Result<i64, Error> {
         let mut fresh = self.all::<Notification>("").await?;
         if self.channels.is_empty() {
@@ -22,7 +22,7 @@ impl Outbox {
         if fresh.is_empty() {
             return Ok(0);
         }
-        // What opens a matter stands before what closes it, also of one moment.
+        // The opening of a matter comes before its end, even at the same time.
         fresh.sort_by_key(|(_, told)| Delivery::waiting("", told.clone(), told.at).name());
         let mut queued = self.queued().await?;
         for (found, told) in fresh {
@@ -31,7 +31,7 @@ impl Outbox {
                     queued.retain(|(_, delivery)| !gone.contains(&WaitingDelivery(delivery.clone()).id()));
                     queued.extend(new);
                 }
-                // Another server has it, or something it rests on has moved on.
+                // Another server was first, or a precondition has changed.
                 Err(Error::Conflict { .. }) => queued = self.queued().await?,
                 Err(error) => return Err(error),
             }
@@ -44,7 +44,7 @@ impl Outbox {
         Ok(all.map(|(found, WaitingDelivery(delivery))| (found.version, delivery)).collect())
     }
 
-    /// Where there is no channel, what is new stays for whoever reads it, for a while.
+    /// Without a channel, new notifications are kept for a while for readers of the store.
     async fn keep(&self, fresh: Vec<(Document, Notification)>) -> Result<i64, Error> {
         let now = self.clock.now();
         let (old, kept): (Vec<_>, Vec<_>) =
@@ -55,7 +55,7 @@ impl Outbox {
         Ok(i64::try_from(kept.len()).unwrap_or(i64::MAX))
     }
 
-    /// The names of those that need not be sent any more, and those that are to be sent.
+    /// Returns the names of deliveries that are no longer needed, and the deliveries to send.
     async fn share_one(
         &self,
         found: &Document,
@@ -89,7 +89,7 @@ impl Outbox {
         Ok((gone, new.into_iter().map(|delivery| (receipt.sequence, delivery)).collect()))
     }
 
-    /// Ends what of a matter that is over was never sent, and lets the next time be told at once.
+    /// Ends unsent deliveries of a closed matter, and lets its next opening be sent at once.
     async fn close(
         &self,
         about: &str,
@@ -121,7 +121,7 @@ impl Outbox {
         Ok(gone)
     }
 
-    /// Whether the channel has just told the same of the same matter; if not, notes that it does.
+    /// Returns true if the channel has just sent the same about the matter; otherwise records that it does.
     async fn just_told(&self, delivery: &Delivery, commit: &mut Commit) -> Result<bool, Error> {
         let Some(channel) = self.channels.get(&delivery.channel) else { return Ok(false) };
         let span = channel.settings.dedup.0;

@@ -1,10 +1,9 @@
-//! Tells people what they are to be told: each notification becomes a delivery for every channel that a route leads it to, and
-//! each delivery is sent until it is taken, or has been tried so often that it is put aside as dead.
+//! Notifications: each event becomes a delivery for every channel of its routes. A delivery is sent until the receiver accepts it, or until it is dead after
+//! the maximum number of attempts.
 //!
-//! A notification is written by the commit that it tells of, so none is lost with a crash. It becomes its deliveries in one
-//! commit, so each channel has it once. An attempt is on record before it is made: of several servers one makes it, and
-//! what a crash cuts off is sent again, under the same id. Only the addresses of the settings are ever called, and no
-//! redirect is followed. Each channel has a task of its own, so that none waits for another. Described in `docs/notifications.md`.
+//! The commit of an event also writes its notification, so a crash loses none. One commit creates all deliveries of a notification. An attempt is recorded
+//! before it is sent, so only one of several servers sends it. After a crash it is sent again with the same id. Requests go only to configured addresses,
+//! without redirects. Each channel has its own task, so no channel waits for another. Described in `docs/notifications.md`.
 
 mod channel;
 mod check;
@@ -38,44 +37,44 @@ use store::{Commit, Document, Error, Put, Store};
 use text::Templates;
 use workflows::notices::{Route, Routes};
 
-/// How long what no channel takes over is kept, and what was delivered.
+/// How long delivered notifications, and those without a channel, are kept.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// How long dead letters are kept.
 const KEPT_DEAD: Duration = Duration::from_secs(30 * 86_400);
-/// Documents looked at in one go.
+/// The number of documents read at once.
 const PAGE: usize = 100;
 
-/// What tells people, without the server around it.
+/// The notifications of a server.
 pub(crate) struct Outbox {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     channels: BTreeMap<String, Channel>,
     routes: Routes,
     texts: Templates,
-    /// Whether executions have traces.
+    /// True if executions have traces.
     traced: bool,
-    /// What could not be read, by its key.
+    /// The keys of unreadable documents.
     unread: Mutex<BTreeSet<String>>,
-    /// How much waits, by channel; under no name what no channel takes over.
+    /// The number of waiting deliveries by channel; the empty name counts notifications without a channel.
     waiting: Mutex<BTreeMap<String, i64>>,
 }
 
-/// What a round of one channel came to.
+/// The result of a round of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// Attempts that were not taken.
+    /// The number of failed attempts.
     pub(crate) failed: u64,
-    /// Deliveries that nobody took and that are not tried again.
+    /// The number of deliveries that became dead.
     pub(crate) dead: u64,
-    /// What waits.
+    /// The number of waiting deliveries.
     pub(crate) waiting: i64,
 }
 
 impl Outbox {
-    /// One for the channels and routes of the settings.
+    /// Creates the channels and routes of the settings.
     ///
     /// # Errors
-    /// The setting at fault.
+    /// The invalid setting.
     pub(crate) fn of(
         settings: &config::Notify,
         store: Arc<dyn Store>,
@@ -108,25 +107,25 @@ impl Outbox {
         })
     }
 
-    /// The same, which says in which trace what it tells of stands, if there are traces.
+    /// Sets whether notifications have the trace context of their execution.
     pub(crate) fn traced(self, traced: bool) -> Self {
         Self { traced, ..self }
     }
 
-    /// The channels, by name.
+    /// Returns the channels by name.
     pub(crate) fn channels(&self) -> &BTreeMap<String, Channel> {
         &self.channels
     }
 
-    /// Notes how much waits on a channel; how much waits on all of them.
+    /// Records the number of waiting deliveries of a channel, and returns the total.
     pub(crate) fn waits(&self, channel: &str, waiting: i64) -> i64 {
         let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(channel.to_owned(), waiting);
         all.values().sum()
     }
 
-    /// Every document of a collection whose name begins with `prefix`, with what it says. What cannot be read is left as it is, and said
-    /// once: another version may have written it.
+    /// Returns every document of a collection whose id begins with `prefix`. Unreadable documents, for example of another version, are left unchanged and
+    /// logged once.
     async fn all<T: Entity + DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(Document, T)>, Error> {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         loop {
@@ -137,7 +136,7 @@ impl Outbox {
                     Err(error) => {
                         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
                         if unread.insert(found.key.to_string()) {
-                            tracing::error!(document = %found.key, %error, "it cannot be read, and is left as it is");
+                            tracing::error!(document = %found.key, %error, "an unreadable document is left unchanged");
                         }
                     }
                 }
@@ -154,7 +153,7 @@ impl Outbox {
         self.store.commit(Commit { documents, ..Commit::default() }).await.map(|_| ())
     }
 
-    /// Forgets what was delivered, and dead letters, once they have been kept long enough.
+    /// Removes delivered notifications and dead letters after their retention period.
     pub(crate) async fn forget(&self) -> Result<(), Error> {
         let now = self.clock.now();
         let ended = |delivery: &Delivery| now.since(delivery.settled_at.unwrap_or(delivery.due));
@@ -166,7 +165,7 @@ impl Outbox {
             dead.filter(|(_, DeadDelivery(delivery))| ended(delivery) > KEPT_DEAD).map(|(found, _)| found);
         let last = self.all::<delivery::LastNotified>("").await?.into_iter();
         let last = last.filter(|(_, last)| now.since(last.at) > KEPT).map(|(found, _)| found);
-        // Of a channel that is not set any more.
+        // Deliveries of a channel that is no longer configured.
         let waiting = self.all::<WaitingDelivery>("").await?.into_iter();
         let lost = |delivery: &Delivery| {
             !self.channels.contains_key(&delivery.channel) && now.since(delivery.told.at) > KEPT
@@ -180,7 +179,7 @@ impl Outbox {
     }
 }
 
-/// A thing as it is written.
+/// Returns the write of a document.
 fn put_document<T: Entity>(thing: &T) -> Put {
     Put { key: store::Key::new(T::COLLECTION, thing.id()), body: serde_json::to_vec(thing).ok() }
 }

@@ -1,4 +1,4 @@
-//! Sending: what is due on a channel, in the order of time, each attempt on record before it is made.
+//! Sends the due deliveries of a channel in order of time. Each attempt is recorded before it is sent.
 
 use super::{
     Channel, Outbox, Round, Sent,
@@ -11,12 +11,12 @@ use std::{collections::BTreeSet, time::Duration};
 use store::{Commit, CompositeKey, Error, Key, Put, Read, Sequence, Timestamp};
 use tokio::sync::watch;
 
-/// How long an attempt is nobody else's.
+/// How long an attempt belongs to one server.
 const CLAIMED: Duration = PATIENCE.saturating_mul(6);
 
 impl Outbox {
-    /// Sends what is due on `channel`, one after the other. What was not taken keeps back what is of the same matter, and
-    /// nothing else; a receiver that cannot be reached ends the round of its channel.
+    /// Sends the due deliveries of `channel`, one after the other. A failed delivery delays only those of the same matter; an unreachable receiver ends the
+    /// round.
     pub(crate) async fn send_due(
         &self,
         channel: &Channel,
@@ -55,14 +55,14 @@ impl Outbox {
         Ok(round)
     }
 
-    /// The trace of the execution that a notification is about, if it has one. The id of an approval begins with that of its execution.
+    /// Returns the trace of the notification's execution, if any. The id of an approval begins with that of its execution.
     fn trace_of(&self, told: &Notification) -> Option<String> {
         let is_of_one = told.kind.starts_with("execution.") || told.kind.starts_with("approval.");
         let id = told.about.split('.').next().filter(|_| self.traced && is_of_one)?;
         parent(id.parse().ok()?)
     }
 
-    /// Puts an attempt on record. Nothing if another server was before.
+    /// Records an attempt. Returns `None` if another server was first.
     async fn claim(
         &self,
         version: Sequence,
@@ -79,7 +79,7 @@ impl Outbox {
         }
     }
 
-    /// Puts on record what became of an attempt, and says whether the delivery is dead by it.
+    /// Records the result of an attempt. Returns true if the delivery is now dead.
     async fn settle(
         &self,
         channel: &Channel,
@@ -101,12 +101,18 @@ impl Outbox {
                 ]
             }
             Sent::Refused(why, _) | Sent::Unreached(why) if tries >= channel.settings.attempts => {
-                tracing::error!(channel = name, id, tries, why, "a notification is dead: nobody took it");
+                tracing::error!(
+                    channel = name,
+                    id,
+                    tries,
+                    why,
+                    "a notification is dead after its last attempt"
+                );
                 dead = true;
                 vec![gone, put_document(&DeadDelivery(delivery.answered(why).settled(State::Dead, now)))]
             }
             Sent::Refused(why, asked) => {
-                tracing::warn!(channel = name, id, tries, why, "a notification was not taken; trying again");
+                tracing::warn!(channel = name, id, tries, why, "a notification was refused; trying again");
                 vec![put_document(&WaitingDelivery(again(channel, delivery, (why, asked), now)))]
             }
             Sent::Unreached(why) => {
@@ -115,7 +121,7 @@ impl Outbox {
                     id,
                     tries,
                     why,
-                    "a receiver of notifications did not answer; trying again"
+                    "a notification receiver did not answer; trying again"
                 );
                 vec![put_document(&WaitingDelivery(again(channel, delivery, (why, None), now)))]
             }
@@ -123,16 +129,16 @@ impl Outbox {
         let reads = vec![Read { key, version: Some(claim) }];
         match self.store.commit(Commit { reads, documents, ..Commit::default() }).await {
             Ok(_) => Ok(dead),
-            // Whoever took it over meanwhile says what becomes of it.
+            // Another server has claimed the delivery, and records the result.
             Err(Error::Conflict { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Sends a notification that says nothing, at once. What came of it is on record, and answered.
+    /// Sends a test notification now. Records and returns the result.
     ///
     /// # Errors
-    /// The store's.
+    /// An error of the store.
     pub(crate) async fn test(&self, channel: &Channel, by: &str, name: &str) -> Result<Delivery, Error> {
         let now = self.clock.now();
         let told = Notification {
@@ -142,7 +148,7 @@ impl Outbox {
             about: channel.name.clone(),
             tenant: String::new(),
             to: Vec::new(),
-            text: format!("{by} tries the channel {}; nothing has to be done", channel.name),
+            text: format!("{by} tests the channel {}; no action is needed", channel.name),
             at: now,
         };
         let tried = Delivery::waiting(&channel.name, told, now).tried(now);
@@ -161,13 +167,13 @@ fn parent(id: store::ExecutionId) -> Option<String> {
     Some(crate::telemetry::traces::parent(id))
 }
 
-/// Without traces there is none.
+/// Without the feature there are no traces.
 #[cfg(not(feature = "otlp"))]
 fn parent(_: store::ExecutionId) -> Option<String> {
     None
 }
 
-/// The delivery, to be sent again after a pause.
+/// Returns the delivery with a delay before its next attempt.
 fn again(
     channel: &Channel,
     delivery: Delivery,

@@ -1,4 +1,4 @@
-//! What becomes of notifications, on a clock that stands still, with somebody who listens on this machine.
+//! Tests of notifications, with a fixed clock and a receiver on this machine.
 
 use super::{
     CommandOutcome, DeadDelivery, Delivery, DeliveryCommand, DeliveryKeys, Outbox, Round, SettledDelivery,
@@ -26,10 +26,10 @@ use tokio::sync::watch;
 const EVENING: Timestamp = Timestamp(1_795_293_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a receiver answers: the status, and its Retry-After.
+/// The answer of the receiver: the status, and its Retry-After.
 type Answer = (StatusCode, Option<&'static str>);
 
-/// Somebody who listens: answers as told, then takes all that comes.
+/// A receiver: returns the given answers, then accepts everything.
 #[derive(Clone, Default)]
 struct Ears {
     heard: Arc<Mutex<Vec<Value>>>,
@@ -61,7 +61,7 @@ impl Ears {
     }
 }
 
-/// Shares out all that is new, and sends what is due on every channel.
+/// Creates the deliveries of new events, and sends the due ones of every channel.
 async fn round(outbox: &Outbox) -> Round {
     let (_stop, told) = watch::channel(false);
     let mut whole = Round { waiting: outbox.share().await.unwrap(), ..Round::default() };
@@ -83,7 +83,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `settings` with the address of whoever listens in the place of `URL`.
+    /// Replaces `URL` in the settings by the address of the receiver.
     async fn of(settings: &str) -> Self {
         let ears = Ears::default();
         let url = ears.open().await;
@@ -114,7 +114,7 @@ impl Bench {
         round(&self.outbox).await
     }
 
-    /// What is heard in a round, by type and subject.
+    /// Returns the notifications of a round, by type and subject.
     async fn hears(&self) -> Vec<String> {
         self.round().await;
         let said = |event: Value| {
@@ -124,7 +124,7 @@ impl Bench {
         self.ears.heard().into_iter().map(said).collect()
     }
 
-    /// What comes of an order of ada's about a delivery.
+    /// Returns the outcome of ada's command to a delivery.
     async fn does(
         &self,
         channel: &str,
@@ -133,7 +133,7 @@ impl Bench {
     ) -> CommandOutcome {
         let engine = Engine::new(self.store.clone(), self.clock.clone(), ());
         let place = self.outbox.place(channel, name).await.unwrap().unwrap();
-        let order = DeliveryCommand { by: "ada".into(), why: "it is mended".into() };
+        let order = DeliveryCommand { by: "ada".into(), why: "it is fixed".into() };
         engine.transact(true, |view| what(&place, view, order.clone())).await.unwrap()
     }
 
@@ -164,7 +164,7 @@ const CHAT: &str = "[channels.chat]\nkind = \"webhook\"\nurl = \"URL\"\n";
 const TO_CHAT: &str = "[[routes]]\nchannels = [\"chat\"]\n";
 
 #[tokio::test]
-async fn what_is_told_goes_out_once_and_is_on_record() {
+async fn a_notification_is_sent_once_and_recorded() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
 
@@ -176,7 +176,7 @@ async fn what_is_told_goes_out_once_and_is_on_record() {
 
 /// A server of the next version may have written it, on the same database.
 #[tokio::test]
-async fn what_cannot_be_read_stays_and_keeps_nothing_back() {
+async fn an_unreadable_notification_stays_and_blocks_no_other() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let strange = |of: &str| Key::new(of, "chat/of-another-version");
     let all = [
@@ -199,7 +199,7 @@ async fn what_cannot_be_read_stays_and_keeps_nothing_back() {
 }
 
 #[tokio::test]
-async fn what_is_not_urgent_waits_until_the_quiet_hours_end_and_what_is_goes_through() {
+async fn in_quiet_hours_only_urgent_notifications_are_sent() {
     let quiet = "quiet = { from = \"22:00\", to = \"07:00\", zone = \"Europe/Berlin\" }\n";
     let bench = Bench::of(&format!("{CHAT}{quiet}{TO_CHAT}")).await;
     bench.tell("approval.opened", "before").await;
@@ -216,7 +216,7 @@ async fn what_is_not_urgent_waits_until_the_quiet_hours_end_and_what_is_goes_thr
 }
 
 #[tokio::test]
-async fn what_is_over_before_the_quiet_hours_end_is_told_as_over_alone() {
+async fn a_matter_that_ends_in_quiet_hours_sends_only_its_end() {
     let quiet = "quiet = { from = \"21:00\", to = \"07:00\", zone = \"Europe/Berlin\" }\n";
     let bench = Bench::of(&format!("{CHAT}{quiet}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
@@ -232,7 +232,7 @@ async fn what_is_over_before_the_quiet_hours_end_is_told_as_over_alone() {
 }
 
 #[tokio::test]
-async fn a_matter_that_is_still_open_later_goes_to_further_people_and_one_that_is_over_does_not() {
+async fn a_matter_that_stays_open_is_escalated_and_one_that_ends_is_not() {
     let late = "[channels.lead]\nkind = \"webhook\"\nurl = \"URL\"\n\
         [[routes]]\nevents = [\"approval.opened\"]\nchannels = [\"lead\"]\nafter = \"30m\"\n";
     let bench = Bench::of(late).await;
@@ -247,7 +247,7 @@ async fn a_matter_that_is_still_open_later_goes_to_further_people_and_one_that_i
 }
 
 #[tokio::test]
-async fn the_same_is_not_told_again_at_once_unless_it_was_over_between() {
+async fn a_repeated_event_is_not_sent_again_unless_the_matter_ended_in_between() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("execution.parked", "e-1").await;
     assert_eq!(bench.hears().await.len(), 1);
@@ -267,7 +267,7 @@ async fn the_same_is_not_told_again_at_once_unless_it_was_over_between() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_busy_is_asked_again_when_it_says_and_not_before() {
+async fn a_busy_receiver_gets_the_next_attempt_after_its_retry_after() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let answers = [(StatusCode::INTERNAL_SERVER_ERROR, None), (StatusCode::TOO_MANY_REQUESTS, Some("90"))];
     bench.ears.answers.lock().unwrap().extend(answers);
@@ -286,7 +286,7 @@ async fn a_receiver_that_is_busy_is_asked_again_when_it_says_and_not_before() {
 }
 
 #[tokio::test]
-async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
+async fn a_notification_without_a_successful_attempt_is_dead_and_can_be_resent() {
     let bench = Bench::of(&format!("{CHAT}attempts = 3\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::BAD_REQUEST, None); 3]);
     bench.tell("approval.opened", "a-1").await;
@@ -299,15 +299,15 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     assert_eq!(first.len(), 3, "three attempts, and no more");
     let dead = bench.dead().await;
     assert_eq!((dead.len(), dead[0].tries, dead[0].answer.as_deref()), (1, 3, Some("400 Bad Request")));
-    assert_eq!(died, 1, "counted once, when it is put aside");
+    assert_eq!(died, 1, "counted once, when it becomes dead");
     assert_eq!(bench.round().await, Round::default());
 
     let again = bench.does("chat", "nothing", DeliveryKeys::resend).await;
     assert!(matches!(again, CommandOutcome::Nothing), "{again:?}");
     let CommandOutcome::This(again) = bench.does("chat", &dead[0].name(), DeliveryKeys::resend).await else {
-        panic!("it is dead, and so may be sent again")
+        panic!("it is dead, so it can be resent")
     };
-    assert_ne!(again.name(), dead[0].name(), "a delivery of its own");
+    assert_ne!(again.name(), dead[0].name(), "a separate delivery");
     assert_eq!(again.replay.as_ref().map(|replay| replay.of.clone()), Some(dead[0].name()));
     bench.round().await;
     let again = bench.ears.heard();
@@ -317,9 +317,9 @@ async fn what_nobody_takes_is_put_aside_and_sent_again_when_asked() {
     assert!(states.contains(&State::Resent) && states.contains(&State::Delivered), "{states:?}");
 }
 
-/// What closes an incident may not overtake what opens it: it would stay open for ever.
+/// The end of an incident must not overtake its start, or the incident would stay open.
 #[tokio::test]
-async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
+async fn deliveries_of_one_matter_are_sent_in_order_and_block_no_other_matter() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().push_back((StatusCode::SERVICE_UNAVAILABLE, None));
     bench.tell("approval.opened", "a-1").await;
@@ -332,10 +332,9 @@ async fn what_is_of_one_matter_goes_out_in_order_and_keeps_nothing_else_back() {
     assert_eq!(bench.hears().await, ["approval.opened a-1", "approval.granted a-1"]);
 }
 
-/// Of an attempt whose end nobody saw it is not known whether it was taken: it is made again under the same id, and not before
-/// whoever made it must have given up.
+/// After a crash during an attempt, the outcome is unknown. The attempt is repeated with the same id, but only after the first sender must have given up.
 #[tokio::test]
-async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
+async fn an_interrupted_attempt_is_repeated_with_the_same_id() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
     bench.outbox.share().await.unwrap();
@@ -344,16 +343,16 @@ async fn an_attempt_that_was_cut_off_is_made_again_under_the_same_id() {
     let cut = WaitingDelivery(Delivery { tries: 1, due, ..cut });
     bench.store.commit(Commit { documents: vec![put_document(&cut)], ..Commit::default() }).await.unwrap();
 
-    assert_eq!(bench.hears().await, [""; 0], "another server may be at it");
+    assert_eq!(bench.hears().await, [""; 0], "another server may be sending it");
     bench.clock.advance(MINUTE);
     bench.round().await;
     let heard = bench.ears.heard();
     assert_eq!((heard.len(), &heard[0]["id"]), (1, &json!(cut.0.told.id)));
 }
 
-/// Two servers on one store share the work, and nobody is told twice.
+/// Two servers on one store share the work, and each notification is sent once.
 #[tokio::test]
-async fn two_servers_tell_once() {
+async fn two_servers_send_each_notification_once() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let settings = toml::from_str(&format!("{CHAT}{TO_CHAT}").replace("URL", &bench.ears.open().await));
     let other = Outbox::of(&settings.unwrap(), bench.store.clone(), bench.clock.clone()).unwrap();
@@ -371,7 +370,7 @@ async fn two_servers_tell_once() {
 }
 
 #[tokio::test]
-async fn where_there_is_no_channel_notifications_stay_for_a_week() {
+async fn without_a_channel_notifications_are_kept_for_a_week() {
     let bench = Bench::of("").await;
     bench.tell("approval.opened", "a-1").await;
     assert_eq!(bench.round().await.waiting, 1);
@@ -381,7 +380,7 @@ async fn where_there_is_no_channel_notifications_stay_for_a_week() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_forgotten_after_its_time() {
+async fn settled_deliveries_are_removed_after_their_retention_period() {
     let bench = Bench::of(&format!("{CHAT}attempts = 1\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().push_back((StatusCode::BAD_REQUEST, None));
     bench.tell("approval.opened", "a-1").await;

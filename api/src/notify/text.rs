@@ -1,8 +1,7 @@
-//! What people read: a text for each event, or a template in its place.
+//! The text of notifications: built in for each event, or from a template.
 //!
-//! A template sees what is told and nothing else: it reads no file, calls no other template and ends after so many steps. One
-//! that cannot be read, or names what there is not, is refused when the server starts; if one fails all the same, the text
-//! that there is anyway is sent.
+//! A template sees only the notification: it reads no files, calls no other templates, and its steps are limited. An invalid template, or one with unknown
+//! names, is rejected at the start of the server. If a template fails later, the built-in text is sent.
 
 use engine::Notification;
 use minijinja::{Environment, UndefinedBehavior, context};
@@ -11,21 +10,21 @@ use std::{fs, path::Path};
 use store::Timestamp;
 use workflows::notices::{KINDS, NoticeKind, kind_of, matter};
 
-/// The template of every event that has none of its own.
+/// The template of all events without their own.
 const ANY: &str = "default";
-/// How templates' files end.
+/// The file extension of templates.
 const ENDING: &str = ".txt";
-/// The most steps of a template.
+/// The maximum number of steps of a template.
 const STEPS: u64 = 50_000;
-/// The longest text, in bytes.
+/// The maximum length of a text, in bytes.
 const MOST: usize = 16 << 10;
 
-/// A notification in words.
+/// The text of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NotificationText {
     /// One line.
     pub(super) title: String,
-    /// All the rest; empty if there is none.
+    /// The other lines; may be empty.
     pub(super) body: String,
 }
 
@@ -35,10 +34,10 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// Those in a folder, if one is named.
+    /// Loads the templates of a folder, if one is given.
     ///
     /// # Errors
-    /// The file and line at fault.
+    /// The file and line with the fault.
     pub(super) fn of(folder: &str) -> Result<Self, String> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -57,7 +56,7 @@ impl Templates {
         Ok(texts)
     }
 
-    /// Takes one template, after it has been tried on everything that it may have to say.
+    /// Loads a template, after a trial with all events that it may get.
     fn add(&mut self, file: &Path) -> Result<(), String> {
         let shown = file.display();
         let Some(name) =
@@ -71,7 +70,7 @@ impl Templates {
         if meant.is_empty() || !name.ends_with(ENDING) {
             let near = engine::nearest(&event, KINDS.iter().map(|kind| kind.name));
             let near = near.map(|near| format!("; did you mean `{near}{ENDING}`?")).unwrap_or_default();
-            return Err(format!("notify.templates: {shown} is of no event{near}"));
+            return Err(format!("notify.templates: {shown} belongs to no event{near}"));
         }
         let wrong = |error: &minijinja::Error| {
             let line = error.line().map(|line| format!(" line {line}")).unwrap_or_default();
@@ -86,7 +85,7 @@ impl Templates {
         Ok(())
     }
 
-    /// What people are told.
+    /// Returns the text of a notification.
     pub(super) fn words(&self, told: &Notification) -> NotificationText {
         let named =
             [told.kind.as_str(), ANY].into_iter().find(|name| self.environment.get_template(name).is_ok());
@@ -97,7 +96,7 @@ impl Templates {
                 tracing::warn!(
                     event = told.kind,
                     why = said(&error),
-                    "a template failed; the usual text is sent"
+                    "a template failed; the built-in text is sent"
                 );
                 usual(told)
             }
@@ -129,7 +128,7 @@ impl Templates {
     }
 }
 
-/// What is wrong, without the place.
+/// Returns the error without its position.
 fn said(error: &minijinja::Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),
@@ -137,40 +136,40 @@ fn said(error: &minijinja::Error) -> String {
     }
 }
 
-/// The first line, and the rest.
+/// Splits the first line from the rest.
 fn split(text: &str) -> NotificationText {
     let text = text.trim();
     let (title, body) = text.split_once('\n').unwrap_or((text, ""));
     NotificationText { title: line(title), body: body.trim().to_owned() }
 }
 
-/// A text on one line.
+/// Returns a text on one line.
 fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
 }
 
-/// The text where there is no template.
+/// Returns the built-in text.
 fn usual(told: &Notification) -> NotificationText {
     let kind = kind_of(told);
     let what = match kind.name {
-        "approval.opened" => "To decide",
-        "approval.reminder" => "Still to decide",
-        "approval.escalated" => "To decide, escalated",
-        "approval.extended" => "To decide, extended",
-        "approval.plan_changed" => "To decide anew",
-        "approval.voted" => "A vote",
+        "approval.opened" => "Approval needed",
+        "approval.reminder" => "Approval reminder",
+        "approval.escalated" => "Approval escalated",
+        "approval.extended" => "Approval extended",
+        "approval.plan_changed" => "Approval needed again",
+        "approval.voted" => "Vote",
         "approval.granted" | "approval.refused" | "approval.withdrawn" => "Decided",
-        "approval.expired" => "Not decided in time",
-        "approval.glass_broken" => "Decided alone",
+        "approval.expired" => "Approval expired",
+        "approval.glass_broken" => "Break-glass decision",
         "execution.parked" => "Parked",
-        "execution.unparked" => "Goes on",
-        "execution.overdue" => "Promise missed",
-        "execution.ended_late" => "Over",
-        "schedule.failed" => "Failed",
+        "execution.unparked" => "Continues",
+        "execution.overdue" => "Deadline missed",
+        "execution.ended_late" => "Ended late",
+        "schedule.failed" => "Schedule failed",
         "hold.review_due" => "Hold to review",
-        "offboarding.held" => "Waits for a hold",
+        "offboarding.held" => "Waiting for a hold",
         "certificate.issued" => "Certificate issued",
-        "workload.fits_no_node" => "Fits no node",
+        "workload.fits_no_node" => "Fits on no node",
         "channel.test" => "Test",
         _ => told.kind.as_str(),
     };
@@ -182,7 +181,7 @@ fn usual(told: &Notification) -> NotificationText {
     NotificationText { title, body }
 }
 
-/// Something that could be told, to try a template on.
+/// Returns an example notification, to try a template.
 fn example(kind: NoticeKind) -> Notification {
     Notification {
         id: format!("example.{}", kind.name),
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_stands_in_for_the_usual_text_of_its_event() {
+    fn a_template_replaces_the_built_in_text_of_its_event() {
         let files = [
             ("approval.opened.txt", "{{ tenant | upper }}: {{ text }}\nfor {{ to | join(', ') }}\n"),
             ("default.txt", "{{ kind }} ({{ severity }})"),
@@ -243,7 +242,7 @@ mod tests {
         );
         assert_eq!(texts.words(&told("execution.parked")), words("execution.parked (error)", ""));
         let usual = Templates::of("").unwrap().words(&told("approval.opened"));
-        assert_eq!(usual.title, "To decide [acme]: onboard acme waits");
+        assert_eq!(usual.title, "Approval needed [acme]: onboard acme waits");
     }
 
     #[test]
@@ -260,15 +259,15 @@ mod tests {
             ("approval.open.txt", "x", "did you mean `approval.opened.txt`"),
         ] {
             let folder = Folder::with("broken", &[(name, text)]);
-            let error = folder.texts().err().unwrap_or_else(|| panic!("{text} was taken"));
+            let error = folder.texts().err().unwrap_or_else(|| panic!("{text} was accepted"));
             assert!(error.contains(wanted), "{error}");
             assert!(error.starts_with("notify.templates: "), "{error}");
         }
     }
 
-    /// What only fails on what is really told: the usual text goes out.
+    /// If a template fails on a real notification, the built-in text is sent.
     #[test]
-    fn a_template_that_fails_later_keeps_nothing_back() {
+    fn a_failing_template_does_not_block_notifications() {
         let text = "{% if about != 'example' %}{{ text.nothing.there }}{% endif %}fine";
         let folder = Folder::with("later", &[("default.txt", text)]);
         let texts = folder.texts().unwrap();

@@ -1,5 +1,5 @@
-//! An attempt to sign in, between leaving for the provider and coming back. Nothing is kept of it: the state that the provider sends
-//! back says when it ends and what it answers, under a key that all servers of a store have.
+//! Sign-in attempts, between the redirect to the identity provider and the return. Nothing is stored: the state parameter has the expiry and the challenge,
+//! authenticated with a key that all servers of a store share.
 
 use super::SignInError;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -7,53 +7,53 @@ use ring::hmac;
 use std::time::Duration;
 use store::Timestamp;
 
-/// How long the way through the provider may take.
+/// The maximum duration of an attempt.
 const WITHIN: Duration = Duration::from_secs(15 * 60);
-/// Length of what every attempt is drawn from, in bytes.
+/// The number of random bytes of an attempt.
 const DRAWN: usize = 32;
 
-/// Makes attempts, and knows its own.
+/// Creates and verifies attempts.
 pub(crate) struct Attempts(hmac::Key);
 
-/// One attempt.
+/// A sign-in attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// What the provider sends back as it is.
+    /// The state parameter, which the provider returns unchanged.
     pub(crate) state: String,
-    /// What it writes into the ID token.
+    /// The nonce in the ID token.
     pub(crate) nonce: String,
-    /// What only we can show it when its code is exchanged (PKCE).
+    /// The PKCE verifier for the exchange of the code.
     pub(crate) verifier: String,
-    /// The SHA-256 of what only the tab that began can show.
+    /// The SHA-256 of a secret that only the browser tab has.
     pub(crate) challenge: String,
 }
 
 impl Attempts {
-    /// Attempts under the key that `secret` is.
+    /// Creates attempts with the key `secret`.
     pub(crate) fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// An attempt for whoever has the secret of `challenge`, made of bytes that nobody has seen.
+    /// Starts an attempt for the tab with the secret of `challenge`, from unused random bytes.
     pub(crate) fn begin(&self, drawn: &[u8; DRAWN], challenge: &str, now: Timestamp) -> Attempt {
         let said = format!("{}.{}.{challenge}", now.after(WITHIN).0, BASE64_URL_SAFE_NO_PAD.encode(drawn));
         self.attempt(&said)
     }
 
-    /// The attempt that `state` belongs to.
+    /// Returns the attempt of `state`.
     ///
     /// # Errors
-    /// [`SignInError::Refused`] when it is none of ours, or is over.
+    /// [`SignInError::Refused`] for a foreign or expired state.
     pub(crate) fn end(&self, state: &str, now: Timestamp) -> Result<Attempt, SignInError> {
         let refused = |why: &str| SignInError::Refused(format!("{why}; sign in again"));
         let (said, tag) =
-            state.rsplit_once('.').ok_or_else(|| refused("this answers no attempt to sign in"))?;
+            state.rsplit_once('.').ok_or_else(|| refused("this state belongs to no sign-in attempt"))?;
         let tag = BASE64_URL_SAFE_NO_PAD.decode(tag).unwrap_or_default();
         hmac::verify(&self.0, format!("state.{said}").as_bytes(), &tag)
-            .map_err(|_| refused("this answers no attempt to sign in that began here"))?;
+            .map_err(|_| refused("this state belongs to no sign-in attempt of this server"))?;
         let until = said.split('.').next().and_then(|until| until.parse().ok()).map(Timestamp);
         if until.is_none_or(|until| until < now) {
-            return Err(refused("the attempt to sign in took longer than a quarter of an hour"));
+            return Err(refused("the sign-in took longer than 15 minutes"));
         }
         Ok(self.attempt(said))
     }
@@ -79,7 +79,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     #[test]
-    fn an_attempt_comes_back_as_it_left_and_only_in_its_time() {
+    fn an_attempt_is_restored_from_its_state_until_it_expires() {
         let attempts = Attempts::new(b"key");
         let began = attempts.begin(&[7; DRAWN], "tab", NOW);
         assert_eq!(attempts.end(&began.state, NOW.after(WITHIN)).unwrap(), began);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_was_changed_or_is_somebody_elses_is_none() {
+    fn a_changed_or_foreign_state_is_refused() {
         let attempts = Attempts::new(b"key");
         let state = attempts.begin(&[7; DRAWN], "tab", NOW).state;
         for wrong in

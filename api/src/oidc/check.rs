@@ -1,4 +1,4 @@
-//! A provider that is looked at on purpose, for `tenure doctor`: read as the server reads it, and nobody signs in.
+//! A check of the provider for `tenure doctor`: reads it as the server does, without a sign-in.
 
 use super::{Provider, SignInError};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -8,25 +8,25 @@ use jsonwebtoken::{
 };
 use store::Timestamp;
 
-/// The shortest RSA modulus that signatures are checked with, in bytes; `ring` refuses shorter ones.
+/// The minimum RSA modulus, in bytes; `ring` rejects shorter ones.
 const SHORTEST_RSA: usize = 256;
 
-/// What was found.
+/// The result of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderCheck {
-    /// Keys that it publishes and that could be read.
+    /// The number of published keys that could be parsed.
     pub published: usize,
-    /// Those of them that an ID token may be signed with here.
+    /// The number of them that can sign ID tokens for this server.
     pub usable: usize,
-    /// Whether it offers sign-in for devices, which is how the command line signs in.
+    /// True if the provider supports the device flow, which the command line uses.
     pub has_devices: bool,
 }
 
 impl Provider {
-    /// Reads its discovery document and its keys.
+    /// Reads the discovery document and the keys.
     ///
     /// # Errors
-    /// [`SignInError::Unavailable`]: it does not answer, not as OpenID Connect says, or calls itself otherwise.
+    /// [`SignInError::Unavailable`]: no answer, an invalid answer, or another issuer.
     pub async fn look(&self, now: Timestamp) -> Result<ProviderCheck, SignInError> {
         let (metadata, keys) = self.seen(now).await?;
         Ok(ProviderCheck {
@@ -37,7 +37,7 @@ impl Provider {
     }
 }
 
-/// Whether a signature by this key could be checked.
+/// Returns true if signatures of this key can be verified.
 fn is_usable(key: &Jwk) -> bool {
     let is_taken = match &key.algorithm {
         AlgorithmParameters::RSA(rsa) => {
@@ -47,7 +47,7 @@ fn is_usable(key: &Jwk) -> bool {
             matches!(point.curve, EllipticCurve::P256 | EllipticCurve::P384)
         }
         AlgorithmParameters::OctetKeyPair(pair) => pair.curve == EllipticCurve::Ed25519,
-        // Whoever checks by a key of octets could sign with it; what else there may be is not known here.
+        // A verifier with an octet key could also sign; other types are unknown.
         _ => false,
     };
     let signs = key.common.public_key_use != Some(PublicKeyUse::Encryption);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nothing_can_be_checked_with_are_not_counted() {
+    fn keys_that_cannot_verify_signatures_are_not_counted() {
         let part = BASE64_URL_SAFE_NO_PAD.encode([1_u8; 32]);
         let rsa = |bytes: usize| json!({ "kty": "RSA", "e": "AQAB", "n": BASE64_URL_SAFE_NO_PAD.encode(vec![1_u8; bytes]) });
         let point = |curve: &str| json!({ "kty": "EC", "crv": curve, "x": part, "y": part });

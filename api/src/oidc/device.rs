@@ -1,24 +1,24 @@
-//! The device flow (RFC 8628): somebody signs in on any browser for a command line that has none.
+//! The device flow (RFC 8628): the user signs in with any browser for a command line.
 
 use super::{Provider, SignInError};
 use serde::Deserialize;
 use std::time::Duration;
 use store::Timestamp;
 
-/// How much longer is waited between two questions when the provider asks for it (RFC 8628, 3.5).
+/// The additional interval after `slow_down` (RFC 8628, 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
 
-/// What somebody has to do, and what is asked with meanwhile.
+/// The device authorization: the code and URL for the user.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DeviceAuthorization {
     device_code: String,
-    /// What is typed in there.
+    /// The code that the user types.
     pub user_code: String,
-    /// Where.
+    /// The URL.
     pub verification_uri: String,
-    /// The two in one, if the provider has such.
+    /// The URL with the code, if the provider has one.
     pub verification_uri_complete: Option<String>,
-    /// How long it holds, in seconds.
+    /// The validity, in seconds.
     pub expires_in: u64,
     #[serde(default = "five")]
     interval: u64,
@@ -28,7 +28,7 @@ fn five() -> u64 {
     5
 }
 
-/// What the provider says when it is asked whether somebody has consented.
+/// The answer of the provider to a poll.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum DevicePoll {
@@ -37,14 +37,14 @@ enum DevicePoll {
 }
 
 impl Provider {
-    /// Asks for somebody's consent.
+    /// Requests a device authorization.
     ///
     /// # Errors
-    /// [`SignInError::Off`] where the provider has no device flow, or [`SignInError::Unavailable`].
+    /// [`SignInError::Off`] if the provider has no device flow, or [`SignInError::Unavailable`].
     pub async fn ask_consent(&self, now: Timestamp) -> Result<DeviceAuthorization, SignInError> {
         let metadata = self.metadata(now).await?;
         let Some(endpoint) = &metadata.device_authorization_endpoint else {
-            let why = "the provider offers no sign-in for devices; sign in with the console, or with --id-token-file";
+            let why = "the provider has no device flow; sign in with the console, or with --id-token-file";
             return Err(SignInError::Off(why.into()));
         };
         let settings = self.settings();
@@ -52,10 +52,10 @@ impl Provider {
         self.post(endpoint, "device_authorization_endpoint", &form).await
     }
 
-    /// The ID token, once somebody has consented.
+    /// Polls until the user has consented, and returns the ID token.
     ///
     /// # Errors
-    /// [`SignInError::Refused`] when they did not, or not in time; or [`SignInError::Unavailable`].
+    /// [`SignInError::Refused`] if the user refused or did not answer in time; or [`SignInError::Unavailable`].
     pub async fn await_consent(
         &self,
         consent: &DeviceAuthorization,
@@ -78,18 +78,18 @@ impl Provider {
                     "authorization_pending" => {}
                     "slow_down" => pause += SLOWER,
                     "access_denied" => {
-                        return Err(SignInError::Refused("the sign-in was refused there".into()));
+                        return Err(SignInError::Refused("the user refused the sign-in".into()));
                     }
                     "expired_token" => break,
                     other => return Err(SignInError::Refused(format!("the provider refused: {other}"))),
                 },
             }
         }
-        Err(SignInError::Refused(format!("nobody signed in within {} s; start again", consent.expires_in)))
+        Err(SignInError::Refused(format!("no sign-in within {} s; start again", consent.expires_in)))
     }
 
     async fn post_asking(&self, url: &str, form: &[(&str, &str)]) -> Result<DevicePoll, SignInError> {
-        // Whoever waits is told by an error that it is not yet.
+        // Until the user has consented, the provider answers with an error.
         self.post_read(url, "token_endpoint", form, |status| status == 200 || status == 400).await
     }
 }

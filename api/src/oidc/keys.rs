@@ -1,4 +1,4 @@
-//! Signatures of ID tokens, checked by `ring`.
+//! Verification of ID token signatures with `ring`.
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind, EncodingKey,
@@ -8,7 +8,7 @@ use jsonwebtoken::{
 };
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 
-/// What tokens may be signed with. None that is symmetric: whoever checks could sign.
+/// The accepted signature algorithms. Symmetric ones are excluded, because a verifier could also sign.
 pub(super) const TAKEN: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -27,9 +27,9 @@ static BY_RING: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes `ring` what this process checks tokens with. To be called before the first is checked.
+/// Installs `ring` as the crypto provider of this process. Call it before the first verification.
 pub(crate) fn install_signatures() {
-    // Fails only when a provider is installed already, which is as good.
+    // Fails only if a provider is already installed, which is fine.
     let _ = BY_RING.install_default();
 }
 
@@ -44,7 +44,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     Ok(Box::new(VerificationKey { algorithm: *algorithm, key: key.clone() }))
 }
 
-/// A key and what it checks.
+/// A key with its algorithm.
 struct VerificationKey {
     algorithm: Algorithm,
     key: DecodingKey,
@@ -72,7 +72,7 @@ impl JwtVerifier for VerificationKey {
     }
 }
 
-/// RSA keys have 2048 bits at least; `ring` refuses shorter ones.
+/// RSA keys have at least 2048 bits; `ring` rejects shorter ones.
 fn rsa(algorithm: Algorithm) -> Option<&'static signature::RsaParameters> {
     match algorithm {
         Algorithm::RS256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),

@@ -1,7 +1,7 @@
-//! Signing in through an identity provider, by OpenID Connect (`docs/adr/0018`).
+//! Sign-in with an identity provider, by OpenID Connect (`docs/adr/0018`).
 //!
-//! Called by `/login`, `/login/callback` and `/v1/sessions`. Invariant: who a session is for, and what they may do, comes from an ID
-//! token whose signature, issuer, audience and time were checked here, and from the settings.
+//! Called by `/login`, `/login/callback` and `/v1/sessions`. Invariant: the user and roles of a session come from the settings and an ID token whose signature,
+//! issuer, audience and time were verified here.
 
 mod attempt;
 mod check;
@@ -15,29 +15,29 @@ pub use device::DeviceAuthorization;
 pub(crate) use keys::install_signatures;
 pub use provider::Provider;
 
-/// Why somebody was not signed in.
+/// The reason of a failed sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignInError {
-    /// The settings name no provider, or not what this way needs.
+    /// The settings have no provider, or lack a value for this flow.
     #[error("{0}")]
     Off(String),
-    /// The provider does not answer, or not as OpenID Connect says.
+    /// The provider does not answer, or not according to OpenID Connect.
     #[error("{0}")]
     Unavailable(String),
-    /// What was sent proves nothing.
+    /// The proof is invalid.
     #[error("{0}")]
     Refused(String),
-    /// It proves who somebody is, and they may do nothing.
+    /// The person is known, but has no role.
     #[error("{why}")]
     NoRole {
-        /// Who it is.
+        /// The name of the person.
         name: String,
-        /// Why they may not.
+        /// The reason.
         why: String,
     },
 }
 
-/// An error with what caused it: `reqwest` keeps the part that helps to itself.
+/// Returns an error with its causes, because `reqwest` does not print them.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! Whom an ID token names, and what the settings let them do.
+//! The person of an ID token, and their roles from the settings.
 
 use super::SignInError;
 use crate::{
@@ -9,25 +9,25 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// The longest name that a provider may give, in characters.
+/// The maximum length of a name, in characters.
 const LONGEST: usize = 128;
 
-/// What an ID token says. Issuer, time and signature are checked where it is read.
+/// The claims of an ID token. Issuer, time and signature are verified by the reader of the token.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claims {
-    /// Which attempt to sign in it answers.
+    /// The nonce of the sign-in attempt.
     pub(super) nonce: Option<String>,
-    /// For whom it was made, where that is not its only audience.
+    /// The authorised party, if the token has several audiences.
     pub(super) azp: Option<String>,
     pub(super) aud: Value,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
-/// The person whom an ID token names, with what the settings let them do.
+/// Returns the person of an ID token, with their roles from the settings.
 ///
 /// # Errors
-/// [`SignInError::Refused`] for a name that cannot be one, [`SignInError::NoRole`] for somebody whom no group lets in.
+/// [`SignInError::Refused`] for an invalid name, [`SignInError::NoRole`] if no group gives a role.
 pub(super) fn person_from_claims(claims: &Claims, settings: &Oidc) -> Result<Person, SignInError> {
     let name = named(&claims.rest, &settings.name_claim)?;
     let groups = groups(&claims.rest, &settings.groups_claim);
@@ -44,38 +44,38 @@ pub(super) fn person_from_claims(claims: &Claims, settings: &Oidc) -> Result<Per
     let tenants: BTreeSet<&String> = grants.iter().filter_map(|(_, tenant)| tenant.as_ref()).collect();
     if tenants.len() > 1 {
         let tenants = tenants.into_iter().cloned().collect::<Vec<_>>().join(", ");
-        let why = format!("{name} has groups of several tenants ({tenants}), and may be bound to one");
+        let why = format!("{name} has groups of several tenants ({tenants}), but may be bound to only one");
         return Err(SignInError::NoRole { name: format!("oidc:{name}"), why });
     }
     let tenant = tenants.into_iter().next().cloned();
     if let Some(Err(error)) = tenant.as_deref().map(str::parse::<workflows::tenancy::TenantId>) {
-        let why = format!("{name} has a group that names no tenant: {error}");
+        let why = format!("{name} has a group with an invalid tenant name: {error}");
         return Err(SignInError::NoRole { name: format!("oidc:{name}"), why });
     }
     let roles: BTreeSet<Role> = grants.iter().flat_map(|(roles, _)| roles.iter().copied()).collect();
     if roles.is_empty() {
         let had = if groups.is_empty() { "none".into() } else { groups.join(", ") };
-        let why = format!("none of the groups of {name} may do anything here; the provider named: {had}");
+        let why = format!("no group of {name} has a role here; the provider sent: {had}");
         return Err(SignInError::NoRole { name: format!("oidc:{name}"), why });
     }
     Ok(Person { name: format!("oidc:{name}"), roles: roles.into_iter().collect(), tenant, groups })
 }
 
-/// The name, which must be one that can stand in lists and addresses.
+/// Returns the name, which must be valid in lists and paths.
 fn named<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, SignInError> {
     let refused = |why: String| Err(SignInError::Refused(why));
     let Some(name) = claims.get(claim).and_then(Value::as_str) else {
-        return refused(format!("the ID token has no claim {claim}, by which people are named here"));
+        return refused(format!("the ID token has no claim {claim}, which names the user"));
     };
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '?' | '#');
     if name.is_empty() || name.chars().count() > LONGEST || name.chars().any(is_odd) {
         return refused(format!(
-            "{claim} names nobody: 1 to {LONGEST} characters without spaces, '/', '?' and '#' are taken"
+            "{claim} is not a valid name: use 1 to {LONGEST} characters without spaces, '/', '?' and '#'"
         ));
     }
-    // Anybody may write somebody else's address into an account, until the provider has sent a letter there.
+    // An account can have an e-mail address of another person until the provider has verified it.
     if claim == "email" && claims.get("email_verified").is_none_or(|verified| !is_true(verified)) {
-        return refused(format!("the provider has not verified that {name} is theirs"));
+        return refused(format!("the provider has not verified the address {name}"));
     }
     Ok(name)
 }
@@ -100,7 +100,7 @@ fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
     }
 }
 
-/// What the `*` of `pattern` stands for in `group`, if it fits; nothing for a pattern without one.
+/// Returns the part of `group` that matches the `*` of `pattern`, if it matches; an empty text for a pattern without `*`.
 fn fits<'a>(pattern: &str, group: &'a str) -> Option<&'a str> {
     match pattern.split_once('*') {
         None => (pattern == group).then_some(""),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_give_roles_together_and_the_platform_before_a_tenant() {
+    fn groups_add_their_roles_and_platform_groups_override_tenant_groups() {
         let person = of(json!({ "groups": ["ops", "acme", "money", "other"] }), "sub").unwrap();
         assert_eq!(person.name, "oidc:alice");
         assert_eq!((person.roles, person.tenant), (vec![Role::PlatformOps, Role::Finance], None));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_group_that_is_named_may_do_nothing() {
+    fn a_person_without_a_configured_group_has_no_role() {
         for groups in [json!([]), json!(["other"]), json!(["t--own"]), json!(["xops"]), json!(7), Value::Null]
         {
             let refused = of(json!({ "groups": groups }), "sub");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_nobody_has_verified_names_nobody() {
+    fn an_unverified_address_is_refused() {
         let mail = |verified: Value| json!({ "email": "a@x.example", "email_verified": verified, "groups": ["ops"] });
         assert_eq!(of(mail(json!(true)), "email").unwrap().name, "oidc:a@x.example");
         for verified in [json!(false), json!("false"), Value::Null] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_stand_in_an_address_is_refused() {
+    fn a_name_that_is_invalid_in_a_path_is_refused() {
         for name in ["", "a b", "a/b", "a\nb", "a?b", "a#b"] {
             let refused = of(json!({ "nick": name, "groups": ["ops"] }), "nick");
             assert!(matches!(refused, Err(SignInError::Refused(_))), "{name:?}");

@@ -1,4 +1,4 @@
-//! The identity provider: where it is, its keys, and the exchange of a code for an ID token.
+//! The identity provider: its metadata, its keys, and the exchange of a code for an ID token.
 
 use crate::{
     auth::Person,
@@ -23,18 +23,18 @@ use store::Timestamp;
 use tokio::sync::Mutex;
 
 const FORM: &str = "application/x-www-form-urlencoded";
-/// How long an answer is waited for.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The largest answer that is read, in bytes.
+/// The maximum size of an answer, in bytes.
 const LARGEST: usize = 1 << 20;
-/// The longest ID token that is read, in bytes.
+/// The maximum size of an ID token, in bytes.
 const LONGEST_TOKEN: usize = 32 << 10;
-/// How old what is known of the provider may get before it is read again.
+/// The age at which cached metadata is read again.
 const FRESH: Duration = Duration::from_secs(10 * 60);
-/// How soon it is read again for a key that is not known.
+/// The minimum interval between reads for an unknown key.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// An identity provider, as the settings name it.
+/// The configured identity provider.
 pub struct Provider {
     settings: Oidc,
     secret: Option<String>,
@@ -42,32 +42,32 @@ pub struct Provider {
     known: Mutex<Option<CachedMetadata>>,
 }
 
-/// What the provider says of itself (OpenID Connect Discovery 1.0).
+/// The metadata of the provider (OpenID Connect Discovery 1.0).
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Metadata {
     issuer: String,
     authorization_endpoint: String,
     pub(super) token_endpoint: String,
     jwks_uri: String,
-    /// Where a device asks for somebody's consent, if it can (RFC 8628).
+    /// The endpoint of the device flow, if any (RFC 8628).
     pub(crate) device_authorization_endpoint: Option<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
-/// What was read last, and when.
+/// The cached metadata with its time.
 #[derive(Clone)]
 struct CachedMetadata {
     metadata: Metadata,
-    /// Its keys; what is of no kind that is known here is left out.
+    /// The keys of the provider, without unsupported types.
     keys: Vec<Jwk>,
     at: Timestamp,
 }
 
 impl Provider {
-    /// The provider of these settings; nothing if they name none. It is not asked.
+    /// Creates the provider from the settings; `None` without an issuer. Sends no request.
     ///
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key of the settings, and how to write it.
     pub fn of(settings: &Oidc) -> Result<Option<Self>, String> {
         if !settings.is_on() {
             return Ok(None);
@@ -78,10 +78,7 @@ impl Provider {
             let pem = std::fs::read(file).map_err(|e| format!("oidc.ca_file: {}: {e}", file.display()))?;
             let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
             if authorities.is_empty() {
-                return Err(format!(
-                    "oidc.ca_file: {} holds no certificate: write it as PEM",
-                    file.display()
-                ));
+                return Err(format!("oidc.ca_file: {} has no certificate: write it as PEM", file.display()));
             }
             http = http.tls_certs_only(authorities);
         }
@@ -100,12 +97,12 @@ impl Provider {
         Ok(Some(Self { settings: settings.clone(), secret, http, known: Mutex::new(None) }))
     }
 
-    /// The settings it was made of.
+    /// Returns the settings.
     pub(crate) fn settings(&self) -> &Oidc {
         &self.settings
     }
 
-    /// What it says of itself.
+    /// Returns the metadata.
     ///
     /// # Errors
     /// [`SignInError::Unavailable`].
@@ -113,12 +110,12 @@ impl Provider {
         self.known(now, FRESH).await.map(|known| known.metadata)
     }
 
-    /// What it says of itself, and its keys, read now.
+    /// Reads the metadata and the keys now.
     pub(super) async fn seen(&self, now: Timestamp) -> Result<(Metadata, Vec<Jwk>), SignInError> {
         self.discover(now).await.map(|known| (known.metadata, known.keys))
     }
 
-    /// Where a browser is sent to sign in.
+    /// Returns the URL for the sign-in in a browser.
     ///
     /// # Errors
     /// [`SignInError::Off`] without `oidc.url`, or [`SignInError::Unavailable`].
@@ -139,10 +136,10 @@ impl Provider {
         Ok(url)
     }
 
-    /// Who came back with `code`.
+    /// Returns the person who came back with `code`.
     ///
     /// # Errors
-    /// What of the way went wrong.
+    /// The failed step.
     pub(crate) async fn come_back(
         &self,
         code: &str,
@@ -162,10 +159,10 @@ impl Provider {
         self.person(&answer.id_token, Some(&attempt.nonce), now).await
     }
 
-    /// Whom an ID token names. With a nonce, it must answer that attempt.
+    /// Returns the person of an ID token. A given nonce must match.
     ///
     /// # Errors
-    /// [`SignInError::Refused`] for a token that proves nothing, and what the provider and the settings say besides.
+    /// [`SignInError::Refused`] for an invalid token, and errors of the provider and the settings.
     pub(crate) async fn person(
         &self,
         token: &str,
@@ -176,20 +173,22 @@ impl Provider {
         if token.len() > LONGEST_TOKEN {
             return Err(refused(format!("is longer than {LONGEST_TOKEN} bytes")));
         }
-        let header = decode_header(token).map_err(|e| refused(format!("cannot be read: {e}")))?;
+        let header = decode_header(token).map_err(|e| refused(format!("cannot be parsed: {e}")))?;
         if !TAKEN.contains(&header.alg) {
-            return Err(refused(format!("is signed by {:?}, which proves nothing", header.alg)));
+            return Err(refused(format!(
+                "has the signature algorithm {:?}, which is not accepted",
+                header.alg
+            )));
         }
         let mut known = self.known(now, FRESH).await?;
         if key(&known.keys, header.kid.as_deref()).is_none() {
-            // Its keys were changed since they were read.
+            // The keys may have changed since they were cached.
             known = self.known(now, AGAIN).await?;
         }
         let Some(key) = key(&known.keys, header.kid.as_deref()) else {
             return Err(refused("is signed with a key that the provider does not publish".into()));
         };
-        let key =
-            DecodingKey::from_jwk(key).map_err(|e| refused(format!("has a key that cannot be read: {e}")))?;
+        let key = DecodingKey::from_jwk(key).map_err(|e| refused(format!("has an invalid key: {e}")))?;
         let mut rules = Validation::new(header.alg);
         rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         rules.set_issuer(&[&self.settings.issuer]);
@@ -199,34 +198,36 @@ impl Provider {
         let alone = claims.aud.as_array().is_none_or(|all| all.len() == 1);
         let ours = |azp: &str| self.settings.clients().contains(&azp);
         if !claims.azp.as_deref().map_or(alone, ours) {
-            return Err(refused("was made for another client".into()));
+            return Err(refused("was issued for another client".into()));
         }
         if nonce.is_some() && claims.nonce.as_deref() != nonce {
-            return Err(refused("answers another attempt to sign in".into()));
+            return Err(refused("belongs to another sign-in attempt".into()));
         }
         person_from_claims(&claims, &self.settings)
     }
 
     fn words(&self, kind: &ErrorKind) -> String {
         match kind {
-            ErrorKind::InvalidSignature => "is not signed with the key that it names".into(),
+            ErrorKind::InvalidSignature => "has an invalid signature".into(),
             ErrorKind::ExpiredSignature => "has expired".into(),
             ErrorKind::ImmatureSignature => "is not valid yet; compare the clocks".into(),
-            ErrorKind::InvalidIssuer => format!("is not of {}", self.settings.issuer),
-            ErrorKind::InvalidAudience => format!("is not for the client {}", self.settings.client_id),
-            other => format!("cannot be taken: {other:?}"),
+            ErrorKind::InvalidIssuer => format!("has another issuer than {}", self.settings.issuer),
+            ErrorKind::InvalidAudience => {
+                format!("was not issued for the client {}", self.settings.client_id)
+            }
+            other => format!("is not accepted: {other:?}"),
         }
     }
 
     fn callback(&self) -> Result<String, SignInError> {
         if self.settings.url.is_empty() {
-            let why = "oidc.url is not set: sign in on the command line, `tenure login`";
+            let why = "oidc.url is not set: sign in on the command line with `tenure login`";
             return Err(SignInError::Off(why.into()));
         }
         Ok(format!("{}/login/callback", self.settings.url.trim_end_matches('/')))
     }
 
-    /// What is known of the provider, read again when it is older than `age`. What is known goes on to hold while it cannot be read.
+    /// Returns the cached metadata, read again if older than `age`. After an error the cached values stay valid.
     async fn known(&self, now: Timestamp, age: Duration) -> Result<CachedMetadata, SignInError> {
         let mut known = self.known.lock().await;
         if let Some(known) = known.as_ref().filter(|known| known.at.is_recent(age, now)) {
@@ -236,7 +237,7 @@ impl Provider {
             Ok(found) => Ok(known.insert(found).clone()),
             Err(error) => match known.as_ref() {
                 Some(known) => {
-                    tracing::warn!(%error, "the identity provider cannot be read; what is known of it holds");
+                    tracing::warn!(%error, "cannot read the identity provider; the cached metadata is used");
                     Ok(known.clone())
                 }
                 None => Err(error),
@@ -250,20 +251,20 @@ impl Provider {
         let metadata: Metadata = self.read(self.http.get(at), "discovery document", is_ok).await?;
         if metadata.issuer != self.settings.issuer {
             let why = format!(
-                "the provider calls itself {}, and oidc.issuer {}",
+                "the provider's issuer is {}, but oidc.issuer is {}",
                 metadata.issuer, self.settings.issuer
             );
             return Err(SignInError::Unavailable(why));
         }
         let keys = self.http.get(endpoint(&metadata.jwks_uri, "jwks_uri")?);
         let keys: Value = self.read(keys, "jwks_uri", is_ok).await?;
-        // One by one: a key of a kind that is not known must not hide the others.
+        // Parsed one by one, so that a key of an unknown type does not hide the others.
         let keys = keys.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
         let keys = keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
         Ok(CachedMetadata { metadata, keys, at: now })
     }
 
-    /// A request to the token endpoint, in the way that the provider knows its clients by.
+    /// Returns a request to the token endpoint, with the authentication method of the provider.
     fn as_client(&self, metadata: &Metadata, form: &[(&str, &str)]) -> Result<RequestBuilder, SignInError> {
         let mut form = form.to_vec();
         let request = self.http.post(endpoint(&metadata.token_endpoint, "token_endpoint")?);
@@ -285,7 +286,7 @@ impl Provider {
         Ok(request.header("content-type", FORM).body(written(&form)))
     }
 
-    /// What a form is answered with, as any client sends it that has no secret.
+    /// Posts a form without a client secret, and returns the answer.
     pub(super) async fn post<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -295,7 +296,7 @@ impl Provider {
         self.post_read(url, what, form, is_ok).await
     }
 
-    /// The same, where other answers can be read as well.
+    /// Posts a form; `read` decides which status codes have a readable answer.
     pub(super) async fn post_read<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -318,9 +319,9 @@ impl Provider {
         let answer = sent.map_err(|e| away(format!("does not answer: {}", super::error_chain(&e))))?;
         let status = answer.status().as_u16();
         let body = outbound::body(answer, LARGEST).await;
-        let body = body.map_err(|error| away(format!("cannot be read: {error}")))?;
+        let body = body.map_err(|error| away(format!("sent an unreadable answer: {error}")))?;
         if is_answer(status) {
-            return serde_json::from_slice(&body).map_err(|e| away(format!("cannot be read: {e}")));
+            return serde_json::from_slice(&body).map_err(|e| away(format!("cannot be parsed: {e}")));
         }
         let said: TokenError = serde_json::from_slice(&body).unwrap_or_default();
         let words = format!("{} {}", said.error, said.error_description);
@@ -328,7 +329,7 @@ impl Provider {
             (400, "invalid_grant") => {
                 Err(SignInError::Refused(format!("the provider refused: {}", words.trim())))
             }
-            _ => Err(away(format!("answers {status}: {}", words.trim()))),
+            _ => Err(away(format!("has status {status}: {}", words.trim()))),
         }
     }
 }
@@ -337,13 +338,13 @@ fn is_ok(status: u16) -> bool {
     status == 200
 }
 
-/// What the token endpoint answers.
+/// The answer of the token endpoint.
 #[derive(Deserialize)]
 struct TokenResponse {
     id_token: String,
 }
 
-/// What it answers otherwise (RFC 6749, 5.2).
+/// The error answer of the token endpoint (RFC 6749, 5.2).
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TokenError {
@@ -353,10 +354,10 @@ struct TokenError {
 
 fn endpoint(url: &str, which: &str) -> Result<Url, SignInError> {
     Url::parse(url)
-        .map_err(|e| SignInError::Unavailable(format!("the provider's {which} {url:?} is no URL: {e}")))
+        .map_err(|e| SignInError::Unavailable(format!("the provider's {which} {url:?} is not a URL: {e}")))
 }
 
-/// The key of that id; without one, the only key there is.
+/// Returns the key with this id; without an id, the only key.
 fn key<'a>(keys: &'a [Jwk], kid: Option<&str>) -> Option<&'a Jwk> {
     let mut signing = keys.iter().filter(|key| key.common.public_key_use != Some(PublicKeyUse::Encryption));
     match kid {
@@ -365,13 +366,13 @@ fn key<'a>(keys: &'a [Jwk], kid: Option<&str>) -> Option<&'a Jwk> {
     }
 }
 
-/// A form, as it is sent: what an address would have after its `?`.
+/// Encodes a form.
 fn written(form: &[(&str, &str)]) -> String {
     let url = Url::parse_with_params("http://form.invalid/", form);
     url.ok().and_then(|url| url.query().map(ToOwned::to_owned)).unwrap_or_default()
 }
 
-/// One word of a form.
+/// Encodes a word of a form.
 fn encoded(word: &str) -> String {
     written(&[(word, "")]).trim_end_matches('=').to_owned()
 }

@@ -1,4 +1,4 @@
-//! Makes the server's state of its settings.
+//! Creates the state of the server from its settings.
 
 use super::encryption::StoreWithKeys;
 #[cfg(feature = "otlp")]
@@ -33,13 +33,13 @@ use workflows::{
     signing::{KeyFile, Signer},
 };
 
-/// How long a request waits for a server that can read the execution it is about.
+/// How long a request waits for a server that can read its execution.
 const RELAY: Duration = Duration::from_secs(10);
 
-/// Workflows beside those of the product, or in place of one of the same name.
+/// Workflows in addition to those of the product, or replacements with the same name.
 pub type ExtraWorkflows = fn(Engine<Platform>) -> Result<Engine<Platform>, InvalidWorkflow>;
 
-/// The world that actions act on.
+/// Creates the platform on which actions work.
 pub(super) fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     if config.platform != Config::LOCAL {
         let remote = RemoteWorld::new(&config.platform).map_err(Failure::other)?;
@@ -56,13 +56,13 @@ pub(super) fn world(config: &Config) -> Result<Arc<dyn World>, Failure> {
     Ok(Arc::new(world))
 }
 
-/// Through whom people sign in, if the settings name one.
+/// Creates the identity provider, if configured.
 fn provider(config: &Config) -> Result<Option<oidc::Provider>, Failure> {
     oidc::install_signatures();
     oidc::Provider::of(&config.oidc).map_err(invalid_setting)
 }
 
-/// What tells people, as the settings say.
+/// Creates the notifications from the settings.
 fn outbox(config: &Config, engine: &Engine<Platform>) -> Result<notify::Outbox, Failure> {
     notify::Outbox::of(&config.notify, engine.store().clone(), engine.clock().clone())
         .map(|outbox| outbox.traced(!config.traces.url.is_empty()))
@@ -83,10 +83,10 @@ fn options(config: &Config, storage: &Storage) -> engine::Options {
     }
 }
 
-/// Puts the server's state together.
+/// Creates the state of the server.
 ///
 /// # Errors
-/// The setting at fault.
+/// The invalid setting.
 pub(super) fn assemble(
     config: Config,
     (storage, kept): (Storage, StoreWithKeys),
@@ -149,7 +149,7 @@ pub(super) fn assemble(
     }))
 }
 
-/// The engine with its workflows, on the store and the platform as the settings have them.
+/// Creates the engine with its workflows, store and platform.
 fn engine(
     options: engine::Options,
     kept: StoreWithKeys,
@@ -164,12 +164,12 @@ fn engine(
     Ok(engine.with_options(options))
 }
 
-/// A setting that cannot be used.
+/// The failure of an invalid setting.
 fn invalid_setting(why: String) -> Failure {
     Failure::new(Exit::Usage, format!("configuration: {why}"))
 }
 
-/// What is rung when something was committed, and when an execution has moved.
+/// Returns the notifier for commits and for changed executions.
 fn commit_notifier(
     moved: Arc<Notify>,
     committed: Arc<Notify>,

@@ -1,4 +1,4 @@
-//! The first thing that `tenure serve` says.
+//! The first output of `tenure serve`.
 
 use crate::{
     config::{Config, admin_file},
@@ -6,12 +6,12 @@ use crate::{
 };
 use std::net::SocketAddr;
 
-/// Whether others reach the server, and without TLS.
+/// Returns true if other machines can reach the server without TLS.
 pub(super) fn is_plaintext(app: &ServerState, address: SocketAddr) -> bool {
     app.tls.is_none() && !address.ip().to_canonical().is_loopback()
 }
 
-/// The first thing that `serve` says; `drew_admin` is whether this start drew the first admin's token.
+/// Returns the first output of `serve`; `drew_admin` is true if this start created the bootstrap token.
 pub(super) fn banner(app: &ServerState, address: SocketAddr, drew_admin: bool) -> String {
     let data = app.config.data.display();
     let store = match app.config.store.options() {
@@ -33,8 +33,8 @@ pub(super) fn banner(app: &ServerState, address: SocketAddr, drew_admin: bool) -
     }
     if app.storage.is_shared() && app.config.platform == Config::LOCAL {
         text.push_str(
-            "WARNING: this simulated world is this server's alone. Another server on the same database has another, finds nothing of\n\
-             what this one made, and undoes it: run one server, or give all of them one `platform`\n",
+            "WARNING: only this server has this simulated world. Another server on the same database has another world, does not find the\n\
+             objects of this one, and undoes them: run one server, or set the same `platform` for all\n",
         );
     }
     if app.config.trial {
@@ -42,13 +42,13 @@ pub(super) fn banner(app: &ServerState, address: SocketAddr, drew_admin: bool) -
     }
     if drew_admin {
         let file = admin_file(&app.config.data);
-        // Never the token itself: what a server prints is kept by collectors of logs.
+        // The token itself is not printed, because log collectors store the output.
         text.push_str(&format!("admin token: in {} (mode 0600)\n", file.display()));
     }
     let mut flags = String::new();
     if app.storage.is_shared() && !admin_file(&app.config.data).exists() {
         text.push_str(
-            "admin token: drawn by the first server on this database; its admin.token serves here too\n",
+            "admin token: created by the first server on this database; its admin.token is valid here too\n",
         );
         flags.push_str(" --token TOKEN");
     }
@@ -59,16 +59,18 @@ pub(super) fn banner(app: &ServerState, address: SocketAddr, drew_admin: bool) -
         flags.push_str(&format!(" --data {data}"));
     }
     text.push_str(&format!(
-        "try next:\n  tenure{flags} fleet import NODES.csv --cluster eu-1 --region eu\n  \
-         tenure{flags} tenant onboard -f TENANT.yaml --wait\n  \
-         tenure{flags} approvals list\n(`tenure demo` shows it all on a fleet of its own)\n"
+        "try next:\n\
+           tenure{flags} fleet import NODES.csv --cluster eu-1 --region eu\n\
+           tenure{flags} tenant onboard -f TENANT.yaml --wait\n\
+           tenure{flags} approvals list\n\
+         (`tenure demo` shows all of it with simulated nodes)\n"
     ));
     text
 }
 
-/// What is said of a server that counts votes of people who are not separate.
-const TRIAL: &str = "TRIAL: separation is not enforced: whoever adds users may vote as them, and plans, votes and certificates say so\n";
+/// The warning of a server that counts votes of persons who are not separate.
+const TRIAL: &str = "TRIAL: separation is not enforced: an admin who adds users can vote as them; plans, votes and certificates show this\n";
 
-/// What is said of a server that others reach without TLS.
-const PLAINTEXT_WARNING: &str = "WARNING: tokens go over the network in the clear: name a certificate (`tls.certificate_file`, `tls.key_file`), or let only a\n\
+/// The warning of a server that other machines can reach without TLS.
+const PLAINTEXT_WARNING: &str = "WARNING: tokens are sent unencrypted: set a certificate (`tls.certificate_file`, `tls.key_file`), or let only a\n\
     proxy with TLS reach this address\n";

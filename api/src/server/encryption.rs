@@ -1,4 +1,4 @@
-//! Sealed records, where the settings ask for them: the platform's key, the folder of record keys, and the store before the store.
+//! Encryption at rest, if configured: the platform's key, the folder of record keys, and the encrypted store.
 
 use crate::config::{Config, EncryptionSettings};
 use backends::record_keys::{PLATFORM_KEY_WORKFLOWS, RecordKeys};
@@ -12,17 +12,17 @@ use store::{
 };
 use workflows::platform::Platform;
 
-/// The store as the engine is to use it, and what destroys record keys, if there are any.
+/// The store for the engine, and the destroyer of record keys, if any.
 pub(crate) struct StoreWithKeys {
     pub(crate) store: Arc<dyn Store>,
     records: Option<RecordKeys>,
 }
 
 impl StoreWithKeys {
-    /// `store` as it is, or sealed as the settings say.
+    /// Wraps `store` with encryption, if configured.
     ///
     /// # Errors
-    /// A setting that is wrong, by its name; a store that is sealed where the settings have no key; keys that do not open.
+    /// An invalid setting; an encrypted store without a configured key; keys that do not decrypt.
     pub(crate) async fn of(config: &Config, store: Arc<dyn Store>) -> Result<Self, Failure> {
         let used = is_encrypted(&*store).await?;
         let Some(wrapping) = secret("seal.key_file", &config.seal.key_file)? else {
@@ -39,7 +39,7 @@ impl StoreWithKeys {
         Ok(Self { store, records: Some(records) })
     }
 
-    /// The platform, which can destroy record keys if there are any.
+    /// Adds the destruction of record keys to the platform, if there are any.
     pub(crate) fn before(self, platform: Platform) -> Platform {
         match self.records {
             Some(records) => platform.with_records(Arc::new(records)),
@@ -49,14 +49,14 @@ impl StoreWithKeys {
 }
 
 impl EncryptionSettings {
-    /// Where the record keys are.
+    /// Returns the folder of record keys.
     fn keys_in(&self, data: &Path) -> std::path::PathBuf {
         if self.keys.is_empty() { data.join("record-keys") } else { self.keys.clone().into() }
     }
 }
 
 fn missing_key() -> Failure {
-    let why = "configuration: seal.key_file: the records of this store are sealed; name the file of the platform's key";
+    let why = "configuration: seal.key_file: the records of this store are encrypted; set the file of the platform's key";
     Failure::new(Exit::Usage, why)
 }
 
@@ -67,7 +67,7 @@ fn cannot_open(error: store::Error) -> Failure {
     }
 }
 
-/// The secret in the file that a setting names; `None` if it names none.
+/// Reads the secret from the file of a setting; `None` without a file.
 fn secret(setting: &str, file: &str) -> Result<Option<Secret>, Failure> {
     if file.is_empty() {
         return Ok(None);
@@ -76,8 +76,9 @@ fn secret(setting: &str, file: &str) -> Result<Option<Secret>, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let open = std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 != 0);
     if open {
-        tracing::warn!(file, "the platform's key can be read by others than its owner: chmod 600 it");
+        tracing::warn!(file, "the file of the platform's key is readable for other users: run chmod 600");
     }
-    let short = || wrong("holds no 64 hexadecimal digits; make one with `openssl rand -hex 32`".into());
+    let short =
+        || wrong("does not have 64 hexadecimal digits; create one with `openssl rand -hex 32`".into());
     Secret::from_hex(&text).map(Some).ok_or_else(short)
 }

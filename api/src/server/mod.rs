@@ -1,4 +1,4 @@
-//! `tenure serve`: the parts put together, run, and stopped in order.
+//! `tenure serve`: creates the parts, runs them, and stops them in order.
 
 mod assembly;
 mod banner;
@@ -30,11 +30,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Serves until SIGTERM or SIGINT, then stops in order: `/readyz` says so at once, and no work is begun any more; after
-/// `http.grace` no new requests are taken, those under way end, leases are handed back, the store is closed.
+/// Serves until SIGTERM or SIGINT, then stops in order. First `/readyz` reports it, and no work starts. After `http.grace` no requests are accepted, open ones
+/// finish, leases are released, and the store is closed.
 ///
 /// # Errors
-/// When a part cannot be made or ends by itself.
+/// A part cannot be created, or ends early.
 pub async fn serve(config: Config, more: ExtraWorkflows) -> Result<(), Failure> {
     let storage = Storage::open(&config).await?;
     let served = serve_on(config, storage.clone(), more).await;
@@ -45,12 +45,12 @@ pub async fn serve(config: Config, more: ExtraWorkflows) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Takes the address that is asked for.
+/// Binds the configured address.
 async fn listen(config: &Config) -> Result<(TcpListener, SocketAddr), Failure> {
     let unbound = |e: io::Error| {
         let remedy = match e.kind() {
             io::ErrorKind::AddrInUse => {
-                "; another program has it: stop that one, or choose another by --listen"
+                "; another program uses it: stop that program, or choose another address with --listen"
             }
             _ => "",
         };
@@ -71,7 +71,7 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     targets::reconcile_ledger(&app).await?;
     app.engine.load_clock().await?;
     let (listener, address) = listen(&app.config).await?;
-    // Drawn once: not by a start that comes to nothing.
+    // Created after the other parts, so that a failed start creates no token.
     let admin = ensure_admin(&app.engine, &admin_file(&app.config.data), app.storage.is_shared()).await?;
 
     let (tell_stop, stop) = watch::channel(false);
@@ -84,10 +84,10 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     let denials = tokio::spawn(jobs::access_denials::run(app.clone(), over));
     let differs = if app.storage.is_shared() { shared_key::find_mismatch(&app).await } else { None };
     if let Some(why) = &differs {
-        tracing::error!(why, "this server's key is not that of the others");
+        tracing::error!(why, "this server's key differs from that of the other servers");
     }
     if is_plaintext(&app, address) {
-        tracing::warn!(%address, "tokens go over the network in the clear: see tls.certificate_file");
+        tracing::warn!(%address, "tokens are sent unencrypted: see tls.certificate_file");
     }
     say(&banner(&app, address, admin.is_some()))?;
     tracing::info!(%address, data = %app.config.data.display(), "serving");
@@ -108,10 +108,10 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     };
     tokio::select! {
         served = serving => served.map_err(Failure::other)?,
-        () = too_late => tracing::warn!("some requests did not end in time; their connections are closed"),
+        () = too_late => tracing::warn!("some requests did not finish in time; their connections are closed"),
     }
     tell_stop.send_replace(true);
-    // Nobody is refused any more: what is left goes on record.
+    // No more refusals can occur: the rest is recorded.
     _ = answered.send(());
     denials.await.map_err(Failure::other)?;
     let worked = engine.await.map_err(Failure::other)?;
@@ -121,7 +121,7 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     worked
 }
 
-/// Works on executions; if the engine ends by itself, the server ends with it.
+/// Runs executions; if the engine ends early, the server ends too.
 async fn work(
     app: SharedState,
     mut stop: watch::Receiver<bool>,
@@ -138,7 +138,7 @@ async fn work(
     Ok(worked?)
 }
 
-/// The first signal stops in order, the second at once.
+/// The first signal stops in order, the second one immediately.
 fn listen_for_signals(
     app: &SharedState,
     tell_stop: Arc<watch::Sender<bool>>,
@@ -153,10 +153,10 @@ fn listen_for_signals(
                 _ = int.recv() => {}
             }
             if stops > 0 {
-                tracing::warn!("stopping at once; what was acknowledged is kept");
+                tracing::warn!("stopping immediately; acknowledged data is kept");
                 std::process::exit(130);
             }
-            tracing::info!("asked to stop");
+            tracing::info!("stopping after a signal");
             app.stopping.store(true, Ordering::Release);
             tell_stop.send_replace(true);
         }

@@ -1,11 +1,11 @@
-//! Whether the servers that share a store sign with one key: who verifies has one.
+//! Checks that all servers of a store sign with the same key.
 
 use crate::state::ServerState;
 use engine::Entity;
 use serde::{Deserialize, Serialize};
 use workflows::signing::KeyFile;
 
-/// The key that the first server signed with, by its id.
+/// The id of the key of the first server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct SharedKey {
     key: String,
@@ -20,7 +20,7 @@ impl Entity for SharedKey {
     }
 }
 
-/// What is wrong with this server's key, in words; the first server's is the right one.
+/// Returns an error if this server's key differs from that of the first server.
 pub(crate) async fn find_mismatch(app: &ServerState) -> Option<String> {
     let path = app.config.data.join(KeyFile::NAME);
     let file = path.clone();
@@ -43,7 +43,7 @@ pub(crate) async fn find_mismatch(app: &ServerState) -> Option<String> {
     match kept.await {
         Ok(kept) if kept == mine => None,
         Ok(kept) => Some(format!(
-            "{} is not the key of the other servers ({kept}): copy theirs here, or what this one signs does not verify with theirs",
+            "{} is not the key of the other servers ({kept}): copy their key here; otherwise signatures of this server do not verify with theirs",
             path.display()
         )),
         Err(error) => Some(error.to_string()),

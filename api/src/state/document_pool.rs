@@ -1,7 +1,7 @@
-//! Where documents are read and planned: on threads of their own, so that a large one keeps no other request waiting.
+//! Threads that parse and plan documents, so that a large document delays no other request.
 //!
-//! Used by handlers and extractors of `http`. Invariant: at any time a caller occupies at most two of these threads, and all together
-//! occupy no more than the machine has processors.
+//! Used by handlers and extractors of `http`. Invariant: a caller uses at most two of these threads at a time, and all callers together at most the number of
+//! processors.
 
 use std::{
     collections::BTreeMap,
@@ -11,14 +11,14 @@ use std::{
 use tokio::{runtime::Handle, sync::Semaphore, task::spawn_blocking};
 use tracing::Instrument as _;
 
-/// The longest text that is read where it came in, in bytes: 16 KiB, which takes less than a millisecond.
+/// The maximum length of a text that is parsed directly, in bytes: 16 KiB, which takes less than a millisecond.
 const SHORT: usize = 16 << 10;
-/// How many documents of one tenant, or of one user of the platform, are worked on at once.
+/// The maximum number of concurrent documents of one tenant, or of one user of the operator.
 const AT_ONCE: usize = 2;
-/// How many more of theirs may wait.
+/// The maximum number of their waiting documents.
 const WAITING: usize = 64;
 
-/// Bounds how many documents are worked on.
+/// Limits the number of concurrent documents.
 #[derive(Clone, Debug)]
 pub(crate) struct DocumentPool(Arc<Inner>);
 
@@ -28,20 +28,22 @@ struct Inner {
     by_owner: Mutex<BTreeMap<String, Owner>>,
 }
 
-/// Who has documents here.
+/// The owners of current documents.
 #[derive(Debug)]
 struct Owner {
     permits: Arc<Semaphore>,
-    /// How many of its documents are worked on or wait.
+    /// The number of its current and waiting documents.
     places: usize,
 }
 
-/// Too many documents of one owner wait already.
+/// Too many documents of one owner are waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{AT_ONCE} large documents of one tenant or user are worked on at once, and {WAITING} more may wait")]
+#[error(
+    "the limit is {AT_ONCE} large documents of one tenant or user at a time, with {WAITING} more waiting"
+)]
 pub(crate) struct Crowded;
 
-/// A place in line: forgotten with the last of its owner.
+/// A place of an owner; the owner is removed with its last place.
 struct Place<'a> {
     pool: &'a Inner,
     owner: &'a str,
@@ -82,10 +84,10 @@ impl DocumentPool {
         Ok(Place { pool: &self.0, owner, permits: stands.permits.clone() })
     }
 
-    /// What `work` makes of a text of this length: at once where it is short.
+    /// Runs `work` on a text of this length: directly if it is short.
     ///
     /// # Errors
-    /// [`Crowded`]. A panic of the work goes on in the caller.
+    /// [`Crowded`]. A panic of the work is passed on to the caller.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         owner: &str,
@@ -98,10 +100,10 @@ impl DocumentPool {
         self.work(owner, work).await
     }
 
-    /// What a future comes to, driven on one of these threads.
+    /// Runs a future on one of these threads.
     ///
     /// # Errors
-    /// [`Crowded`]. A panic of the work goes on in the caller.
+    /// [`Crowded`]. A panic of the work is passed on to the caller.
     pub(crate) async fn plan<T: Send + 'static>(
         &self,
         owner: &str,
@@ -117,7 +119,7 @@ impl DocumentPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Crowded> {
         let place = self.place(owner)?;
-        // Neither semaphore is ever closed.
+        // The semaphores are never closed.
         let _own = place.permits.acquire().await;
         let _one_of_all = self.0.all.acquire().await;
         match spawn_blocking(work).await {
@@ -140,7 +142,7 @@ mod tests {
     };
 
     #[tokio::test(flavor = "current_thread")]
-    async fn one_owner_has_two_threads_and_the_others_go_on() {
+    async fn one_owner_uses_two_threads_and_others_continue() {
         let pool = DocumentPool::of(8);
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let done = Arc::new(AtomicBool::new(false));
@@ -159,7 +161,7 @@ mod tests {
                 })
             })
             .collect();
-        // Until each of them has its place.
+        // Waits until each of them has its place.
         for _ in 0..10 * (AT_ONCE + WAITING) {
             tokio::task::yield_now().await;
         }

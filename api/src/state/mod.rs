@@ -1,4 +1,4 @@
-//! Shared server state: what request handlers and background jobs use.
+//! Shared state of the server, used by handlers and background jobs.
 
 pub(crate) mod access_denials;
 pub(crate) mod change_feed;
@@ -37,81 +37,81 @@ use token_usage::TokenUsage;
 use tokio::sync::{Notify, watch};
 use workflows::{audit::Auditor, platform::Platform};
 
-/// How often those who wait for a held store look at it.
+/// The interval of checks while the store is on hold.
 const MAINTENANCE_POLL: Duration = Duration::from_secs(1);
 
-/// The server's parts. Shared by all requests.
+/// The parts of the server, shared by all requests.
 pub(crate) struct ServerState {
-    /// The engine, its store and its platform.
+    /// The engine with its store and platform.
     pub(crate) engine: Engine<Platform>,
-    /// The queues of commands for the agents of nodes.
+    /// The queues of orders for node agents.
     pub(crate) agents: Arc<Agents>,
-    /// What the engine's store lies on.
+    /// The storage under the engine's store.
     pub(crate) storage: Storage,
-    /// The settings in force.
+    /// The settings.
     pub(crate) config: Config,
-    /// Names every metric.
+    /// The registry of metrics.
     pub(crate) registry: Registry,
     /// Counts requests.
     pub(crate) requests: RequestMetrics,
-    /// Seals and signs what was done.
+    /// Seals and signs the audit.
     pub(crate) auditor: Auditor,
-    /// Shows how far that is behind.
+    /// Exports the lag of the audit.
     pub(crate) audited: AuditMetrics,
-    /// By which policies it is decided who may do what.
+    /// The access policies.
     pub(crate) access: PolicyStore,
-    /// With which certificate TLS is spoken, if it is.
+    /// The TLS certificate, if any.
     pub(crate) tls: Option<Tls>,
-    /// When tokens were used, on its way to where they are kept.
+    /// The uses of tokens, before they are written.
     pub(crate) uses: TokenUsage,
-    /// What is known of those who ask: connections, and how much each may send.
+    /// The state of connections and rate limits.
     pub(crate) edge: ConnectionState,
-    /// Where documents are read and planned.
+    /// Parses and plans documents.
     pub(crate) documents: DocumentPool,
-    /// Requests that were refused, on their way to the audit.
+    /// Refused requests, before they are recorded for the audit.
     pub(crate) denials: AccessDenials,
-    /// Counts those.
+    /// Counts refused requests.
     pub(crate) refusals: DenialMetrics,
-    /// Tells how far executions are.
+    /// Estimates the progress of executions.
     pub(crate) paces: DurationStatistics,
-    /// Shows how things stand.
+    /// Exports metrics of the platform's state.
     pub(crate) standing: StatusMetrics,
     /// Set once the server has been asked to stop.
     pub(crate) stopping: AtomicBool,
-    /// Set once it changes nothing any more: `http.grace` later.
+    /// Set once it accepts no more changes: after `http.grace`.
     pub(crate) closing: AtomicBool,
-    /// Whether the first admin's token is known to have ended.
+    /// Set once the bootstrap token is known to have ended.
     pub(crate) bootstrap_ended: AtomicBool,
-    /// Set while the engine works.
+    /// Set while the engine runs.
     pub(crate) working: AtomicBool,
-    /// Rung whenever capacity may have become free.
+    /// Notified when capacity may have become free.
     pub(crate) freed: Arc<Notify>,
-    /// Rung whenever people told a schedule something.
+    /// Notified by commands to schedules.
     pub(crate) told: Notify,
-    /// Through whom people sign in, if the settings name one.
+    /// The identity provider, if configured.
     pub(crate) provider: Option<Provider>,
-    /// Rung when a batch has begun.
+    /// Notified when a batch has started.
     pub(crate) batched: Arc<Notify>,
-    /// Tells people what they are to be told.
+    /// Sends notifications.
     pub(crate) outbox: Outbox,
     /// Counts spans of traces.
     #[cfg(feature = "otlp")]
     pub(crate) spans: crate::telemetry::traces::SpanMetrics,
-    /// Tells those who watch what happens.
+    /// Sends changes to streams.
     pub(crate) feed: Arc<ChangeFeed>,
 }
 
 impl ServerState {
-    /// Waits until the store is not held. False when the server stops before that.
+    /// Waits until the store is not on hold. Returns false if the server stops first.
     pub(crate) async fn free(&self, stop: &mut watch::Receiver<bool>) -> bool {
         loop {
             match self.engine.store().current_hold().await {
-                // A server with a wrong clock does nothing that goes by the clock.
+                // A server with a wrong clock does no time-dependent work.
                 Ok(None) if self.engine.refuses_work() => {}
                 Ok(None) => return true,
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "whether the store is held could not be asked; trying again")
+                    tracing::warn!(%error, "cannot read the hold of the store; trying again")
                 }
             }
             tokio::select! {
@@ -122,5 +122,5 @@ impl ServerState {
     }
 }
 
-/// A handle on the parts.
+/// A shared reference to the state.
 pub(crate) type SharedState = Arc<ServerState>;

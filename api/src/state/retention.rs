@@ -1,4 +1,4 @@
-//! Which finished executions are kept no longer, and forgetting them; what is kept of them is told in `docs/audit.md`.
+//! Retention of finished executions: which ones are due, and their removal. `docs/audit.md` lists the data that is kept.
 
 use crate::{config::Retention, state::ServerState};
 use engine::{Error, ExpiredExecution, RetentionPolicy, Workflow as _};
@@ -9,13 +9,13 @@ use workflows::{
     sweeps,
 };
 
-/// Executions looked at in one batch.
+/// The number of executions per batch.
 const BATCH: usize = 100;
-/// Workflows that destroy: their executions are kept for ever unless the configuration names them.
+/// Workflows of data destruction: their executions are kept without limit unless the configuration names them.
 const KEPT: [&str; 2] = [Offboarding::NAME, NodeSanitisation::NAME];
 
 impl Retention {
-    /// What is kept how long.
+    /// Returns the retention periods.
     pub(crate) fn keep(&self) -> RetentionPolicy {
         let mut keep = RetentionPolicy { default: self.after.0, ..RetentionPolicy::default() };
         keep.by_workflow.extend(KEPT.map(|name| (name.to_owned(), None)));
@@ -23,22 +23,22 @@ impl Retention {
         keep
     }
 
-    /// Whether every workflow that is named is one of `known`.
+    /// Checks that every configured workflow is one of `known`.
     ///
     /// # Errors
-    /// The key at fault, and which names there are.
+    /// The invalid key, and the known names.
     pub fn check(&self, known: &[String]) -> Result<(), String> {
         match self.workflows.keys().find(|name| !known.contains(name)) {
             None => Ok(()),
             Some(name) => Err(format!(
-                "retention.workflows.{name}: there is no such workflow; there are: {}",
+                "retention.workflows.{name}: there is no such workflow; use one of: {}",
                 known.join(", ")
             )),
         }
     }
 }
 
-/// Those of the next executions that are old enough, forgotten if `erase`, and where to go on.
+/// Returns the due ones of the next executions, removed if `erase`, and the next position.
 pub(crate) async fn batch(
     app: &ServerState,
     after: Option<ExecutionId>,
@@ -59,7 +59,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_destroys_is_kept_for_ever_unless_it_is_named() {
+    fn executions_of_data_destruction_are_kept_unless_their_workflow_is_configured() {
         let year = RetentionPeriod(Some(Duration::from_secs(365 * 86_400)));
         let keep = Retention { after: year, ..Retention::default() }.keep();
         assert_eq!(keep.by_workflow, KEPT.map(|name| (name.to_owned(), None)).into());
@@ -68,12 +68,12 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_that_there_is_not_is_refused_by_name() {
+    fn an_unknown_workflow_is_refused_by_name() {
         let settings = Retention {
             workflows: [("reclam".to_owned(), RetentionPeriod(None))].into(),
             ..Retention::default()
         };
         let why = settings.check(&["reclaim".to_owned()]).unwrap_err();
-        assert_eq!(why, "retention.workflows.reclam: there is no such workflow; there are: reclaim");
+        assert_eq!(why, "retention.workflows.reclam: there is no such workflow; use one of: reclaim");
     }
 }

@@ -1,8 +1,7 @@
-//! How things stand, for `/metrics`: what is stuck, what waits for people and until when, what is lent and what is free.
+//! Metrics of the platform's state for `/metrics`: stuck executions, open approvals and deadlines, loans, and free capacity.
 //!
-//! Looked up when somebody asks, so that it is told also while nothing moves, and at most once in [`FRESH`]. Each look makes its
-//! gauges anew: what has gone is told no more. Labels are bounded: reasons, clusters, regions, models and the channels of the settings,
-//! never tenants, people or ids.
+//! Computed on request, so that values are present while nothing changes, but at most once in [`FRESH`]. Each computation starts with new gauges, so old label
+//! values disappear. Labels are bounded: reasons, clusters, regions, models and configured channels, never tenants, persons or ids.
 
 use crate::state::ServerState;
 use engine::{Entity, Error, Reason, Workflow as _};
@@ -23,11 +22,11 @@ use workflows::{
     tenancy::{FreePool, OpenLoans, Waitlist},
 };
 
-/// What was looked up is told again so long, however many ask.
+/// How long computed values are reused.
 const FRESH: Duration = Duration::from_secs(5);
-/// Things read in one go.
+/// The number of items read at once.
 const PAGE: usize = 500;
-/// Of one kind no more are counted: so many are an alarm anyway.
+/// The maximum count per type; this many are an alarm anyway.
 const MOST: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,17 +62,17 @@ struct ByChannel {
     state: String,
 }
 
-/// A moment as Prometheus wants it: seconds since 1970, 0 for none.
+/// A time for Prometheus: seconds since 1970, 0 for none.
 type Moment = Gauge<f64, AtomicU64>;
 
-/// The last look, and when it was.
+/// The last values, with their time.
 #[derive(Debug, Default)]
 pub(crate) struct StatusMetrics {
     last: Mutex<Option<(Timestamp, String)>>,
 }
 
 impl StatusMetrics {
-    /// The gauges as text, without the mark of its end. What cannot be looked up is left out and said in the log.
+    /// Returns the gauges as text, without the end marker. Unavailable values are omitted and logged.
     pub(crate) async fn text(&self, app: &ServerState) -> String {
         let mut last = self.last.lock().await;
         let now = app.engine.clock().now();
@@ -102,15 +101,15 @@ async fn collect(app: &ServerState, now: Timestamp) -> String {
         closed_tenants(app, &mut registry).await,
     ];
     for error in looked.into_iter().filter_map(Result::err) {
-        tracing::warn!(%error, "how things stand cannot be told in full");
+        tracing::warn!(%error, "some metrics of the platform's state are unavailable");
     }
     let mut text = String::new();
-    // Writing into a string does not fail.
+    // Writing into a string cannot fail.
     _ = encode_registry(&mut text, &registry);
     text
 }
 
-/// Executions that an operator has to look at, by every reason that there is.
+/// Counts executions that need an operator, by every possible reason.
 async fn stuck(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let family = Family::<ByReason, Gauge>::default();
     for reason in Reason::VARIANTS {
@@ -119,11 +118,11 @@ async fn stuck(app: &ServerState, registry: &mut Registry) -> Result<(), Error> 
         each_open(app, Query::is("reason", name), |_| count += 1).await?;
         family.get_or_create(&ByReason { reason: name.into() }).set(count);
     }
-    registry.register("executions_stuck", "Executions that an operator has to look at", family);
+    registry.register("executions_stuck", "Executions that need an operator", family);
     Ok(())
 }
 
-/// Holds that a person has to look at, and offboardings that wait for one.
+/// Counts holds to review, and offboardings that wait for a hold.
 async fn holds(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let matters = hold_matters(&app.engine).await?;
     let count =
@@ -131,7 +130,7 @@ async fn holds(app: &ServerState, registry: &mut Registry) -> Result<(), Error> 
     let due = count(HoldConcern::HoldReviewDue);
     registry.register("holds_review_due", "Holds in force whose review is due", due);
     let held = count(HoldConcern::OffboardingHeld);
-    registry.register("offboardings_held", "Offboardings that wait until no hold is in force", held);
+    registry.register("offboardings_held", "Offboardings that wait for the release of holds", held);
     Ok(())
 }
 
@@ -163,8 +162,8 @@ async fn approvals(app: &ServerState, registry: &mut Registry, now: Timestamp) -
             break;
         }
     }
-    registry.register("approvals_waiting", "Approvals that wait for people", gauge(waiting));
-    let help = "When the first of the approvals that wait lapses or is extended, 0 if none does";
+    registry.register("approvals_waiting", "Open approvals", gauge(waiting));
+    let help = "Earliest deadline of an open approval, 0 if there is none";
     registry.register("approvals_next_deadline_timestamp_seconds", help, moment(next));
     Ok(())
 }
@@ -176,16 +175,16 @@ async fn reclaims(app: &ServerState, registry: &mut Registry, now: Timestamp) ->
         next = promised(record).filter(|promised| *promised > now).into_iter().chain(next).min();
     })
     .await?;
-    registry.register("reclaims_open", "Reclaims under way", gauge(open));
-    let help = "When the first of the reclaims under way is promised to be over, 0 if none is";
+    registry.register("reclaims_open", "Running reclaims", gauge(open));
+    let help = "Earliest promised end of a running reclaim, 0 if there is none";
     registry.register("reclaims_next_deadline_timestamp_seconds", help, moment(next));
     let mut missed = 0;
     each::<MissedPromise>(app, |_| missed += 1).await?;
-    registry.register("reclaims_missed", "Promises of reclaim on record that were broken", gauge(missed));
+    registry.register("reclaims_missed", "Recorded promises of reclaims that were broken", gauge(missed));
     Ok(())
 }
 
-/// When its body says that it was promised to be over.
+/// Returns the promised end from the body of the execution.
 fn promised(record: &Record) -> Option<Timestamp> {
     let body: Value = serde_json::from_slice(&record.body).ok()?;
     body.get("promised").and_then(Value::as_u64).map(Timestamp)
@@ -199,8 +198,8 @@ async fn gpus(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
         free.get_or_create(&by).set(pool.free().0.into());
     })
     .await?;
-    registry.register("gpus", "GPUs of the fleet, whoever has them", all);
-    registry.register("gpus_free", "GPUs on nodes that a tenant could be given", free);
+    registry.register("gpus", "GPUs of the fleet", all);
+    registry.register("gpus_free", "GPUs on nodes that are free for a tenant", free);
     Ok(())
 }
 
@@ -217,9 +216,13 @@ async fn loans(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Re
         lent.get_or_create(&by).inc_by(i64::try_from(amount).unwrap_or(i64::MAX));
     })
     .await?;
-    registry.register("loans_open", "Loans between workspaces that are open", open);
-    registry.register("loans_overdue", "Open loans that are called back as soon as somebody waits", overdue);
-    registry.register("loans_lent", "Pieces that are lent", lent);
+    registry.register("loans_open", "Open loans between workspaces", open);
+    registry.register(
+        "loans_overdue",
+        "Overdue loans, which are reclaimed when a workload needs them",
+        overdue,
+    );
+    registry.register("loans_lent", "Lent GPUs and slices", lent);
     Ok(())
 }
 
@@ -233,7 +236,7 @@ async fn waitlists(app: &ServerState, registry: &mut Registry) -> Result<(), Err
     })
     .await?;
     registry.register("waitlist_executions", "Executions that wait for capacity", waiting);
-    registry.register("waitlist_gpus", "GPUs that those who wait for capacity want", gpus);
+    registry.register("waitlist_gpus", "GPUs that waiting executions need", gpus);
     Ok(())
 }
 
@@ -246,11 +249,11 @@ async fn engines(app: &ServerState, registry: &mut Registry) -> Result<(), Error
         let state = engine.get("state").and_then(Value::as_str).unwrap_or_default();
         family.get_or_create(&ByState { state: state.into() }).inc();
     }
-    registry.register("engines", "Servers that share the store, by whether they give signs of life", family);
+    registry.register("engines", "Servers that share the store, by state", family);
     Ok(())
 }
 
-/// What of notifications is not taken, by channel; a channel that is well is told as zero.
+/// Counts open and dead deliveries by channel; a channel without any has zero.
 async fn deliveries(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let family = Family::<ByChannel, Gauge>::default();
     for (state, tallies) in [("waiting", app.outbox.waiting().await?), ("dead", app.outbox.dead().await?)] {
@@ -259,11 +262,11 @@ async fn deliveries(app: &ServerState, registry: &mut Registry) -> Result<(), Er
             family.get_or_create(&by).set(i64::try_from(tally.count).unwrap_or(i64::MAX));
         }
     }
-    registry.register("deliveries", "Notifications on their way through a channel, or dead there", family);
+    registry.register("deliveries", "Waiting and dead notifications by channel", family);
     Ok(())
 }
 
-/// How far the moments on record are ahead of the clock: schedules are looked at each minute, so it was set back then.
+/// Reports how far recorded times are ahead of the clock: schedules are checked every minute, so the clock was then set back.
 async fn clock(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
     let mut ahead = Duration::ZERO;
     each::<engine::ScheduleStatus>(app, |standing| {
@@ -272,16 +275,16 @@ async fn clock(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Re
     .await?;
     let behind = Gauge::<f64, AtomicU64>::default();
     behind.set(ahead.as_secs_f64());
-    let help = "By how much the latest moment on record of a schedule is ahead of the clock, 0 if the clock was not set back";
+    let help = "How far the latest recorded time of a schedule is ahead of the clock, 0 if the clock was not set back";
     registry.register("clock_behind_record_seconds", help, behind);
     let jumped = Gauge::<f64, AtomicU64>::default();
     jumped.set(app.engine.clock_jump().map_or(0.0, |jump| jump.to.since(jump.from).as_secs_f64()));
-    let help = "How far the clock jumped forward, until an operator confirms it; 0 if nothing waits for that";
+    let help = "How far the clock jumped forward, until an operator confirms it; 0 otherwise";
     registry.register("clock_jump_unconfirmed_seconds", help, jumped);
     Ok(())
 }
 
-/// Every open execution that `query` finds.
+/// Visits every open execution that matches `query`.
 async fn each_open(app: &ServerState, query: Query, mut take: impl FnMut(&Record)) -> Result<(), Error> {
     let query = Query::is("open", "true").and(query);
     let (mut after, mut seen) = (None, 0);
@@ -296,7 +299,7 @@ async fn each_open(app: &ServerState, query: Query, mut take: impl FnMut(&Record
     }
 }
 
-/// Every document of a kind.
+/// Visits every document of a type.
 async fn each<E: Entity>(app: &ServerState, mut take: impl FnMut(E)) -> Result<(), Error> {
     let (mut after, mut seen) = (None::<String>, 0);
     loop {

@@ -1,4 +1,4 @@
-//! Where everything is kept: the embedded store in the data folder, or a PostgreSQL database.
+//! The store: embedded in the data folder, or a PostgreSQL database.
 
 use crate::config::{Config, StoreSettings, store_dir};
 use program::{
@@ -17,12 +17,12 @@ use store::{
 pub(crate) enum Storage {
     /// In the data folder, for one process.
     Embedded(Arc<Embedded>),
-    /// In a database, for many.
+    /// In a database, for several processes.
     Postgres(Arc<Postgres>),
 }
 
 impl Storage {
-    /// Opens what the settings name, and says what opening it found.
+    /// Opens the configured store, and logs the result of its recovery.
     pub(crate) async fn open(config: &Config) -> Result<Self, Failure> {
         let data = config.data.clone();
         let unmade = |e| Failure::other(format!("{}: {e}", data.display()));
@@ -43,12 +43,12 @@ impl Storage {
         }
     }
 
-    /// Whether other processes may use the same.
+    /// Returns true if other processes may use the store.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
-    /// What this process is called in leases.
+    /// Returns the name of this process in leases.
     pub(crate) fn holder(&self) -> String {
         match self {
             Self::Embedded(_) => engine::Options::default().holder,
@@ -56,7 +56,7 @@ impl Storage {
         }
     }
 
-    /// What time the database says that it is; nothing where the store is in this process.
+    /// Returns the time of the database; `None` for the embedded store.
     pub(crate) async fn database_time(&self) -> Result<Option<Timestamp>, store::Error> {
         match self {
             Self::Embedded(_) => Ok(None),
@@ -71,7 +71,7 @@ impl Storage {
         }
     }
 
-    /// The processes that share the store, as they are shown.
+    /// Returns the processes that share the store.
     pub(crate) async fn engines(&self) -> Result<Vec<Value>, store::Error> {
         match self {
             Self::Embedded(_) => Ok(vec![json!({
@@ -91,7 +91,7 @@ impl Storage {
 }
 
 fn node_json(row: &store::postgres::EngineProcess, here: bool) -> Value {
-    // Three beats of silence are no accident.
+    // A process is silent after three missed heartbeats.
     let silent = row.silent_ms > 15_000;
     let state = match (row.ended, silent) {
         (true, _) => "ended",
@@ -112,7 +112,7 @@ fn node_json(row: &store::postgres::EngineProcess, here: bool) -> Value {
 }
 
 impl StoreSettings {
-    /// How to use the database, if the settings name one.
+    /// Returns the options of the database, if configured.
     pub fn options(&self) -> Option<PostgresOptions> {
         if self.url.is_empty() {
             return None;
@@ -132,7 +132,10 @@ impl StoreSettings {
 async fn open_embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
     let options = store::Options {
         on_stall: Arc::new(|why| {
-            tracing::error!(why, "the store's index stands still; nothing acknowledged is lost, start again");
+            tracing::error!(
+                why,
+                "the index of the store is stuck; no acknowledged data is lost; restart the server"
+            );
             std::process::exit(74)
         }),
         notice_copies: config.store.notice_copies,
@@ -143,7 +146,7 @@ async fn open_embedded(config: &Config) -> Result<Arc<Embedded>, Failure> {
     let opened = opened.map_err(Failure::other)??;
     let report = &opened.report;
     if report.rebuilt_index.is_some() || !report.repaired.is_empty() || report.unreadable > 0 {
-        tracing::warn!("the store was mended: {report}");
+        tracing::warn!("the store was repaired: {report}");
     }
     Ok(Arc::new(opened.store))
 }

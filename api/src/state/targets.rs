@@ -1,4 +1,4 @@
-//! What serves which cluster: the file of targets, the simulated world for all else, and the ledger, which must say the same.
+//! The backends of clusters: the file of targets, the simulated platform for other clusters, and the ledger, which must agree.
 
 use crate::{config::Config, state::ServerState};
 use backends::{
@@ -15,10 +15,10 @@ use workflows::{
     tenancy::{Cluster, ClusterId, ClusterKind, Region, RegionIndex},
 };
 
-/// A cluster in the ledger and the file of targets do not agree. Not stored: the server does not start.
+/// The ledger and the file of targets disagree about a cluster. Not stored: the server does not start.
 const DISAGREE: &str = "targets.disagree";
 
-/// The platform of these settings, with the queues for its agents.
+/// Returns the platform of these settings, with the queues for its agents.
 pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<Connected, Failure> {
     let platform = simulated_platform(world);
     if config.targets.is_empty() {
@@ -29,11 +29,10 @@ pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<C
     targets.connect(platform).await.map_err(wrong)
 }
 
-/// Has the ledger say of every cluster what serves it, so that plans say it too.
+/// Records the backend of every cluster in the ledger, so that plans show it.
 ///
 /// # Errors
-/// A cluster that was served by a backend and is not any more, which would be acted on in the simulated world alone; one that the
-/// file has something for that it is not.
+/// A cluster lost its backend, so actions would only change the simulated platform; or the file has a backend of the wrong kind for a cluster.
 pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
     let platform = app.engine.platform();
     let agreed = app.engine.transact(true, |view| {
@@ -48,7 +47,7 @@ pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
     agreed.await.map_err(|error| Failure::new(Exit::Usage, format!("configuration: targets: {error}")))
 }
 
-/// Has the ledger say of a cluster what serves it.
+/// Records the backend of a cluster in the ledger.
 pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterId) -> Result<(), Undecided> {
     let Some(mut cluster) = view.get::<Cluster>(id.as_str())? else { return Ok(()) };
     if cluster.unready != platform.unready(id.as_str()) {
@@ -62,8 +61,8 @@ pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterI
     let Some(backend) = platform.backend_of(id.as_str()) else {
         if Platform::BACKENDS.contains(&cluster.backend.as_str()) && !platform.stays_simulated(id.as_str()) {
             return disagree(format!(
-                "cluster {id} was served by {} and the file names it no more: name it under `clusters`, or write `simulated: {{}}` \
-                 for it there if nothing real is to be changed any more",
+                "cluster {id} had the backend {}, but the file no longer names the cluster: add it under `clusters`, or write `simulated: {{}}` for it if no \
+                 real cluster must be changed",
                 cluster.backend
             ));
         }
@@ -80,11 +79,11 @@ pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterI
     };
     if let Some(needed) = needed.filter(|needed| !backend.contains(needed)) {
         return disagree(format!(
-            "clusters.{id} is a cluster of kind {needed} in the fleet, and the file has {backend} alone for it: add {needed}"
+            "clusters.{id} has the kind {needed} in the fleet, but only {backend} in the file: add {needed}"
         ));
     }
     if cluster.backend != backend {
-        tracing::warn!(cluster = %id, was = cluster.backend, is = backend, "the cluster is served by another backend than it was");
+        tracing::warn!(cluster = %id, was = cluster.backend, is = backend, "the cluster has another backend than before");
         view.put(&Cluster { backend: backend.to_owned(), ..cluster })?;
     }
     Ok(())
@@ -104,7 +103,7 @@ pub(crate) fn with_backends(mut sites: Sites, platform: &Platform) -> Sites {
     sites
 }
 
-/// What the server says at its start of what it acts on.
+/// Describes the platform at the start of the server.
 pub(crate) fn describe(app: &ServerState, world: &str) -> String {
     let backends = app.engine.platform().backends();
     let real = backends.iter().filter(|(part, backend)| **backend != "simulated" && **part != "records");
@@ -113,5 +112,5 @@ pub(crate) fn describe(app: &ServerState, world: &str) -> String {
         return format!("platform: simulated, {world}; no real cluster is changed\n");
     }
     let file = &app.config.targets;
-    format!("platform: {file} says what is real; all else is simulated, {world}\n{}", real.concat())
+    format!("platform: real targets from {file}; all others are simulated, {world}\n{}", real.concat())
 }

@@ -1,7 +1,7 @@
-//! When each token was used last, to the hour: so that those which nobody uses can be told, and taken back.
+//! The last use of each token, rounded to the hour, so that unused tokens can be found and revoked.
 //!
-//! No request waits for it: a use is noted in memory, and written a moment later by a job of the server, once an hour for each token. What was
-//! noted and not written when a server is killed is lost; the next use tells it again.
+//! Requests do not wait for it: a use is noted in memory, and a job writes it later, once per hour and token. A crash loses unwritten uses; the next use
+//! records it again.
 
 use std::{
     collections::BTreeMap,
@@ -9,15 +9,15 @@ use std::{
 };
 use store::Timestamp;
 
-/// How exact it is, in milliseconds: an hour.
+/// The precision, in milliseconds: one hour.
 const HOUR: u64 = 3_600_000;
 
-/// Tokens by their ids, with the full hour in which each was used last, and whether that is to be written yet.
+/// Token ids with the hour of their last use, and whether it must be written.
 #[derive(Debug, Default)]
 pub(crate) struct TokenUsage(Mutex<BTreeMap<String, (u64, bool)>>);
 
 impl TokenUsage {
-    /// Notes that the token of this id let somebody in at the moment `now`.
+    /// Notes that the token with this id was used at `now`.
     pub(crate) fn note(&self, token: &str, now: Timestamp) {
         let hour = now.0 / HOUR;
         let mut noted = self.noted();
@@ -26,7 +26,7 @@ impl TokenUsage {
         }
     }
 
-    /// What is to be written, each once; what is of earlier hours is forgotten.
+    /// Returns the uses to write, each once; removes those of earlier hours.
     pub(crate) fn take(&self, now: Timestamp) -> Vec<(String, Timestamp)> {
         let mut noted = self.noted();
         let fresh = noted.iter_mut().filter(|(_, (_, fresh))| *fresh);
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_written_once_an_hour_however_often_it_is_used() {
+    fn the_use_of_a_token_is_written_once_an_hour() {
         let uses = TokenUsage::default();
         let noon = Timestamp(12 * HOUR);
         for later in [0, 5, HOUR - 1] {
@@ -63,6 +63,9 @@ mod tests {
         uses.note("a", Timestamp(one.0 + 7));
         uses.note("b", one);
         assert_eq!(uses.take(one), [("a".to_owned(), one), ("b".to_owned(), one)]);
-        assert!(uses.take(Timestamp(14 * HOUR)).is_empty() && uses.noted().is_empty(), "nothing piles up");
+        assert!(
+            uses.take(Timestamp(14 * HOUR)).is_empty() && uses.noted().is_empty(),
+            "memory does not grow"
+        );
     }
 }

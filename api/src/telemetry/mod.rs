@@ -1,6 +1,6 @@
-//! Metrics and traces of the server; its log lines are written by `program::logs`.
+//! Metrics and traces of the server; `program::logs` writes its log lines.
 //!
-//! Called by every layer above. Invariant: nothing here depends on the server's state or on HTTP; metric labels are bounded.
+//! Called by all layers above. Invariant: no dependency on the server's state or on HTTP; metric labels are bounded.
 
 pub(crate) mod metrics;
 #[cfg(feature = "otlp")]

@@ -1,7 +1,7 @@
-//! TLS by the server itself, with a certificate that may be replaced while it runs.
+//! TLS with a certificate that can be replaced while the server runs.
 //!
-//! Invariant: whoever connects is shown a pair that belongs together. Files that hold no such pair change nothing, are said in the
-//! log, and are counted; connections that are open never notice.
+//! Invariant: handshakes always use a certificate with its own key. Invalid files change nothing; they are logged and counted. Open connections are not
+//! affected.
 
 mod pair;
 mod validity;
@@ -20,7 +20,7 @@ use rustls::ServerConfig;
 use std::sync::{Arc, PoisonError, RwLock};
 use store::Timestamp;
 
-/// From when on its end is said in the log at every start, in days.
+/// Starts log a warning within this many days before the certificate expires.
 const RENEW_DAYS: i64 = 14;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -28,7 +28,7 @@ struct ByOutcome {
     outcome: &'static str,
 }
 
-/// The certificate in force, and how it came to be.
+/// The certificate in use, and its history.
 #[derive(Debug)]
 pub(crate) struct Tls {
     settings: Settings,
@@ -40,17 +40,17 @@ pub(crate) struct Tls {
 #[derive(Debug)]
 struct InForce {
     pair: CertificatePair,
-    /// Of the files that were looked at last, whether they were taken or not.
+    /// The digest of the files at the last check, even if they were invalid.
     seen: [u8; 32],
 }
 
 impl Tls {
-    /// What the settings name; nothing if they name none.
+    /// Loads the configured certificate; `None` without one.
     ///
-    /// A certificate that is over is said to be and taken: who works for the engine is not to stop for it.
+    /// An expired certificate is logged and used, so that executions continue to run.
     ///
     /// # Errors
-    /// The setting at fault, and what to do.
+    /// The invalid setting, and the remedy.
     pub(crate) fn of(
         settings: &Settings,
         registry: &mut Registry,
@@ -63,21 +63,21 @@ impl Tls {
         let (pair, now) = (CertificatePair::of(&files, settings)?, utc(now));
         let days = (pair.ends - now).num_days();
         if pair.ends <= now {
-            tracing::error!(ends = %pair.ends.to_rfc3339(), "the certificate is over: who verifies it turns away");
+            tracing::error!(ends = %pair.ends.to_rfc3339(), "the certificate has expired: clients that verify it refuse to connect");
         } else if days < RENEW_DAYS {
-            tracing::warn!(ends = %pair.ends.to_rfc3339(), days, "the certificate ends soon");
+            tracing::warn!(ends = %pair.ends.to_rfc3339(), days, "the certificate expires soon");
         }
         let stands = RwLock::new(InForce { pair, seen: files.digest() });
         let me =
             Self { settings: settings.clone(), stands, reads: Family::default(), left: Gauge::default() };
         registry.register(
             "tls_certificate_left_seconds",
-            "How long the server's certificate is valid still; below zero once it is over",
+            "Remaining validity of the server's certificate; negative after its expiry",
             me.left.clone(),
         );
         registry.register(
             "tls_certificate_reads",
-            "Changed certificates that were taken over, or refused for what was wrong with them",
+            "Changed certificates that were loaded, or rejected as invalid",
             me.reads.clone(),
         );
         for outcome in [TAKEN, REFUSED] {
@@ -86,21 +86,21 @@ impl Tls {
         Ok(Some(me))
     }
 
-    /// How the next handshake is made.
+    /// Returns the configuration of the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.stands.read().unwrap_or_else(PoisonError::into_inner).pair.config.clone()
     }
 
-    /// Shows how long the certificate is valid.
+    /// Reports the remaining validity of the certificate.
     pub(crate) fn observe(&self, now: Timestamp) {
         let ends = self.stands.read().unwrap_or_else(PoisonError::into_inner).pair.ends;
         self.left.set((ends - utc(now)).num_seconds());
     }
 
-    /// Takes over what the files hold, if it is something else than before and a pair. True if it was taken.
+    /// Reloads the files if they have changed and match. Returns true if they were loaded.
     ///
     /// # Errors
-    /// What is wrong with it; told once for the same files.
+    /// The error of the files; reported once for the same files.
     fn renew(&self, now: Timestamp) -> Result<bool, String> {
         let files = CertificateFiles::read(&self.settings);
         let seen = files.as_ref().map_or_else(|_| [0; 32], CertificateFiles::digest);
@@ -116,7 +116,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Takes over what the files hold, counts what became of it, and says it in the log.
+    /// Reloads the files, and counts and logs the result.
     pub(crate) fn look(&self, now: Timestamp) {
         match self.renew(now) {
             Ok(false) => {}
@@ -127,18 +127,18 @@ impl Tls {
             }
             Err(why) => {
                 self.reads.get_or_create(&ByOutcome { outcome: REFUSED }).inc();
-                tracing::error!(why, "the certificate was not replaced: the one before stays");
+                tracing::error!(why, "the certificate was not replaced: the previous one stays in use");
             }
         }
     }
 }
 
-/// The moment as certificates have it.
+/// Converts a time to that of certificates.
 fn utc(at: Timestamp) -> DateTime<Utc> {
     let millis = i64::try_from(at.0).ok();
     millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
-/// Values of `outcome`.
+/// Values of the label `outcome`.
 const TAKEN: &str = "taken";
 const REFUSED: &str = "refused";

@@ -1,9 +1,9 @@
-//! What a certificate says of its end.
+//! The expiry of a certificate.
 
 use chrono::{DateTime, Utc};
 use x509_cert::{Certificate, der::Decode as _};
 
-/// Until when a certificate (DER) is valid.
+/// Returns the expiry of a certificate (DER).
 pub fn expiry(der: &[u8]) -> Option<DateTime<Utc>> {
     let certificate = Certificate::from_der(der).ok()?;
     let ends = certificate.tbs_certificate().validity().not_after.to_unix_duration();

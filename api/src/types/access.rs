@@ -1,35 +1,35 @@
-//! Who may do what, and by which policies.
+//! Permissions, and the policies that grant them.
 
 use crate::auth::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Whether somebody may do something.
+/// The result of a permission check.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Explained {
     pub(crate) allows: bool,
-    /// In words.
+    /// The reason, in words.
     pub(crate) why: String,
-    /// The ids of the policies that decided; none where none permits it.
+    /// The ids of the deciding policies; empty if no policy permits the action.
     pub(crate) policies: Vec<String>,
     /// The version of all policies in force.
     pub(crate) policies_version: String,
     pub(crate) action: String,
     pub(crate) roles: Vec<Role>,
-    /// The only one whose things they meet.
+    /// The only tenant that the caller may see.
     pub(crate) tenant: Option<String>,
-    /// Where it is refused: the roles of which one alone would do.
+    /// If refused: the roles of which one would suffice.
     pub(crate) may: Vec<Role>,
 }
 
-/// Policies that a house had in force.
+/// A version of the operator's policies.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Kept {
-    /// Their version: SHA-256 of all policies, the shipped ones with them.
+    /// The version: SHA-256 of all policies, including the built-in ones.
     pub(crate) id: String,
-    /// The file that they came from.
+    /// The source file.
     pub(crate) file: String,
-    /// When they first came into force.
+    /// The time when they first took effect.
     pub(crate) since: String,
     pub(crate) in_force: bool,
 }
@@ -37,18 +37,18 @@ pub(crate) struct Kept {
 /// Policies with their text.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Policies {
-    /// Their version: SHA-256 of all policies, the shipped ones with them.
+    /// The version: SHA-256 of all policies, including the built-in ones.
     pub(crate) id: String,
     pub(crate) in_force: bool,
-    /// Those that are shipped with the program that answers.
+    /// The built-in policies of the program that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) shipped: Option<String>,
-    /// The house's own; empty where there are none.
+    /// The operator's policies; empty if there are none.
     pub(crate) text: String,
-    /// The file that they came from.
+    /// The source file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<String>,
-    /// When they first came into force.
+    /// The time when they first took effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
 }

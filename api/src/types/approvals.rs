@@ -17,11 +17,11 @@ pub(crate) struct Approval {
     pub(crate) title: String,
     #[schemars(with = "Plan")]
     pub(crate) plan: Value,
-    /// Votes carry it, and count for this plan alone.
+    /// The digest of the plan; votes are valid for this plan only.
     pub(crate) digest: String,
     #[schemars(with = "Vec<Seat>")]
     pub(crate) seats: Value,
-    /// The seats in words.
+    /// The seats, in words.
     pub(crate) wanted: String,
     pub(crate) votes: Vec<Cast>,
     pub(crate) requested_by: String,
@@ -33,21 +33,21 @@ pub(crate) struct Approval {
     pub(crate) takes_effect: Option<&'static str>,
     #[schemars(with = "Option<Time>")]
     pub(crate) closed_at: Option<String>,
-    /// `enforced`: people count who are separate from each other and from who asked; `not_enforced`: others count too, as in a trial.
+    /// `enforced`: only votes of separate persons count; `not_enforced`: other votes count too, as in a trial.
     pub(crate) separation: &'static str,
-    /// Who decided alone.
+    /// The person who made a break-glass decision.
     pub(crate) broken_by: Option<String>,
-    /// Reminders, escalations and who may decide alone.
+    /// Reminders, escalations and break-glass rules.
     #[schemars(with = "Object")]
     pub(crate) procedure: Value,
-    /// What happened to it: each with `at` and `event`.
+    /// The history: entries with `at` and `event`.
     #[schemars(with = "Vec<Object>")]
     pub(crate) history: Vec<Value>,
 }
 
-/// Seats of people who must agree.
+/// Seats of approvers.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Seat {
     /// Roles, or groups as `group:NAME`.
     any_of: Vec<String>,
@@ -67,26 +67,26 @@ pub(crate) struct Cast {
     pub(crate) reason: String,
     #[schemars(with = "Time")]
     pub(crate) at: String,
-    /// Who created the voter's user; `null` if an identity provider did, or it was not written down.
+    /// The creator of the voter's user; `null` for users of an identity provider, or if it was not recorded.
     pub(crate) created_by: Option<String>,
-    /// How the voter came to the credential: `issued`, `enrolled` or `oidc`; `null` if it was not written down.
+    /// How the voter got the credential: `issued`, `enrolled` or `oidc`; `null` if it was not recorded.
     pub(crate) claim: Option<&'static str>,
-    /// Who issued the credential, or made the code by which it was claimed.
+    /// The issuer of the credential, or the creator of the one-time code.
     pub(crate) issued_by: Option<String>,
-    /// Why it is not the vote of another person, though it counts; `null` where it is.
+    /// Why the voter is not a separate person although the vote counts; `null` for separate persons.
     pub(crate) not_separate: Option<String>,
-    /// The voter's user was removed since.
+    /// True if the voter's user was removed later.
     pub(crate) removed: bool,
-    /// When; `null` while the user is there, or where an earlier version did not write it down.
+    /// The time of the removal; `null` if the user exists, or if it was not recorded.
     #[schemars(with = "Option<Time>")]
     pub(crate) removed_at: Option<String>,
 }
 
-/// What somebody decided alone, for others to review.
+/// A break-glass decision to review.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Review {
-    /// The approval's.
+    /// The id of the approval.
     id: String,
     execution: String,
     workflow: String,
@@ -98,13 +98,13 @@ pub(crate) struct Review {
     by: String,
     reason: String,
     at: Time,
-    /// `null` while it waits.
+    /// `null` while the review is open.
     outcome: Option<Reviewed>,
 }
 
-/// What came of a review.
+/// The result of a review.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Reviewed {
     by: String,
     note: String,

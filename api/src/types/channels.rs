@@ -1,4 +1,4 @@
-//! Channels, and what became of what they were to tell.
+//! Notification channels and their deliveries.
 
 use super::Time;
 use crate::notify;
@@ -14,57 +14,57 @@ pub(crate) struct Channel {
     pub(crate) id: String,
     /// `webhook`, `slack`, `pagerduty`, `email` or `file`.
     pub(crate) kind: &'static str,
-    /// When what is not urgent waits: `from`, `to` and `zone`.
+    /// The quiet hours of notifications that are not urgent: `from`, `to` and `zone`.
     #[schemars(with = "Option<super::Object>")]
     pub(crate) quiet: Option<serde_json::Value>,
-    /// What is urgent: from this severity on.
+    /// The minimum severity of urgent notifications.
     pub(crate) urgent: &'static str,
-    /// How often a notification is tried before it is dead.
+    /// The maximum number of attempts of a delivery.
     pub(crate) attempts: u32,
-    /// How long the same event of the same matter is not told again.
+    /// The period in which a repeated event of the same matter is not sent again.
     #[schemars(with = "super::Span")]
     pub(crate) dedup: String,
-    /// How many deliveries wait.
+    /// The number of waiting deliveries.
     pub(crate) waiting: usize,
-    /// How many are dead.
+    /// The number of dead deliveries.
     pub(crate) dead: usize,
 }
 
-/// A channel with letters that nobody took: somebody has to look at it, as at an execution that is stuck.
+/// A channel with dead letters, which needs an operator like a stuck execution.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StuckChannel")]
 pub(crate) struct Stuck {
     /// The channel.
     pub(crate) id: String,
-    /// `delivery`, which is no workflow of which executions are.
+    /// `delivery`, which is not a workflow.
     pub(crate) workflow: &'static str,
-    /// Such as `channel/pager`.
+    /// The subject, such as `channel/pager`.
     pub(crate) subject: String,
     /// `dead`.
     pub(crate) state: &'static str,
     /// `delivery_dead`.
     pub(crate) reason: &'static str,
-    /// How many letters are dead.
+    /// The number of dead letters.
     pub(crate) dead: u64,
-    /// Since when there is any.
+    /// The time of the oldest one.
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,
-    /// Whose turn it is, by role.
+    /// The roles that must act.
     pub(crate) owner: Vec<&'static str>,
-    /// What to do.
+    /// The next step.
     pub(crate) next: &'static str,
-    /// What the latest of them was answered last.
+    /// The last answer to the latest dead letter.
     pub(crate) message: Option<String>,
 }
 
 impl Stuck {
-    /// What dead letters are stuck for.
+    /// The `reason` of dead letters.
     pub(crate) const REASON: &'static str = "delivery_dead";
-    /// What stands in the place of a workflow.
+    /// The `workflow` of dead letters.
     pub(crate) const WORKFLOW: &'static str = "delivery";
 
-    /// A channel as it is shown at `now`; nothing if no letter of it is dead.
+    /// Returns a channel with dead letters at `now`; `None` without any.
     pub(crate) fn of(channel: &str, tally: &notify::DeliveryCount, now: Timestamp) -> Option<Self> {
         let since = tally.since.unwrap_or(now);
         (tally.count > 0).then(|| Self {
@@ -77,70 +77,70 @@ impl Stuck {
             since: format_time(since),
             age_seconds: now.since(since).as_secs(),
             owner: vec!["platform_ops"],
-            next: "mend the receiver, try it with `tenure notify test`, then `tenure notify resend CHANNEL --all`, or `discard`",
+            next: "fix the receiver, test it with `tenure notify test`, then use `tenure notify resend CHANNEL --all`, or `discard`",
             message: tally.answer.clone(),
         })
     }
 }
 
-/// What became of one notification on one channel.
+/// A delivery: one notification on one channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Delivery {
-    /// Names it within its channel.
+    /// The id within the channel.
     pub(crate) id: String,
     pub(crate) channel: String,
-    /// `waiting`, `delivered`, `merged` (the same had just been told), `over` (the matter was over before its turn), `dead`, `discarded`
-    /// (somebody gave it up) or `resent` (it was dead, and was sent again as another delivery).
+    /// `waiting`, `delivered`, `merged` (the same was just sent), `over` (the matter ended before), `dead`, `discarded` (an operator gave it up) or `resent`
+    /// (it was dead, and was sent again as another delivery).
     pub(crate) state: &'static str,
-    /// The notification, as receivers know it.
+    /// The id of the notification for receivers.
     pub(crate) notification: String,
-    /// Such as `approval.opened`.
+    /// The event, such as `approval.opened`.
     pub(crate) event: String,
     /// `info`, `warning`, `error` or `critical`.
     pub(crate) severity: &'static str,
-    /// `opens`, `takes_up` or `closes` a matter, or only `tells`.
+    /// `opens`, `takes_up` or `closes` a matter, or `tells` without a state.
     pub(crate) act: &'static str,
-    /// What opens a matter and what closes it have the same.
+    /// The key of the matter, shared by its opening and closing events.
     pub(crate) matter: String,
     pub(crate) tenant: Option<String>,
     pub(crate) text: String,
-    /// When it happened.
+    /// The time of the event.
     #[schemars(with = "Time")]
     pub(crate) at: String,
     pub(crate) tries: u32,
-    /// What the last attempt was answered.
+    /// The answer to the last attempt.
     pub(crate) answer: Option<String>,
-    /// When it is sent next, if it waits; quiet hours included.
+    /// The next attempt of a waiting delivery, after quiet hours.
     #[schemars(with = "Option<Time>")]
     pub(crate) due: Option<String>,
-    /// When it came to its end.
+    /// The end of the delivery.
     #[schemars(with = "Option<Time>")]
     pub(crate) settled_at: Option<String>,
-    /// The last ten attempts, the latest last.
+    /// The last ten attempts, oldest first.
     pub(crate) attempts: Vec<Sending>,
-    /// Of what is sent again, the delivery before.
+    /// For a resent delivery: the original one.
     pub(crate) replay_of: Option<String>,
-    /// Who let it be tried, given up or sent again.
+    /// The operator who tested, discarded or resent it.
     pub(crate) by: Option<String>,
-    /// Why.
+    /// The reason.
     pub(crate) reason: Option<String>,
 }
 
-/// One attempt to send a delivery.
+/// An attempt of a delivery.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DeliveryAttempt")]
 pub(crate) struct Sending {
-    /// When it began.
+    /// The start of the attempt.
     #[schemars(with = "Time")]
     pub(crate) at: String,
-    /// The status of the answer, if it began with one.
+    /// The HTTP status of the answer, if any.
     pub(crate) status: Option<u16>,
-    /// What was answered; `null` while it is under way, or if a crash cut it off.
+    /// The answer; `null` while it is pending, or if a crash ended it.
     pub(crate) answer: Option<String>,
 }
 
 impl Delivery {
-    /// A delivery as it is shown; `channel` says when it is silent.
+    /// Returns the delivery as shown; `channel` has the quiet hours.
     pub(crate) fn of(delivery: &notify::Delivery, channel: &notify::Channel) -> Self {
         let told = &delivery.told;
         let kind = kind_of(told);

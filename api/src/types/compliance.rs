@@ -1,11 +1,11 @@
-//! Holds, certificates, the audit, and the policies there were.
-#![expect(dead_code, reason = "these describe what is kept in the books")]
+//! Holds, certificates, the audit, and versions of the policy.
+#![expect(dead_code, reason = "these describe documents of the ledger")]
 
 use super::{Object, Time};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-/// What may not be destroyed, and who said so.
+/// A hold, which prevents the destruction of data.
 #[derive(JsonSchema)]
 pub(crate) struct Hold {
     /// `TENANT/NAME`.
@@ -13,7 +13,7 @@ pub(crate) struct Hold {
     tenant: String,
     /// `legal`, `incident` or `billing`.
     kind: String,
-    /// `tenant`, or the workspace or asset that it is on.
+    /// `tenant`, or the workspace or asset that it covers.
     scope: Value,
     reason: String,
     placed_by: String,
@@ -27,10 +27,10 @@ pub(crate) struct Hold {
     released_at: Option<Time>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     released_because: Option<String>,
-    /// Of a released hold: which one of this name it was, from 1.
+    /// For a released hold: its number among the holds with this name, from 1.
     #[schemars(skip_serializing_if = "Option::is_none")]
     number: Option<u32>,
-    /// Of one hold: the released holds that had its name before, the first one first.
+    /// For a single hold: the released holds with the same name, oldest first.
     #[schemars(skip_serializing_if = "Option::is_none")]
     earlier: Option<Vec<Value>>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct CertificateRow {
     title: String,
     exceptions: u64,
     issued_at: Time,
-    /// Until when policy keeps it at least; null without an end.
+    /// The end of the minimum retention; null without an end.
     kept_until: Option<Time>,
     signed: bool,
     /// Whether it was withdrawn, and holds no more.
@@ -100,7 +100,7 @@ pub(crate) struct ClosedTenantLook {
     says: String,
 }
 
-/// What people say that an asset's data is.
+/// The classification of an asset.
 #[derive(JsonSchema)]
 pub(crate) struct Classification {
     tenant: String,
@@ -116,14 +116,14 @@ pub(crate) struct Classification {
 pub(crate) struct AuditEntry {
     /// `TENANT/NUMBER`; `-/NUMBER` for the platform's own.
     id: String,
-    /// Over the entry; the next one names it.
+    /// The digest of the entry; the next entry contains it.
     digest: String,
     tenant: String,
     number: u64,
     previous: Option<String>,
     at: Time,
     actor: String,
-    /// `person`, `service` or `engine`; `null` where nobody is known.
+    /// `person`, `service` or `engine`; `null` for an unknown caller.
     kind: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     roles: Option<Vec<String>>,
@@ -134,10 +134,10 @@ pub(crate) struct AuditEntry {
     #[schemars(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
     subject: String,
-    /// The one cluster that it is about.
+    /// The cluster, if the entry is about one.
     #[schemars(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
-    /// The one workspace that it is about.
+    /// The workspace, if the entry is about one.
     #[schemars(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
@@ -146,13 +146,13 @@ pub(crate) struct AuditEntry {
     to: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
-    /// When it took effect.
+    /// The time at which it takes effect.
     #[schemars(skip_serializing_if = "Option::is_none")]
     actuated_at: Option<Time>,
-    /// Of a vote: the approval.
+    /// For a vote: the approval.
     #[schemars(skip_serializing_if = "Option::is_none")]
     approval: Option<String>,
-    /// Of the end of an execution: who approved it.
+    /// For the end of an execution: its approvers.
     #[schemars(skip_serializing_if = "Option::is_none")]
     approved: Option<Vec<Object>>,
     #[schemars(skip_serializing_if = "Option::is_none")]
@@ -165,7 +165,7 @@ pub(crate) struct AuditEntry {
     wrote: Option<Vec<String>>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     removed: Option<Vec<String>>,
-    /// Of `access.denied`: from where, what, and how often.
+    /// For `access.denied`: the source, the requests and their number.
     #[schemars(skip_serializing_if = "Option::is_none")]
     denied: Option<Object>,
     journal: Object,
@@ -174,17 +174,17 @@ pub(crate) struct AuditEntry {
 /// A public key with which this server signs certificates and the audit.
 #[derive(JsonSchema)]
 pub(crate) struct PublicKeyRow {
-    /// What names the key in signatures: the SHA-256 of its SubjectPublicKeyInfo.
+    /// The key id in signatures: the SHA-256 of its SubjectPublicKeyInfo.
     id: String,
     /// `ed25519`.
     algorithm: String,
-    /// The key.
+    /// The public key.
     pem: String,
-    /// What it signs.
+    /// The signed documents.
     signs: Vec<String>,
 }
 
-/// The signed heads of the audit.
+/// A signed checkpoint of the audit.
 #[derive(JsonSchema)]
 pub(crate) struct SignedCheckpoint {
     checkpoint: Object,
@@ -193,7 +193,7 @@ pub(crate) struct SignedCheckpoint {
     digest: String,
 }
 
-/// A time that a policy came into force.
+/// A publication of the policy.
 #[derive(JsonSchema)]
 pub(crate) struct PolicyRow {
     id: u64,
@@ -214,7 +214,7 @@ pub(crate) struct Policy {
     #[schemars(skip_serializing_if = "Option::is_none")]
     published_at: Option<Time>,
     in_force: bool,
-    /// What a policy in force says that would be refused if it were published now.
+    /// Errors that would reject the policy if it were published now.
     #[schemars(skip_serializing_if = "Option::is_none")]
     findings: Option<Vec<String>>,
     text: String,

@@ -1,62 +1,62 @@
-//! Keys of clusters and tokens of users. What opens something is shown once, when it is drawn, and never again.
+//! Keys of clusters and tokens of users. A secret is shown once, when it is created.
 
 use super::{Span, Time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The key of a cluster, without what opens anything.
+/// The key of a cluster, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClusterKey {
     pub(crate) cluster: String,
-    /// The tenant that holds it; `null` of a cluster that tenants share.
+    /// The tenant that owns the cluster; `null` for a shared cluster.
     pub(crate) tenant: Option<String>,
-    /// Counts the keys that the cluster has had, from 1; 0 while none was drawn.
+    /// The number of the key, from 1; 0 before the first one.
     pub(crate) version: u32,
-    /// `in_force`, `revoked`, or `not_drawn`: nobody was handed one yet.
+    /// `in_force`, `revoked`, or `not_drawn` (no key was issued yet).
     pub(crate) state: &'static str,
-    /// What it may be used for.
+    /// The scopes of the key.
     pub(crate) scopes: Vec<&'static str>,
     #[schemars(with = "Time")]
     pub(crate) issued_at: String,
-    /// Who issued it; `null` if an execution did.
+    /// The user who issued it; `null` for an execution.
     pub(crate) issued_by: Option<String>,
-    /// How long ago that was.
+    /// The age of the key.
     #[schemars(with = "Span")]
     pub(crate) age: String,
-    /// The key before, if it still holds beside this one.
+    /// The previous key, if it is still valid.
     pub(crate) earlier: Option<EarlierKey>,
     #[schemars(with = "Option<Time>")]
     pub(crate) revoked_at: Option<String>,
-    /// Who revoked it; `null` if an execution did.
+    /// The user who revoked it; `null` for an execution.
     pub(crate) revoked_by: Option<String>,
-    /// Why.
+    /// The reason.
     pub(crate) revoked_for: Option<String>,
 }
 
-/// A key that was followed by another and still holds.
+/// A previous key that is still valid.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EarlierKey {
     pub(crate) version: u32,
-    /// Until when.
+    /// The expiry.
     #[schemars(with = "Time")]
     pub(crate) holds_until: String,
 }
 
-/// The key of a cluster, just drawn.
+/// A new cluster key.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClusterKeyIssued {
     #[serde(flatten)]
     pub(crate) of: ClusterKey,
-    /// What its holder presents. Shown this once.
+    /// The secret of the key; shown only once.
     pub(crate) key: String,
 }
 
-/// A token of a user, without what opens anything.
+/// A token of a user, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Token {
-    /// Names it: it stands in the token, after `tn_`.
+    /// The id, which follows `tn_` in the token.
     pub(crate) id: String,
-    /// What it is called, unique among the user's.
+    /// The name, unique per user.
     pub(crate) name: String,
     pub(crate) user: String,
     /// `in_force` or `over`.
@@ -64,32 +64,32 @@ pub(crate) struct Token {
     #[schemars(with = "Option<Time>")]
     pub(crate) created_at: Option<String>,
     pub(crate) created_by: Option<String>,
-    /// `issued`: somebody else drew it and has seen it; `enrolled`: its user claimed it with a one-time code.
+    /// `issued`: another person created it and has seen it; `enrolled`: the user claimed it with a one-time code.
     pub(crate) claim: &'static str,
-    /// When it ends by itself; `null` if it does not.
+    /// The expiry; `null` without one.
     #[schemars(with = "Option<Time>")]
     pub(crate) ends_at: Option<String>,
-    /// The full hour in which it was used last; `null` if it was not, or not since that is written down.
+    /// The hour of the last use; `null` if it was not used, or not recorded.
     #[schemars(with = "Option<Time>")]
     pub(crate) last_used_at: Option<String>,
 }
 
-/// A one-time code, by which a user claims a token that nobody else has seen.
+/// A one-time code, with which a user claims a token that no other person has seen.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EnrolmentCode {
     pub(crate) user: String,
-    /// Shown this once; `tenure login --enrol` takes it.
+    /// The code for `tenure login --enrol`; shown only once.
     pub(crate) code: String,
-    /// Until when it may be used, once.
+    /// The expiry of the code, which is valid once.
     #[schemars(with = "Time")]
     pub(crate) ends_at: String,
 }
 
-/// A token, just drawn.
+/// A new token.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TokenIssued {
     #[serde(flatten)]
     pub(crate) of: Token,
-    /// Shown this once.
+    /// The token; shown only once.
     pub(crate) token: String,
 }

@@ -1,4 +1,4 @@
-//! Executions and their history.
+//! Executions and their journals.
 
 use super::{Object, Time};
 use schemars::JsonSchema;
@@ -11,59 +11,58 @@ use serde_json::Value;
 pub(crate) struct Row {
     /// A UUID of version 7.
     pub(crate) id: String,
-    /// Counts its changes; the `ETag`.
+    /// Increases with each change; also the `ETag`.
     pub(crate) revision: u64,
     pub(crate) workflow: String,
-    /// The version of the workflow's data.
+    /// The schema version of the workflow's data.
     pub(crate) schema: u32,
-    /// Empty for the platform's own.
+    /// The tenant; empty for the platform.
     pub(crate) tenant: String,
-    /// What it is about, such as `tenant/acme`.
+    /// The subject, such as `tenant/acme`.
     pub(crate) subject: String,
     pub(crate) state: String,
-    /// What is going on: `forward`, `compensating`, `paused`, `parked` or `finished`.
+    /// The phase: `forward`, `compensating`, `paused`, `parked` or `finished`.
     pub(crate) phase: String,
-    /// Why it is parked or overdue, or how it finished.
+    /// The reason why it is parked or overdue, or the outcome.
     pub(crate) reason: Option<String>,
     pub(crate) open: bool,
     pub(crate) requested_by: String,
-    /// The execution that started it.
+    /// The parent execution.
     pub(crate) parent: Option<String>,
     pub(crate) labels: Vec<String>,
     #[schemars(with = "Time")]
     pub(crate) created_at: String,
     #[schemars(with = "Time")]
     pub(crate) updated_at: String,
-    /// How far it is, while it is open; told by the execution itself, by lists and by what is present when a stream begins.
+    /// The progress of an open execution. Included in the execution itself, in lists, and in the first page of a stream.
     pub(crate) progress: Option<Progress>,
 }
 
-/// How far an execution is.
+/// The progress of an execution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ExecutionProgress")]
 pub(crate) struct Progress {
-    /// How many states are behind it, on the longest way through its present one; `null` where that is on no way that leads on.
+    /// The number of completed states on the longest path through the present one; `null` if the state is on no path to the end.
     done: Option<usize>,
-    /// How many states that way has.
+    /// The number of states of that path.
     total: Option<usize>,
     current: Current,
-    /// When it will be over, if it goes as the last ones of its workflow went. `null` while it is not on its way, or too few went
-    /// through its state lately.
+    /// The estimated end, from recent executions of the workflow. `null` if it makes no progress now, or too few executions passed its state recently.
     #[schemars(with = "Option<Time>")]
     eta: Option<String>,
 }
 
-/// What an execution is at.
+/// The present step of an execution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "CurrentState")]
 struct Current {
     state: String,
-    /// What its action said last of how far that is.
+    /// The last progress report of its action.
     beat: Option<String>,
 }
 
 impl Progress {
-    /// `place` is how many states are behind it, and of how many.
+    /// `place` is the number of completed states, and the number of all.
     pub(crate) fn new(
         place: Option<(usize, usize)>,
         state: &str,
@@ -80,32 +79,32 @@ impl Progress {
 pub(crate) struct Execution {
     #[serde(flatten)]
     pub(crate) row: Row,
-    /// Since when it is in its state.
+    /// The time at which it entered its state.
     #[schemars(with = "Time")]
     pub(crate) since: String,
-    /// What it will do, as people vote on it.
+    /// The plan that approvers vote on.
     #[schemars(with = "Plan")]
     pub(crate) plan: Value,
-    /// The plan's digest; empty where this version cannot read it.
+    /// The digest of the plan; empty if this version cannot read the plan.
     #[schemars(with = "String")]
     pub(crate) digest: Value,
-    /// Why it was turned back.
+    /// The reason of its rollback.
     pub(crate) cause: Value,
-    /// What keeps it parked.
+    /// The errors that keep it parked.
     #[schemars(with = "Vec<Failure>")]
     pub(crate) errors: Value,
-    /// What last went wrong and was led elsewhere.
+    /// The last failure that was handled by another path.
     #[schemars(with = "Option<Object>")]
     pub(crate) last_failure: Value,
-    /// What its present actions have been through, where there is something to tell.
+    /// The attempts of its present actions, if there is something to report.
     pub(crate) attempts: Vec<Attempt>,
-    /// What it has done, and how each is undone.
+    /// The completed actions with their undos.
     pub(crate) trail: Vec<Mark>,
-    /// What could not be taken back.
+    /// The effects that could not be undone.
     pub(crate) left_behind: Vec<Mark>,
-    /// The state past which there is only forward, once it is reached.
+    /// The state after which it can only go forward, once reached.
     pub(crate) pivot: Value,
-    /// Who let it pass.
+    /// The authority for passing the pivot.
     #[schemars(with = "Option<Object>")]
     pub(crate) authorisation: Value,
     #[schemars(with = "Option<String>")]
@@ -113,30 +112,30 @@ pub(crate) struct Execution {
     #[schemars(with = "Option<String>")]
     pub(crate) cancelled_by: Value,
     pub(crate) children: Vec<Child>,
-    /// `null` once it has finished.
+    /// `null` after its end.
     pub(crate) waiting_for: Option<Waiting>,
-    /// The workflow's own data.
+    /// The data of the workflow.
     pub(crate) data: Value,
 }
 
-/// What an execution will do.
+/// The plan of an execution.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Plan {
     title: String,
-    /// What people decide on: their votes are void when it changes.
+    /// The approved content: votes are void when it changes.
     decides: Value,
-    /// Where things are to lie; may change without a new vote.
+    /// The proposed placement; may change without a new vote.
     placement: Value,
 }
 
-/// What an action failed with.
+/// The error of an action.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Failure {
-    /// What the engine does about it: `transient`, `permanent`, `unknown`, or `pending` with a span.
+    /// The handling by the engine: `transient`, `permanent`, `unknown`, or `pending` with a duration.
     class: Value,
-    /// Listed in docs/operations.md with what to do.
+    /// The code; docs/operations.md lists all codes with remedies.
     code: String,
     message: String,
     #[schemars(skip_serializing_if = "Option::is_none")]
@@ -145,43 +144,43 @@ pub(crate) struct Failure {
     beat: Option<Value>,
 }
 
-/// What one action has been through.
+/// The attempts of one action.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Attempt {
     pub(crate) slot: usize,
-    /// How often it failed.
+    /// The number of failures.
     #[schemars(with = "u32")]
     pub(crate) failed: Value,
-    /// Whether a call without an answer has to be asked about.
+    /// True if the outcome of a call is unknown.
     pub(crate) doubt: Value,
     #[schemars(with = "u32")]
     pub(crate) edition: Value,
-    /// Its last error.
+    /// The last error.
     pub(crate) last: Value,
-    /// What it last said of how far it is.
+    /// The last progress report.
     pub(crate) beat: Value,
 }
 
-/// One action on the trail.
+/// An action on the trail.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TrailMark")]
 pub(crate) struct Mark {
     pub(crate) state: Value,
     pub(crate) action: Value,
-    /// The action that takes it back.
+    /// The action that undoes it.
     pub(crate) undo: Value,
     pub(crate) arguments: Value,
     pub(crate) fate: Value,
 }
 
-/// An execution that another one has started.
+/// A child execution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ChildExecution")]
 pub(crate) struct Child {
     pub(crate) execution: String,
     pub(crate) workflow: String,
     pub(crate) subject: String,
-    /// The parent's state that started it.
+    /// The state of the parent that started it.
     pub(crate) state: String,
     pub(crate) slot: u32,
     pub(crate) attempt: u32,
@@ -191,7 +190,7 @@ pub(crate) struct Child {
     pub(crate) outcome: Value,
 }
 
-/// What an execution waits for.
+/// The conditions that an execution waits for.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WaitingFor")]
 pub(crate) struct Waiting {
@@ -199,7 +198,7 @@ pub(crate) struct Waiting {
     #[schemars(with = "Option<Time>")]
     pub(crate) next_action_at: Option<String>,
     pub(crate) tasks: usize,
-    /// Places that its attempts wait for.
+    /// The limits that its attempts wait for.
     pub(crate) limits: Vec<Limited>,
 }
 
@@ -209,7 +208,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Asked {
     pub(crate) id: String,
     pub(crate) digest: String,
-    /// Who must agree, such as `1 of platform_ops and 1 of finance`.
+    /// The required approvers, such as `1 of platform_ops and 1 of finance`.
     pub(crate) wanted: String,
     #[schemars(with = "Option<Time>")]
     pub(crate) deadline: Option<String>,
@@ -217,7 +216,7 @@ pub(crate) struct Asked {
     pub(crate) takes_effect: Option<&'static str>,
 }
 
-/// A place at a key that an attempt waits for.
+/// A limit that an attempt waits for.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "AwaitedPlace")]
 pub(crate) struct Limited {
@@ -231,7 +230,7 @@ pub(crate) struct Limited {
     pub(crate) looks_again_at: String,
 }
 
-/// One line of an execution's history.
+/// A journal entry.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "JournalLine")]
 pub(crate) struct Line {
@@ -245,7 +244,7 @@ pub(crate) struct Line {
     pub(crate) detail: Value,
 }
 
-/// An execution that somebody has to look at.
+/// An execution that needs an operator.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StuckRow")]
 pub(crate) struct Stuck {
@@ -254,58 +253,58 @@ pub(crate) struct Stuck {
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,
-    /// Whose turn it is, by role.
+    /// The roles that must act.
     pub(crate) owner: Vec<String>,
-    /// What to do.
+    /// The next step.
     pub(crate) next: &'static str,
-    /// Codes of its errors.
+    /// The codes of its errors.
     pub(crate) errors: Vec<String>,
     pub(crate) message: Option<String>,
 }
 
-/// What an execution that was closed by force left behind.
+/// The effects that a terminated execution left behind.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Leftovers {
     #[serde(flatten)]
     pub(crate) row: Row,
-    /// A release undoes it. False past the point of no return: then a release records that an operator has seen to it.
+    /// True if a release undoes the effects. False past the point of no return: a release then records that an operator handled them.
     pub(crate) undoable: bool,
-    /// What is left, the latest first.
+    /// The effects, the latest first.
     pub(crate) left: Vec<Mark>,
 }
 
-/// What a repair would lead to.
+/// The dry run of a repair.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct RepairPreview {
     state: String,
     phase: String,
-    /// Where it could go from there.
+    /// The next possible transitions.
     edges: Vec<Value>,
     data: Value,
     slots: Value,
-    /// Whether a second person has to agree.
+    /// True if a second person must confirm it.
     needs_second: bool,
-    /// Which fields of the data change.
+    /// The changed fields of the data.
     changes: Vec<Change>,
 }
 
-/// What an order would lead to.
+/// The dry run of a command.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct OrderPreview {
     pub(crate) state: String,
     pub(crate) phase: String,
-    /// What would be taken back, the latest first.
+    /// The effects to undo, the latest first.
     pub(crate) would_undo: Vec<Mark>,
-    /// What would stay behind for good.
+    /// The effects that would stay.
     pub(crate) would_leave: Vec<Mark>,
-    /// Whether a second person has to agree.
+    /// True if a second person must confirm it.
     pub(crate) needs_second: bool,
 }
 
-/// A field that changes.
+/// A changed field.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is built field by field")]
+#[expect(dead_code, reason = "describes a type that is built field by field")]
 pub(crate) struct Change {
     field: String,
     from: Value,
@@ -314,34 +313,34 @@ pub(crate) struct Change {
 
 /// A command that waits for a second person.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Proposal {
     id: String,
     /// The same as `id`.
     proposal: String,
     execution: String,
-    /// Void once the execution has another.
+    /// The proposal is void once the execution has another revision.
     revision: u64,
     workflow: String,
     tenant: String,
     subject: String,
     state: String,
-    /// Its name, such as `repair`.
+    /// The command, such as `repair`.
     command: String,
     /// The command in full.
     event: Value,
     by: String,
     reason: String,
     at: Time,
-    /// Whether the execution has moved on, so that it can no longer take effect.
+    /// True if the execution has changed, so the proposal can no longer take effect.
     void: bool,
 }
 
-/// A picture of a workflow.
+/// The diagram of a workflow.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Drawn {
     diagram: Object,
-    /// The state that is lit.
+    /// The highlighted state.
     current: Option<String>,
 }

@@ -1,12 +1,12 @@
-//! Tenants and the hardware that they have.
-#![expect(dead_code, reason = "these describe what is kept in the books")]
+//! Tenants and their hardware.
+#![expect(dead_code, reason = "these describe documents of the ledger")]
 
 use crate::types::{Object, Time, executions::Row, workspaces::PolicyRef};
 use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Where a tenant stands.
+/// The state of a tenant.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TenantState {
@@ -30,7 +30,7 @@ pub(crate) struct Tenant {
     allow_preemption: bool,
     allow_gpu_sharing: bool,
     compliance: Vec<String>,
-    /// The policy that it was admitted under.
+    /// The policy under which it was admitted.
     policy: PolicyRef,
     state: TenantState,
     workspaces: Vec<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Tenant {
     onboarded_by: String,
     created_at: Time,
     activated_at: Option<Time>,
-    /// When it was closed; its name is not used again.
+    /// The time of its closure; the name is never reused.
     #[schemars(skip_serializing_if = "Option::is_none")]
     closed_at: Option<Time>,
     /// `team`, `workload` or `customer`: who shares what it has, where its request said so.
@@ -56,13 +56,13 @@ pub(crate) struct TenantInFull {
     open_executions: Vec<Row>,
 }
 
-/// What a tenant bought.
+/// The purchased resources of a tenant.
 #[derive(JsonSchema)]
 pub(crate) struct Entitlement {
     tenant: String,
     gpu_model: String,
     gpus: u32,
-    /// How each GPU is cut into slices: `profile` and `per_gpu`. Absent for whole GPUs.
+    /// The slices of each GPU: `profile` and `per_gpu`. Absent for whole GPUs.
     #[serde(default)]
     #[schemars(skip_serializing_if = "Option::is_none")]
     slicing: Option<Object>,
@@ -71,7 +71,7 @@ pub(crate) struct Entitlement {
     to: Option<String>,
 }
 
-/// The nodes that a tenant holds.
+/// The nodes of a tenant.
 #[derive(JsonSchema)]
 pub(crate) struct Holding {
     tenant: String,
@@ -79,7 +79,7 @@ pub(crate) struct Holding {
     cluster: String,
     region: String,
     model: String,
-    /// GPUs and the epoch of ownership, by node.
+    /// GPUs and ownership epoch, by node.
     nodes: BTreeMap<String, Object>,
     quarantined: Vec<String>,
 }
@@ -92,20 +92,20 @@ pub(crate) struct Cluster {
     provider: String,
     /// `kubernetes`, `slurm` or `bare_metal`.
     kind: String,
-    /// `shared`, or whose it is alone.
+    /// `shared`, or its only tenant.
     tenancy: Value,
     backend: String,
     models: Vec<String>,
-    /// What it lacks before a tenant can be onboarded in it; left out where nothing is lacking.
+    /// Missing prerequisites for onboarding a tenant; absent if there are none.
     #[schemars(skip_serializing_if = "Option::is_none")]
     unready: Option<Vec<String>>,
     /// By model.
     gpus: BTreeMap<String, Capacity>,
-    /// Whether nothing real is behind it.
+    /// True if the cluster is simulated.
     simulated: bool,
 }
 
-/// How many GPUs of a model a cluster has.
+/// The GPUs of a model in a cluster.
 #[derive(JsonSchema)]
 pub(crate) struct Capacity {
     nodes: u64,
@@ -148,7 +148,7 @@ pub(crate) struct Gpu {
     count: u32,
 }
 
-/// What an import did: `report` has the numbers of nodes, or the names of regions and clusters.
+/// The result of an import: `report` has the numbers of nodes, or the names of regions and clusters.
 #[derive(JsonSchema)]
 pub(crate) struct Imported {
     /// `nodes` or `sites`.
@@ -172,17 +172,17 @@ pub(crate) struct Agent {
     seen_ms: Option<u64>,
 }
 
-/// Who asks for orders.
+/// An agent that asks for orders.
 #[derive(JsonSchema)]
 pub(crate) struct AgentPull {
-    /// Drawn anew each time the agent starts.
+    /// Random id of this start of the agent.
     instance: String,
     #[serde(default)]
     version: String,
-    /// Ids of the orders that it has in hand.
+    /// The ids of orders in progress.
     #[serde(default)]
     holding: Vec<String>,
-    /// How long it waits for one, at most 30,000.
+    /// The maximum wait in milliseconds, at most 30,000.
     #[serde(default)]
     wait_ms: u64,
 }
@@ -191,26 +191,26 @@ pub(crate) struct AgentPull {
 #[derive(JsonSchema)]
 pub(crate) struct AgentOrders {
     orders: Vec<Object>,
-    /// Ids of orders that nobody waits for any more.
+    /// The ids of withdrawn orders.
     withdrawn: Vec<String>,
 }
 
-/// What came of an order.
+/// The result of an order.
 #[derive(JsonSchema)]
 pub(crate) struct AgentAnswer {
-    /// The order's id.
+    /// The id of the order.
     id: String,
-    /// `Ok` with what the call answers, or `Err` with what it failed with.
+    /// `Ok` with the answer of the call, or `Err` with its error.
     outcome: Object,
 }
 
-/// Whether anybody waited for an answer.
+/// True if the result was still awaited.
 #[derive(JsonSchema)]
 pub(crate) struct Awaited {
     awaited: bool,
 }
 
-/// What an agent sees of its node.
+/// The state of a node, observed by its agent.
 #[derive(JsonSchema)]
 pub(crate) struct AgentSeen {
     #[serde(default)]
@@ -223,6 +223,6 @@ pub(crate) struct AgentSeen {
     unknown: Vec<String>,
 }
 
-/// Nothing to tell.
+/// An empty answer.
 #[derive(JsonSchema)]
 pub(crate) struct Empty {}

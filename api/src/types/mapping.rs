@@ -1,4 +1,4 @@
-//! Things as callers see them: times as RFC 3339, ids as text.
+//! Converts stored documents to answers: times as RFC 3339, ids as text.
 
 use crate::types::{
     approvals::{Approval, Cast},
@@ -15,7 +15,7 @@ use std::time::Duration;
 use store::{Entry, Record, Timestamp};
 use workflows::{platform::Platform, policy::duration};
 
-/// A stored thing as JSON, with its `times` as RFC 3339.
+/// Returns a stored document as JSON, with its `times` as RFC 3339.
 pub(crate) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
     let mut value = json!(item);
     for name in times {
@@ -28,7 +28,7 @@ pub(crate) fn thing(item: &impl Serialize, times: &[&str]) -> Value {
     value
 }
 
-/// A stored thing for reading: fields named in `times` as RFC 3339 wherever they stand, spans as `15m`.
+/// Returns a stored document for reading: fields named in `times` as RFC 3339 at any depth, durations as `15m`.
 pub(crate) fn readable(item: &impl Serialize, times: &[&str]) -> Value {
     let mut value = json!(item);
     spell(&mut value, times);
@@ -54,13 +54,13 @@ fn spell(value: &mut Value, times: &[&str]) {
     }
 }
 
-/// A span, as serde writes one.
+/// Returns the duration in the form of serde.
 fn span(fields: &Map<String, Value>) -> Option<Duration> {
     let (secs, nanos) = (fields.get("secs")?.as_u64()?, fields.get("nanos")?.as_u64()?);
     (fields.len() == 2).then(|| Duration::new(secs, u32::try_from(nanos).unwrap_or(0)))
 }
 
-/// An execution in lists.
+/// Returns an execution for lists.
 pub(crate) fn row(record: &Record) -> Row {
     let parents = record.attributes.get("parent");
     Row {
@@ -83,7 +83,7 @@ pub(crate) fn row(record: &Record) -> Row {
     }
 }
 
-/// An execution in full: also why it stands where it stands, what it has done, and what it waits for.
+/// Returns an execution in full, with the reason of its state, its trail, and the conditions that it waits for.
 pub(crate) async fn execution(
     engine: &Engine<Platform>,
     record: &Record,
@@ -118,7 +118,7 @@ pub(crate) async fn execution(
     })
 }
 
-/// What last went wrong and was led elsewhere, with its time as people read it.
+/// Returns the last failure that was handled by another path, with its time as RFC 3339.
 fn last_failure(kept: Option<&Value>) -> Value {
     let Some(mut kept) = kept.filter(|kept| !kept.is_null()).cloned() else { return Value::Null };
     let at = Timestamp(kept.get("at").and_then(Value::as_u64).unwrap_or(0));
@@ -128,7 +128,7 @@ fn last_failure(kept: Option<&Value>) -> Value {
     kept
 }
 
-/// An execution that another one has started.
+/// Returns a child execution.
 fn child(child: &engine::Child) -> Child {
     Child {
         execution: child.execution.to_string(),
@@ -142,7 +142,7 @@ fn child(child: &engine::Child) -> Child {
     }
 }
 
-/// What the current slots have been through, those alone that have something to tell.
+/// Returns the attempts of the current slots that have something to report.
 fn attempts(body: &Value) -> Vec<Attempt> {
     let slots = body.get("slots").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let told = slots.iter().enumerate().filter(|(_, slot)| {
@@ -163,7 +163,7 @@ fn attempts(body: &Value) -> Vec<Attempt> {
     told.map(one).collect()
 }
 
-/// What an execution has done, as its trail has it.
+/// Returns the trail of an execution.
 pub(crate) fn trail(marks: Option<&Value>) -> Vec<Mark> {
     let marks = marks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let one = |mark: &Value| {
@@ -188,7 +188,7 @@ async fn waiting(
     }
     let asked = engine.approval(record.id).await?;
     let tasks = engine.store().tasks(record.id).await?;
-    // One that is parked does nothing by itself: what is still due, such as an alarm, finds it as it stands.
+    // A parked execution does nothing by itself: tasks that are still due, such as a timer, have no effect.
     let next = tasks.iter().map(|task| task.due).min().filter(|_| record.phase != "parked");
     Ok(Some(executions::Waiting {
         approval: asked.map(|case| Asked {
@@ -205,27 +205,27 @@ async fn waiting(
     }))
 }
 
-/// What an attempt waits for at a key. Of others it says how many they are, and nothing else.
+/// Returns the limit that an attempt waits for. Other waiters appear only as a number.
 fn limited(waiting: &WaitingAttempt) -> Limited {
     Limited {
         key: waiting.key.clone(),
         slot: waiting.task.slot,
         code: waiting.reason.code(),
-        why: format!("waits for a place at {}: {}", waiting.key, waiting.reason),
+        why: format!("waits for the limit {}: {}", waiting.key, waiting.reason),
         since: format_time(waiting.since),
         looks_again_at: format_time(waiting.due),
     }
 }
 
-/// Seats for people: `1 of platform_ops and 1 of finance`.
+/// Describes the seats: `1 of platform_ops and 1 of finance`.
 pub(crate) fn wanted(seats: &[Seat]) -> String {
     Ballot::open(engine::PlanDigest(String::new()), seats.to_vec(), Timestamp(0), None).describe_seats()
 }
 
-/// An approval.
+/// Returns an approval.
 pub(crate) fn approval(case: &ApprovalRecord, separation: Separation) -> Approval {
     let counts_anyway = case.votes.iter().any(|vote| vote.tie.is_some());
-    // What is closed says what was so; what is open, what will be.
+    // A closed approval shows the rule at its time; an open one shows the present rule.
     let enforced = !counts_anyway && (case.closed_at.is_some() || separation.is_enforced());
     let separation = if enforced { Separation::Enforced } else { Separation::NotEnforced };
     let votes = case.votes.iter().map(|vote| Cast {
@@ -272,12 +272,12 @@ fn provenance(vote: &Vote) -> Option<&Provenance> {
     vote.person.provenance.as_deref()
 }
 
-/// When a ruling is followed that is not yet: only a pause keeps an approval open that is decided.
+/// Returns when a decision takes effect, if it has not yet: only a paused execution keeps a decided approval open.
 fn takes_effect(case: &ApprovalRecord) -> Option<&'static str> {
     (case.ruling.is_some() && case.closed_at.is_none()).then_some("when it is resumed")
 }
 
-/// Something that happened to an approval, in one word and with what belongs to it.
+/// Returns an entry of an approval's history: one word with its details.
 fn happened(happened: &ApprovalHistoryEntry) -> Value {
     let (event, more) = match &happened.what {
         ApprovalChange::Reminded => ("reminded", json!({})),
@@ -309,7 +309,7 @@ fn happened(happened: &ApprovalHistoryEntry) -> Value {
     value
 }
 
-/// One line of history.
+/// Returns a journal entry.
 pub(crate) fn entry(entry: &Entry) -> Line {
     Line {
         sequence: entry.sequence.0,

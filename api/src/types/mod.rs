@@ -1,8 +1,7 @@
-//! What answers look like: the types that `/openapi.json` describes them by.
+//! Types of answers, from which `/openapi.json` is generated.
 //!
-//! `executions`, `approvals` and `operations` are serialised as they stand there. The rest are things of the books, which are
-//! kept as the crates below have them and only respelt on their way out ([`mapping`]): their types here say what
-//! that comes to, and a test holds live answers to them, no field more and none less.
+//! `executions`, `approvals` and `operations` are serialised directly. Other answers are documents of lower crates, converted by [`mapping`]: their types here
+//! describe the result, and a test compares them with live answers, field by field.
 
 pub(crate) mod access;
 pub(crate) mod approvals;
@@ -23,7 +22,7 @@ pub(super) mod workspaces;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
-/// A moment, RFC 3339 in UTC.
+/// A timestamp, RFC 3339 in UTC.
 pub(crate) enum Time {}
 
 impl JsonSchema for Time {
@@ -40,7 +39,7 @@ impl JsonSchema for Time {
     }
 }
 
-/// A span of time such as `1h30m`.
+/// A duration such as `1h30m`.
 pub(crate) enum Span {}
 
 impl JsonSchema for Span {
@@ -57,7 +56,7 @@ impl JsonSchema for Span {
     }
 }
 
-/// An object whose members depend on what it is of.
+/// An object whose fields depend on its content.
 pub(crate) enum Object {}
 
 impl JsonSchema for Object {

@@ -1,18 +1,18 @@
-//! The server, its store, limits, batches, versions, and what is forgotten.
+//! The server, store, limits, batches, workflow versions and retention.
 
 use crate::types::{Span, Time, executions::Row};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Which program answers.
+/// The version of the program.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Version {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
 }
 
-/// Whether the server works, by named checks.
+/// The health of the server, by named checks.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     pub(crate) ready: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Check {
     pub(crate) facts: Value,
 }
 
-/// A workflow that can run.
+/// A registered workflow.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WorkflowRow")]
 pub(crate) struct Workflow {
@@ -38,7 +38,7 @@ pub(crate) struct Workflow {
     pub(crate) states: usize,
 }
 
-/// Open executions of a workflow at one schema.
+/// Open executions of a workflow with one schema.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Generation {
     pub(crate) workflow: String,
@@ -50,7 +50,7 @@ pub(crate) struct Generation {
     pub(crate) standing: &'static str,
 }
 
-/// An execution of another version.
+/// An execution with another schema.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OtherVersion")]
 pub(crate) struct Migrated {
@@ -69,7 +69,7 @@ pub(crate) struct Migrated {
     pub(crate) updated_at: String,
 }
 
-/// A finished execution that is kept no longer.
+/// A finished execution whose retention period is over.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Expiring {
     pub(crate) id: String,
@@ -79,28 +79,28 @@ pub(crate) struct Expiring {
     pub(crate) outcome: Option<String>,
     #[schemars(with = "Time")]
     pub(crate) ended_at: String,
-    /// Why it stays all the same.
+    /// The reason why it is kept anyway.
     pub(crate) stays: Option<&'static str>,
 }
 
-/// What was forgotten.
+/// The result of a retention run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Forgotten {
     pub(crate) forgotten: u64,
-    /// The first hundred that stay.
+    /// The first hundred executions that are kept.
     pub(crate) stays: Vec<Expiring>,
 }
 
-/// A key, what may be asked of it, and who is inside.
+/// A key with its limit and its holders.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LimitedKey")]
 pub(crate) struct Key {
     pub(crate) key: String,
-    /// The key or pattern whose limit holds.
+    /// The key or pattern of the effective limit.
     pub(crate) limit: Option<String>,
-    /// Attempts at work at once.
+    /// The maximum number of concurrent attempts.
     pub(crate) concurrency: Option<u32>,
-    /// Such as `10/1m`.
+    /// The rate, such as `10/1m`.
     pub(crate) rate: Option<String>,
     pub(crate) burst: Option<u32>,
     pub(crate) breaker: Option<Breaker>,
@@ -109,11 +109,11 @@ pub(crate) struct Key {
     pub(crate) set_at: Option<String>,
     pub(crate) in_use: usize,
     pub(crate) places: Vec<Place>,
-    /// How many wait on this server.
+    /// The number of waiting attempts on this server.
     pub(crate) queued: usize,
     #[schemars(with = "Option<Time>")]
     pub(crate) oldest: Option<String>,
-    /// `open`, `full`, `closed`, `left alone` or `tried once`.
+    /// `open`, `full`, `closed`, `left alone` (the breaker is open) or `tried once` (it is half open).
     pub(crate) state: &'static str,
     #[schemars(with = "Option<Time>")]
     pub(crate) until: Option<String>,
@@ -123,7 +123,7 @@ pub(crate) struct Key {
     pub(crate) warning: Option<String>,
 }
 
-/// When a breaker trips.
+/// The condition that trips a circuit breaker.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Breaker {
     pub(crate) after: u32,
@@ -133,7 +133,7 @@ pub(crate) struct Breaker {
     pub(crate) cap: String,
 }
 
-/// Who closed a key, and why.
+/// The closure of a key: its author and reason.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ClosedBy")]
 pub(crate) struct Closed {
@@ -141,7 +141,7 @@ pub(crate) struct Closed {
     pub(crate) why: String,
 }
 
-/// An attempt that is inside.
+/// An attempt that holds a key.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Place {
     pub(crate) execution: String,
@@ -153,7 +153,7 @@ pub(crate) struct Place {
     pub(crate) pending: bool,
 }
 
-/// A key that is open again.
+/// A key that was opened.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Opened {
     pub(crate) key: String,
@@ -162,7 +162,7 @@ pub(crate) struct Opened {
 
 /// A process that shares the store.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what each kind of store says of its processes")]
+#[expect(dead_code, reason = "describes the status that each type of store reports")]
 pub(crate) struct Engine {
     id: String,
     name: String,
@@ -177,7 +177,7 @@ pub(crate) struct Engine {
     holds: Option<u64>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     batches: Option<Value>,
-    /// Whether it is the one that answers.
+    /// True for the process that answers.
     here: bool,
 }
 
@@ -185,9 +185,9 @@ pub(crate) struct Engine {
 /// start.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StuckPlatform {
-    /// The key of the limit, `clock`, or the execution that failed last.
+    /// The key of the limit, `clock`, or the last failed execution.
     pub(crate) id: String,
-    /// `limit` or `clock`, which are no workflows of which executions are; `workload_start` for a start that keeps failing.
+    /// `limit` or `clock`, which are not workflows; `workload_start` for a start that keeps failing.
     pub(crate) workflow: &'static str,
     /// Whose workload does not start; absent for what is the platform's own.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,38 +201,38 @@ pub(crate) struct StuckPlatform {
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,
-    /// Whose turn it is, by role.
+    /// The roles that must act.
     pub(crate) owner: Vec<&'static str>,
-    /// What to do.
+    /// The next step.
     pub(crate) next: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub(crate) message: Option<String>,
 }
 
 impl StuckPlatform {
-    /// What stands in the place of a workflow, of a limit.
+    /// The `workflow` of a limit.
     pub(crate) const LIMIT: &'static str = "limit";
-    /// The same, of the clock.
+    /// The `workflow` of the clock.
     pub(crate) const CLOCK: &'static str = "clock";
-    /// What a limit is listed for.
+    /// The `reason` of a limit.
     pub(crate) const CLOSED: &'static str = "limit_closed";
-    /// What the clock is listed for.
+    /// The `reason` of the clock.
     pub(crate) const JUMPED: &'static str = "clock_jumped";
     /// The workflow that starts admitted workloads.
     pub(crate) const START: &'static str = "workload_start";
-    /// What a workload is listed for that its cluster does not start.
+    /// The `reason` of a workload that its cluster does not start.
     pub(crate) const NOT_STARTED: &'static str = "not_started";
 }
 
-/// A hold to be reviewed, or an offboarding that waits for one.
+/// A hold to review, or an offboarding that waits for a hold.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StuckHold {
-    /// The hold, `TENANT/NAME`; or the execution that waits.
+    /// The hold, `TENANT/NAME`; or the waiting execution.
     pub(crate) id: String,
     pub(crate) tenant: String,
     /// `hold` or `offboarding`.
     pub(crate) workflow: &'static str,
-    /// Such as `hold/acme/case-9` or `tenant/acme`.
+    /// The subject, such as `hold/acme/case-9` or `tenant/acme`.
     pub(crate) subject: String,
     /// `review_due` or `held`.
     pub(crate) state: &'static str,
@@ -241,32 +241,32 @@ pub(crate) struct StuckHold {
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,
-    /// Whose turn it is, by role.
+    /// The roles that must act.
     pub(crate) owner: Vec<&'static str>,
-    /// What to do.
+    /// The next step.
     pub(crate) next: &'static str,
     pub(crate) message: Option<String>,
 }
 
 impl StuckHold {
-    /// What stands in the place of a workflow, of a hold.
+    /// The `workflow` of a hold.
     pub(crate) const HOLD: &'static str = "hold";
 }
 
-/// What a confirmation of the clock came to.
+/// The result of a confirmation of the clock.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ClockConfirmed {
-    /// Whether something waited for it.
+    /// True if a clock jump was open.
     pub(crate) confirmed: bool,
-    /// What the time was to be before the jump.
+    /// The expected time before the jump.
     #[schemars(with = "Option<Time>")]
     pub(crate) from: Option<String>,
-    /// What the clock showed after it.
+    /// The time of the clock after the jump.
     #[schemars(with = "Option<Time>")]
     pub(crate) to: Option<String>,
 }
 
-/// How the store is.
+/// The state of the store.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Store {
     /// `embedded` or `postgres`.
@@ -277,7 +277,7 @@ pub(crate) struct Store {
     pub(crate) held: Option<StoreHeld>,
 }
 
-/// Since when the store is held, and why.
+/// The start and the reason of a hold.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StoreHeld {
     #[schemars(with = "Time")]
@@ -285,11 +285,11 @@ pub(crate) struct StoreHeld {
     pub(crate) why: String,
 }
 
-/// What waits in the store and would be performed.
+/// A waiting task of the store.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct PendingWork {
-    /// `calls`, `decides`, `rings`, `tells`, `nothing` or `unknown`.
+    /// The kind of task: `calls`, `decides`, `rings`, `tells`, `nothing` or `unknown`.
     does: String,
     #[schemars(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
@@ -310,7 +310,7 @@ pub(crate) struct PendingWork {
 
 /// One command to many executions.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct Batch {
     id: String,
     /// `cancel`, `pause`, `resume` or `retry`.
@@ -321,7 +321,7 @@ pub(crate) struct Batch {
     digest: String,
     by: String,
     reason: String,
-    /// Commands a second.
+    /// Commands per second.
     rate: u32,
     total: u32,
     next: u32,
@@ -335,34 +335,34 @@ pub(crate) struct Batch {
     stopped_by: Option<String>,
     /// `running`, `done` or `stopped`.
     state: String,
-    /// When the last has its turn, if it goes on as it went; `null` before the first had its own, and once it is over.
+    /// The estimated end at the present rate; `null` before the first command and after the end.
     eta: Option<Time>,
 }
 
-/// What a batch would reach.
+/// The preview of a batch.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BatchPreview {
     pub(crate) count: usize,
-    /// How many would refuse.
+    /// The number of executions that would refuse.
     pub(crate) refusing: usize,
-    /// Sent back, it says that these are meant.
+    /// The digest of the selection, to be sent back as confirmation.
     pub(crate) digest: String,
     pub(crate) first: Vec<Previewed>,
 }
 
-/// An execution that a batch would reach.
+/// An execution of the preview.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchPreviewRow")]
 pub(crate) struct Previewed {
     #[serde(flatten)]
     pub(crate) row: Row,
-    /// Why it would refuse.
+    /// The reason of a refusal.
     pub(crate) refuses: Option<String>,
 }
 
-/// What became of one execution of a batch.
+/// The result of a batch for one execution.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the engine serialises")]
+#[expect(dead_code, reason = "describes the type that the engine serialises")]
 pub(crate) struct BatchItem {
     execution: String,
     /// `done`, `refused` or `skipped`.

@@ -1,26 +1,26 @@
-//! Problems (RFC 9457), and what `/problems/{code}` says of each.
+//! Problems (RFC 9457), and the explanations at `/problems/{code}`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One place where a request is wrong.
+/// A fault at one position of a request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Fault {
-    /// The field, as a JSON pointer; empty for the whole.
+    /// The field, as a JSON pointer; empty for the whole document.
     pub(crate) pointer: String,
-    /// What is wrong and what to do.
+    /// The fault and the remedy.
     pub(crate) message: String,
-    /// The line, counted from 1.
+    /// The line, starting at 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<u64>,
-    /// The column, counted from 1.
+    /// The column, starting at 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) column: Option<u64>,
 }
 
-/// A problem, as `/problems/{code}` explains it.
+/// The explanation of a problem code.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProblemType {
     #[serde(rename = "type")]
@@ -28,25 +28,25 @@ pub(crate) struct ProblemType {
     pub(crate) code: String,
     pub(crate) status: u16,
     pub(crate) title: String,
-    /// What to do.
+    /// The remedy.
     pub(crate) remedy: String,
 }
 
-/// What was not as asked for (RFC 9457).
+/// A problem (RFC 9457).
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what a problem writes")]
+#[expect(dead_code, reason = "describes the serialised form of a problem")]
 pub(crate) struct Problem {
-    /// `/problems/` and the code; the address explains it.
+    /// `/problems/` and the code; the URL of the explanation.
     #[schemars(rename = "type")]
     of: String,
     title: String,
     status: u16,
-    /// What is wrong in this case.
+    /// The fault in this case.
     detail: String,
     code: String,
-    /// What to do.
+    /// The remedy.
     remedy: String,
-    /// Where a document is wrong.
+    /// The faults of a document, with their positions.
     #[schemars(skip_serializing_if = "Option::is_none")]
     errors: Option<Vec<Fault>>,
     #[serde(flatten)]

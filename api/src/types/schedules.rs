@@ -1,4 +1,4 @@
-//! Schedules, their occurrences, and what sweeps found.
+//! Schedules, their occurrences, and sweep reports.
 
 use super::Time;
 use program::encoding::rfc3339::format_time;
@@ -13,7 +13,7 @@ pub(crate) struct Row {
     pub(crate) name: String,
     /// `built_in` or `set`.
     pub(crate) kind: &'static str,
-    /// The `ETag`.
+    /// The version; also the `ETag`.
     pub(crate) version: u32,
     pub(crate) cron: String,
     pub(crate) zone: String,
@@ -30,37 +30,36 @@ pub(crate) struct Row {
     pub(crate) window: Option<String>,
     #[schemars(with = "super::Span")]
     pub(crate) jitter: String,
-    /// Days on which nothing is started.
+    /// Days without occurrences.
     #[schemars(with = "Vec<super::Object>")]
     pub(crate) exclude: Value,
     pub(crate) pause_on_failure: bool,
-    /// What is started; `null` of one that is built in.
+    /// The workflow to start; `null` for a built-in schedule.
     pub(crate) start: Option<Start>,
     pub(crate) note: String,
     pub(crate) set_by: Option<String>,
     #[schemars(with = "Option<Time>")]
     pub(crate) set_at: Option<String>,
-    /// Who paused it, why and when.
+    /// The pause: its author, reason and time.
     #[schemars(with = "Option<super::Object>")]
     pub(crate) paused: Option<Value>,
     #[schemars(with = "Option<Time>")]
     pub(crate) next: Option<String>,
-    /// `active`, `paused`, `failing` (the last occurrence failed), `exhausted` (no moment is still to come) or `invalid` (this version
-    /// cannot read its times).
+    /// `active`, `paused`, `failing` (the last occurrence failed), `exhausted` (no future occurrence) or `invalid` (this version cannot read its times).
     pub(crate) status: &'static str,
-    /// Why it is not active; `null` if it is.
+    /// The reason if it is not active; otherwise `null`.
     pub(crate) status_reason: Option<String>,
 }
 
-/// A schedule that an operator has to look at: it fails, or cannot fire any more.
+/// A schedule that needs an operator: it fails, or has no future occurrence.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StuckSchedule")]
 pub(crate) struct Stuck {
     /// The schedule.
     pub(crate) id: String,
-    /// `schedule`, which is no workflow of which executions are.
+    /// `schedule`, which is not a workflow.
     pub(crate) workflow: &'static str,
-    /// Such as `schedule/nightly`.
+    /// The subject, such as `schedule/nightly`.
     pub(crate) subject: String,
     /// `failing`, `exhausted` or `invalid`.
     pub(crate) state: &'static str,
@@ -69,23 +68,23 @@ pub(crate) struct Stuck {
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,
-    /// Whose turn it is, by role.
+    /// The roles that must act.
     pub(crate) owner: Vec<&'static str>,
-    /// What to do.
+    /// The next step.
     pub(crate) next: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub(crate) message: Option<String>,
 }
 
 impl Stuck {
-    /// What stands in the place of a workflow.
+    /// The `workflow` of a schedule.
     pub(crate) const WORKFLOW: &'static str = "schedule";
-    /// What schedules are stuck for.
+    /// The `reason`s of schedules.
     pub(crate) const REASONS: [&'static str; 3] =
         ["schedule_failing", "schedule_exhausted", "schedule_invalid"];
 }
 
-/// What a schedule starts.
+/// The workflow and request of a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ScheduledStart")]
 pub(crate) struct Start {
@@ -98,7 +97,7 @@ pub(crate) struct Start {
 pub(crate) struct Schedule {
     #[serde(flatten)]
     pub(crate) row: Row,
-    /// The next moments.
+    /// The next occurrences.
     pub(crate) firing: Vec<Firing>,
     pub(crate) running: Vec<Occurrence>,
     pub(crate) waiting: Vec<Occurrence>,
@@ -106,36 +105,36 @@ pub(crate) struct Schedule {
     pub(crate) backfills: Vec<Value>,
 }
 
-/// A moment at which a schedule fires.
+/// A future occurrence of a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Firing {
-    /// In the schedule's zone.
+    /// The local time in the zone of the schedule.
     pub(crate) local: String,
     #[schemars(with = "Time")]
     pub(crate) utc: String,
-    /// With its jitter.
+    /// The time with jitter.
     #[schemars(with = "Time")]
     pub(crate) due: String,
 }
 
-/// What a backfill would look at.
+/// The preview of a backfill.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct BackfillPreview {
-    /// Moments of the span that fall on no excluded day, those that were started included.
+    /// The number of occurrences of the period outside of excluded days, including those already started.
     pub(crate) moments: u64,
-    /// There are more, which were not counted.
+    /// True if the period has more occurrences, which were not counted.
     pub(crate) more: bool,
     #[schemars(with = "Option<Time>")]
     pub(crate) first: Option<String>,
-    /// The last that was counted.
+    /// The last counted occurrence.
     #[schemars(with = "Option<Time>")]
     pub(crate) last: Option<String>,
-    /// The backfill would be accepted: it has no more moments than are allowed.
+    /// True if the backfill would be accepted.
     pub(crate) allowed: bool,
 }
 
 impl BackfillPreview {
-    /// The preview of `span`, of which `most` moments are allowed.
+    /// Returns the preview of `span`, with at most `most` allowed occurrences.
     pub(crate) fn of(span: &engine::BackfillSpan, most: u64) -> Self {
         Self {
             moments: span.moments,
@@ -147,7 +146,7 @@ impl BackfillPreview {
     }
 }
 
-/// What became of one moment of a schedule.
+/// The result of one occurrence.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Occurrence {
     pub(crate) schedule: String,
@@ -169,18 +168,18 @@ pub(crate) struct Occurrence {
     pub(crate) outcome: Option<String>,
 }
 
-/// What a sweep found.
+/// A sweep report.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct Swept {
     id: String,
     sweep: String,
     at: Time,
-    /// When it was due; `null` of one that was asked for.
+    /// The due time; `null` for a requested sweep.
     nominal: Option<Time>,
     by: String,
     seen: u64,
-    /// Executions that it started.
+    /// The executions that it started.
     started: Vec<String>,
     found: Vec<String>,
     more: u64,

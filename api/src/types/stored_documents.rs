@@ -1,5 +1,5 @@
-//! Documents that are read place by place, and not by a type: their fields are those that their readers know.
-#![expect(dead_code, reason = "these describe what readers of their own read")]
+//! Schemas of documents that have their own parsers. The fields are those that the parsers accept.
+#![expect(dead_code, reason = "these describe the input of separate parsers")]
 
 use crate::types::{Object, Time, executions::Plan, workspaces::PolicyRef};
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub(crate) struct TenantRequest {
     multitenancy: Option<Multitenancy>,
 }
 
-/// What service is asked for.
+/// The requested service.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TenantTerms")]
@@ -35,7 +35,7 @@ pub(crate) struct Terms {
     allow_gpu_sharing: bool,
 }
 
-/// Where work and data may be.
+/// The permitted locations of work and data.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Residency {
@@ -43,7 +43,7 @@ pub(crate) enum Residency {
     Jurisdictions(Vec<String>),
 }
 
-/// Where work and data may be, in a word.
+/// The permitted locations, as one word.
 #[derive(JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ResidencyWord {
@@ -51,7 +51,7 @@ pub(crate) enum ResidencyWord {
     EuOnly,
 }
 
-/// What service was sold.
+/// The purchased service level.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tier {
@@ -60,7 +60,7 @@ pub(crate) enum Tier {
     Research,
 }
 
-/// How far a tenant is kept apart.
+/// The isolation of a tenant.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Isolation {
@@ -70,7 +70,7 @@ pub(crate) enum Isolation {
     SharedSlices,
 }
 
-/// Rules of law or contract.
+/// Legal or contractual rules.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Compliance {
@@ -82,7 +82,7 @@ pub(crate) enum Compliance {
     Cfr11,
 }
 
-/// Who shares what a tenant has.
+/// Sharing of a tenant's resources.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Multitenancy {
@@ -102,7 +102,7 @@ pub(crate) struct WorkspaceAsked {
     quotas: Option<Quotas>,
 }
 
-/// What a workspace is for.
+/// The purpose of a workspace.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkspaceClass {
@@ -119,7 +119,7 @@ pub(crate) enum WorkspaceClass {
 pub(crate) struct Quotas {
     #[serde(default)]
     gpus: Option<u32>,
-    /// In place of `gpus`, with isolation `shared_slices`; both limits then count slices too.
+    /// Instead of `gpus`, with isolation `shared_slices`; both limits then count slices too.
     #[serde(default)]
     slices: Option<u32>,
     #[serde(default)]
@@ -136,7 +136,7 @@ pub(crate) struct Quotas {
     pods: Option<u64>,
 }
 
-/// What is bought.
+/// The purchased resources.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "EntitlementRequest")]
@@ -144,7 +144,7 @@ pub(crate) struct Asked {
     gpu_model: String,
     #[schemars(range(min = 1, max = 100_000))]
     gpus: u32,
-    /// With isolation `shared_slices`: the slices that each GPU is cut into, such as `1g.10gb`; the smallest if absent.
+    /// With isolation `shared_slices`: the slice profiles of each GPU, such as `1g.10gb`; the smallest if absent.
     #[serde(default)]
     slice_profile: Option<String>,
     #[serde(default)]
@@ -152,12 +152,12 @@ pub(crate) struct Asked {
     /// The first day, such as `2026-11-01`.
     #[serde(default)]
     from: Option<String>,
-    /// The day on which it ends.
+    /// The last day.
     #[serde(default)]
     to: Option<String>,
 }
 
-/// A request for another quota of one resource: `by` so much, or `to` so much.
+/// A quota request for one resource: a change `by` an amount, or `to` an amount.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QuotaRequest {
@@ -173,10 +173,10 @@ pub(crate) struct QuotaRequest {
     borrowing_limit: Option<u64>,
     #[serde(default)]
     lending_limit: Option<u64>,
-    /// When it ends by itself.
+    /// The end of the change; the old quota returns then.
     #[serde(default)]
     until: Option<Time>,
-    /// Whether more than was bought is asked for on purpose.
+    /// True to request more than was bought.
     #[serde(default)]
     exception: Option<bool>,
     reason: String,
@@ -207,7 +207,7 @@ pub(crate) struct PolicyDocument {
     rules: BTreeMap<String, Value>,
 }
 
-/// A CloudEvent 1.0, structured; its data is what would be sent to the address that its type stands for.
+/// A structured CloudEvent 1.0. Its data is the body of the route for its type.
 #[derive(JsonSchema)]
 pub(crate) struct CloudEvent {
     #[schemars(length(min = 1, max = 256))]
@@ -221,12 +221,12 @@ pub(crate) struct CloudEvent {
     datacontenttype: Option<String>,
     #[serde(default)]
     data: Value,
-    /// In place of `data`: the bytes of a document of `datacontenttype`.
+    /// Instead of `data`: the base64 bytes of a document of `datacontenttype`.
     #[serde(default)]
     data_base64: Option<String>,
 }
 
-/// The version of CloudEvents that is taken.
+/// The supported version of CloudEvents.
 #[derive(JsonSchema)]
 #[schemars(rename = "CloudEventVersion")]
 pub(crate) enum EventVersion {
@@ -234,7 +234,7 @@ pub(crate) enum EventVersion {
     One,
 }
 
-/// What is done on an event.
+/// The effect of an event, by its type.
 #[derive(JsonSchema)]
 #[schemars(rename = "CloudEventType")]
 pub(crate) enum EventType {
@@ -252,13 +252,13 @@ pub(crate) enum EventType {
     Incident,
 }
 
-/// A repair: its `kind`, what belongs to it, and why.
+/// A repair: its `kind`, the arguments of the kind, and the reason.
 #[derive(JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Repair {
     /// A merge patch (RFC 7396) of the data.
     Edit { patch: Value, reason: String },
-    /// The action has done its work.
+    /// The action has completed.
     MarkDone {
         slot: u32,
         #[serde(default)]
@@ -268,116 +268,116 @@ pub(crate) enum Repair {
     },
     /// The action has done nothing.
     MarkNotDone { slot: u32, evidence: String, reason: String },
-    /// The step, or with `slot` the undo of that slot, is left out.
+    /// Skips the step, or with `slot` the undo of that slot.
     Skip {
         #[serde(default)]
         slot: Option<u32>,
         reason: String,
     },
-    /// The slot is undone by another action.
+    /// Undoes the slot with another action.
     UndoWith { slot: u32, undo: String, arguments: Value, reason: String },
 }
 
-/// What would be decided on a tenant, and done.
+/// The decision on a tenant and its plan.
 #[derive(JsonSchema)]
 pub(crate) struct OnboardingPlan {
-    /// The verdict, every rule's part in it, and the terms.
+    /// The verdict, the result of every rule, and the terms.
     decision: Object,
     plan: Plan,
     digest: String,
-    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
 }
 
-/// What would be decided on a change, and done.
+/// The decision on a change and its plan.
 #[derive(JsonSchema)]
 pub(crate) struct ChangePlan {
-    /// Every rule's part in the decision.
+    /// The result of every rule.
     reasons: Vec<Object>,
-    /// How much more is used than there would be; of a decrease.
+    /// For a decrease: the usage above the new quota.
     #[schemars(skip_serializing_if = "Option::is_none")]
     excess: Option<u64>,
     plan: Plan,
     digest: String,
-    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
 }
 
-/// What would be destroyed, and what stands against it.
+/// The assets to destroy, and the obstacles.
 #[derive(JsonSchema)]
 pub(crate) struct OffboardingPlan {
     plan: Plan,
     digest: String,
-    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
     holds: Vec<Object>,
-    /// Open executions that have to end first.
+    /// Open executions that must end first.
     others: Vec<String>,
-    /// What holds data, each as `TYPE/LOCATOR`.
+    /// The assets that hold data, each as `TYPE/LOCATOR`.
     things: Vec<String>,
     nodes: Vec<String>,
-    /// By class of data, what is kept and for how long.
+    /// Retained data, by data class, with the retention period.
     kept: Object,
-    /// What happens when: the export window, and the second approval.
+    /// The timeline: the export window, and the second approval.
     steps: Vec<String>,
 }
 
-/// What would be done.
+/// The plan.
 #[derive(JsonSchema)]
 pub(crate) struct PlanOnly {
     plan: Plan,
     digest: String,
-    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
 }
 
-/// What would be called back.
+/// The plan of a reclaim.
 #[derive(JsonSchema)]
 pub(crate) struct ReclaimPlan {
     plan: Plan,
     digest: String,
-    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     verdict: Option<Value>,
-    /// Why these, and why not others.
+    /// Why each candidate is a victim or not.
     #[schemars(skip_serializing_if = "Option::is_none")]
     why: Option<Value>,
 }
 
-/// What would be done about an incident.
+/// The plan of an incident response.
 #[derive(JsonSchema)]
 pub(crate) struct IncidentPlan {
     plan: Plan,
     digest: String,
-    /// `not_enforced` in a trial, where people count who are not separate from each other.
+    /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
-    /// Workloads on the node, of a `gpu_fault`.
+    /// For `gpu_fault`: the workloads on the node.
     running_there: Option<Vec<String>>,
 }
 
-/// A policy that came into force, or would.
+/// A published policy, or the preview of a publication.
 #[derive(JsonSchema)]
 pub(crate) struct PolicyPublished {
     reference: PolicyRef,
     before: PolicyRef,
-    /// What differs, by key.
+    /// The differences, by key.
     changes: Vec<Object>,
-    /// How many of its examples were tried.
+    /// The number of its examples that were run.
     examples: u64,
     published: bool,
-    /// Open executions, which go on under what they were begun under.
+    /// Open executions, which keep their terms.
     untouched: Vec<Untouched>,
     untouched_complete: bool,
 }
 
-/// An open execution that a policy leaves alone.
+/// An open execution that keeps its terms.
 #[derive(JsonSchema)]
 pub(crate) struct Untouched {
     id: String,
@@ -386,12 +386,12 @@ pub(crate) struct Untouched {
     state: String,
 }
 
-/// Every rule that holds for a tenant.
+/// Every rule for a tenant.
 #[derive(JsonSchema)]
 pub(crate) struct TenantRules {
     tenant: String,
     policy: PolicyRef,
     decided_under: PolicyRef,
-    /// Each with `topic`, `rule`, `says`, and the place that says so.
+    /// Each with `topic`, `rule`, `says`, and its source.
     rules: Vec<Object>,
 }

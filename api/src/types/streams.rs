@@ -1,6 +1,6 @@
-//! What streams tell, each event by its name.
+//! Events of streams.
 
-#![expect(dead_code, reason = "describes what streams write as text")]
+#![expect(dead_code, reason = "describes the text that streams write")]
 
 use super::{
     approvals::Approval,
@@ -8,15 +8,15 @@ use super::{
 };
 use schemars::JsonSchema;
 
-/// What one commit did to an execution.
+/// The changes of an execution in one commit.
 #[derive(JsonSchema)]
 #[schemars(rename = "ExecutionChanged")]
 pub(crate) struct Changed {
-    /// The commit.
+    /// The sequence number of the commit.
     sequence: u64,
-    /// As it stood when the event was made, which may be after later commits.
+    /// The execution when the event was created, which may include later commits.
     execution: Row,
-    /// What the commit wrote into its journal.
+    /// The journal entries of the commit.
     entries: Vec<Line>,
 }
 
@@ -31,20 +31,19 @@ pub(crate) struct Forgotten {
 #[derive(JsonSchema)]
 #[schemars(rename = "ApprovalTold")]
 pub(crate) struct Case {
-    /// The commit.
+    /// The sequence number of the commit.
     sequence: u64,
     approval: Approval,
 }
 
-/// Why what was told before is void.
+/// The client must discard its state.
 #[derive(JsonSchema)]
 #[schemars(rename = "StreamReset")]
 pub(crate) struct Reset {
     why: ResetWhy,
 }
 
-/// Why what was told before is void: too much happened since, something that changed was removed, the id is of another store, or
-/// more happened than the client took.
+/// The reason to discard the state: too many changes since, a changed item was removed, the id is of another store, or the client was too slow.
 #[derive(JsonSchema)]
 #[schemars(rename = "StreamResetWhy", rename_all = "snake_case")]
 pub(crate) enum ResetWhy {
@@ -54,15 +53,14 @@ pub(crate) enum ResetWhy {
     Slow,
 }
 
-/// Why a stream ends.
+/// The end of a stream.
 #[derive(JsonSchema)]
 #[schemars(rename = "StreamEnd")]
 pub(crate) struct End {
     why: EndWhy,
 }
 
-/// Why a stream ends: the execution has, the server does, the token is no longer good or gives other rights, or the store does not
-/// answer.
+/// The reason of the end: the execution has ended, the server stops, the token is invalid or its rights have changed, or the store does not answer.
 #[derive(JsonSchema)]
 #[schemars(rename = "StreamEndWhy", rename_all = "snake_case")]
 pub(crate) enum EndWhy {

@@ -1,4 +1,4 @@
-//! Users, groups, delegations; and who is asking.
+//! Users, groups, delegations, and the caller.
 
 use super::Time;
 use crate::auth::{Role, UserKind};
@@ -8,28 +8,28 @@ use serde_json::Value;
 
 /// A user.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct User {
     name: String,
     roles: Vec<Role>,
-    /// The only one whose things they see.
+    /// The only tenant that the user may see.
     tenant: Option<String>,
-    /// A service decides nothing that takes people.
+    /// A service account cannot vote on approvals.
     kind: UserKind,
     created_at: Time,
     created_by: String,
-    /// When they last claimed a credential of their own, by a one-time code.
+    /// The last time that the user claimed a credential with a one-time code.
     #[schemars(skip_serializing_if = "Option::is_none")]
     claimed_at: Option<Time>,
 }
 
-/// A user who was just made.
+/// A new user.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct UserMade {
     #[serde(flatten)]
     user: User,
-    /// Shown this once.
+    /// The token; shown only once.
     token: String,
     #[schemars(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct UserMade {
 
 /// A group of users.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct Group {
     name: String,
     members: Vec<String>,
@@ -45,14 +45,14 @@ pub(crate) struct Group {
     created_by: String,
 }
 
-/// Who decides for whom, and until when.
+/// A delegation of votes.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct Delegation {
     id: String,
     from: String,
     to: String,
-    /// All if it names none.
+    /// The delegated roles; all if empty.
     roles: Vec<String>,
     since: Time,
     until: Time,
@@ -66,27 +66,27 @@ pub(crate) struct Delegation {
     state: String,
 }
 
-/// Who is asking.
+/// The caller.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Me {
     pub(crate) name: String,
     pub(crate) roles: Vec<Role>,
     pub(crate) tenant: Option<String>,
-    /// What they may do.
+    /// The permissions.
     pub(crate) may: Vec<&'static str>,
-    /// The roles and groups as which they sit at approvals.
+    /// The roles and groups whose seats the caller may take at approvals.
     pub(crate) seats: Vec<String>,
-    /// When the token or session that was sent ends by itself; `null` if it does not.
+    /// The expiry of the token or session; `null` without one.
     #[schemars(with = "Option<Time>")]
     pub(crate) ends_at: Option<String>,
 }
 
-/// How people sign in.
+/// The sign-in methods.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LoginOffered {
-    /// With a token that an admin gave: always.
+    /// Sign-in with a token from an admin; always true.
     pub(crate) token: bool,
-    /// Through an identity provider, if there is one.
+    /// Sign-in with an identity provider, if configured.
     pub(crate) oidc: Option<Provider>,
 }
 
@@ -101,29 +101,29 @@ pub(crate) struct Provider {
     #[schemars(with = "Option<String>")]
     pub(crate) device_client_id: Value,
     pub(crate) scopes: Value,
-    /// Whether browsers can be led to it.
+    /// True if browsers can be redirected to it.
     pub(crate) browser: bool,
 }
 
 /// A session.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct Session {
     id: String,
     user: String,
     began_at: Time,
     ends_at: Time,
-    /// Their groups, as the provider said then.
+    /// The groups from the identity provider, at the sign-in.
     groups: Vec<String>,
 }
 
-/// A session that has just begun.
+/// A new session.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what is kept in the books")]
+#[expect(dead_code, reason = "describes documents of the ledger")]
 pub(crate) struct SessionBegun {
     #[serde(flatten)]
     session: Session,
-    /// Shown this once.
+    /// The token; shown only once.
     token: String,
     roles: Vec<Role>,
     tenant: Option<String>,

@@ -1,11 +1,11 @@
-//! What is in a tenant's account.
-#![expect(dead_code, reason = "these describe what is kept in the books")]
+//! Documents in the account of a tenant.
+#![expect(dead_code, reason = "these describe documents of the ledger")]
 
 use super::{Object, Span, Time};
 use schemars::JsonSchema;
 use std::collections::BTreeMap;
 
-/// Which version of a policy.
+/// A version of a policy.
 #[derive(JsonSchema)]
 pub(crate) struct PolicyRef {
     name: String,
@@ -13,7 +13,7 @@ pub(crate) struct PolicyRef {
     digest: String,
 }
 
-/// A part of a tenant that has quotas of its own.
+/// A part of a tenant with its own quotas.
 #[derive(JsonSchema)]
 pub(crate) struct Workspace {
     /// `TENANT/NAME`.
@@ -22,13 +22,13 @@ pub(crate) struct Workspace {
     name: String,
     /// `production`, `research`, `batch` or `dev`.
     class: String,
-    /// What is used of each resource.
+    /// The usage of each resource.
     #[schemars(rename = "use", skip_serializing_if = "Option::is_none")]
     used: Option<BTreeMap<String, Used>>,
-    /// Whether new work is let in: `open`, or who froze it.
+    /// `open` for new work, or the reason why it is frozen.
     #[schemars(skip_serializing_if = "Option::is_none")]
     admitting: Option<serde_json::Value>,
-    /// How many workloads wait.
+    /// The number of queued workloads.
     #[schemars(skip_serializing_if = "Option::is_none")]
     waiting: Option<u32>,
     #[schemars(skip_serializing_if = "Option::is_none")]
@@ -37,10 +37,10 @@ pub(crate) struct Workspace {
     slowed_until: Option<Time>,
 }
 
-/// What is used of a resource, in its unit.
+/// The usage of a resource, in its unit.
 #[derive(JsonSchema)]
 pub(crate) struct Used {
-    /// `null` where there is no limit.
+    /// `null` without a limit.
     nominal: Option<u64>,
     used: u64,
     in_transit: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Used {
     over: u64,
 }
 
-/// How much of a resource a workspace may have.
+/// The allowance of a workspace for a resource.
 #[derive(JsonSchema)]
 pub(crate) struct Allowance {
     nominal: u64,
@@ -74,27 +74,27 @@ pub(crate) struct Quota {
     used: Option<BTreeMap<String, Used>>,
 }
 
-/// When a quota ends, and what holds then.
+/// The end of a quota, and its successor.
 #[derive(JsonSchema)]
 pub(crate) struct QuotaEnd {
     at: Time,
     then: BTreeMap<String, Allowance>,
 }
 
-/// GPUs that one workspace has from another.
+/// GPUs that one workspace has borrowed from another.
 #[derive(JsonSchema)]
 pub(crate) struct Loan {
     /// `TENANT/NUMBER`.
     id: String,
     number: u64,
     tenant: String,
-    /// A workspace, or `@pool`: what the tenant bought and promised to no workspace.
+    /// A workspace, or `@pool`: GPUs that the tenant bought but promised to no workspace.
     lender: String,
     borrower: String,
     resource: String,
     amount: u64,
     workload: String,
-    /// The decision on admission that made it.
+    /// The admission decision that made the loan.
     decision: String,
     granted_at: Time,
     protected_until: Time,
@@ -104,7 +104,7 @@ pub(crate) struct Loan {
     ended_at: Option<Time>,
 }
 
-/// GPUs that a workspace is promised.
+/// GPUs that are promised to a workspace.
 #[derive(JsonSchema)]
 pub(crate) struct Reservation {
     /// `TENANT/WORKSPACE/NAME`.
@@ -112,7 +112,7 @@ pub(crate) struct Reservation {
     name: String,
     tenant: String,
     workspace: String,
-    /// A model, or a slice as `MODEL/PROFILE`.
+    /// A GPU model, or a slice as `MODEL/PROFILE`.
     kind: String,
     count: u64,
     from: Time,
@@ -121,29 +121,29 @@ pub(crate) struct Reservation {
     grace: Span,
 }
 
-/// Where a workload's GPUs lie.
+/// The GPUs of a workload on a node.
 #[derive(JsonSchema)]
 pub(crate) struct Placed {
     node: String,
-    /// How many pieces, by the number of the GPU.
+    /// The number of units on each GPU, by its index.
     gpus: BTreeMap<String, u16>,
 }
 
-/// Where a workload was seen to run.
+/// The observed location of a workload.
 #[derive(JsonSchema)]
 pub(crate) struct ObservedPlacement {
-    /// Its uid in the cluster.
+    /// The uid of the workload in the cluster.
     #[schemars(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
-    /// By node.
+    /// The GPUs by node.
     nodes: BTreeMap<String, BoundGpus>,
 }
 
-/// What a workload has on a node.
+/// The GPUs of a workload on one node.
 #[derive(JsonSchema)]
 pub(crate) struct BoundGpus {
     count: u64,
-    /// The GPUs that are known.
+    /// The known GPUs.
     #[schemars(skip_serializing_if = "Option::is_none")]
     gpus: Option<Vec<ObservedGpu>>,
     #[schemars(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ pub(crate) struct BoundGpus {
     since: Option<Time>,
 }
 
-/// A GPU on which a workload was seen.
+/// A GPU with a workload.
 #[derive(JsonSchema)]
 pub(crate) struct ObservedGpu {
     uuid: String,
@@ -179,34 +179,34 @@ pub(crate) struct Workload {
     labels: Vec<String>,
     /// `waiting`, `admitted`, `reclaimed`, `finished` or `rejected`.
     state: String,
-    /// Where the books have it: as planned, until its cluster says where it runs.
+    /// The booked location: as planned, until its cluster reports the real one.
     placed: Vec<Placed>,
-    /// Where its cluster says that it runs.
+    /// The location that its cluster reports.
     #[schemars(skip_serializing_if = "Option::is_none")]
     observed: Option<ObservedPlacement>,
-    /// While admitted, what is known of where it runs: `expected` (nothing), `bound` (on which nodes) or `observed` (on which GPUs).
+    /// For an admitted workload, what is known of its location: `expected` (nothing), `bound` (the nodes) or `observed` (the GPUs).
     placement: Option<String>,
     submitted_at: Time,
     admitted_at: Option<Time>,
     #[schemars(skip_serializing_if = "Option::is_none")]
     ended_at: Option<Time>,
     evictions: u32,
-    /// The last decision on it.
+    /// The last admission decision.
     decision: String,
-    /// The execution that took its GPUs.
+    /// The execution that reclaimed its GPUs.
     reclaimed_by: Option<String>,
 }
 
-/// A workload that has ended.
+/// A finished workload.
 #[derive(JsonSchema)]
 pub(crate) struct Finished {
     #[serde(flatten)]
     workload: Workload,
-    /// Names of those that were admitted by that.
+    /// The names of workloads that were admitted as a result.
     admitted_by_that: Vec<String>,
 }
 
-/// One thing that was weighed.
+/// One check of an admission decision.
 #[derive(JsonSchema)]
 pub(crate) struct Weighed {
     /// `quota`, `reservation`, `borrowable`, `ownership`, `availability` or `policy`.
@@ -219,7 +219,7 @@ pub(crate) struct Weighed {
     why: String,
 }
 
-/// What a workload was told.
+/// The answer to a workload.
 #[derive(JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AdmissionAnswer")]
@@ -229,7 +229,7 @@ pub(crate) enum Verdict {
     Reject,
 }
 
-/// A decision on admission.
+/// An admission decision.
 #[derive(JsonSchema)]
 #[schemars(rename = "AdmissionDecision")]
 pub(crate) struct Decision {
@@ -243,13 +243,13 @@ pub(crate) struct Decision {
     answer: Verdict,
     weighed: Vec<Weighed>,
     policy: PolicyRef,
-    /// The facts that it was decided on.
+    /// The facts of the decision.
     grounds: Object,
     facts_digest: String,
     at: Time,
 }
 
-/// What came of asking for a workload.
+/// The result of a submission.
 #[derive(JsonSchema)]
 #[schemars(rename = "SubmittedWorkload")]
 pub(crate) struct Submitted {
@@ -259,7 +259,7 @@ pub(crate) struct Submitted {
     reclaims_for: Vec<Demand>,
 }
 
-/// What is called back for a workload that waits.
+/// The reclaim for a queued workload.
 #[derive(JsonSchema)]
 pub(crate) struct Demand {
     tenant: String,
@@ -282,7 +282,7 @@ pub(crate) struct Usage {
     spent: BTreeMap<String, Spent>,
 }
 
-/// What was used of a resource.
+/// The usage of a resource.
 #[derive(JsonSchema)]
 pub(crate) struct Spent {
     own: u64,
@@ -292,7 +292,7 @@ pub(crate) struct Spent {
     lent: u64,
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(JsonSchema)]
 #[schemars(rename = "MissedReclaim")]
 pub(crate) struct Missed {
@@ -306,33 +306,33 @@ pub(crate) struct Missed {
     noticed_at: Time,
 }
 
-/// What was taken in of a cluster.
+/// The result of a report of cluster facts.
 #[derive(JsonSchema)]
 pub(crate) struct FactsTaken {
     tenants: u64,
     nodes: u64,
-    /// How many workloads were admitted by it.
+    /// The number of workloads that were admitted as a result.
     admitted: u64,
-    /// Workloads whose booking moved to where they run.
+    /// Workloads whose booking moved to their real location.
     moved: Vec<MovedWorkload>,
     drift: Vec<TenantDrift>,
 }
 
-/// A workload whose booking moved to where it runs.
+/// A workload whose booking moved to its real location.
 #[derive(JsonSchema)]
 pub(crate) struct MovedWorkload {
     tenant: String,
     workload: String,
 }
 
-/// GPUs in use that the books do not know of.
+/// GPUs in use that the ledger does not know.
 #[derive(JsonSchema)]
 pub(crate) struct TenantDrift {
     tenant: String,
     drift: Drift,
 }
 
-/// GPUs of a node in use that the books do not know of.
+/// GPUs in use on a node that the ledger does not know.
 #[derive(JsonSchema)]
 pub(crate) struct Drift {
     node: String,

@@ -104,7 +104,7 @@ fn is_a_letter(letter: &Letter) {
     assert_eq!(to, ["<ops@example.com>", "<lead@example.com>"]);
     assert_eq!(STANDARD.decode(&letter.auth).unwrap(), format!("\0tenure\0{PASSWORD}").as_bytes());
     for line in [
-        "Subject: To decide [acme]: ",
+        "Subject: Approval needed [acme]: ",
         "Message-ID: <",
         "To: ops@example.com, lead@example.com",
         "Content-Type: text/plain",
@@ -141,7 +141,7 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
     let chat = house.receiver.at("/services/T0/B0/chatSecretOfTheHouse", 1).await.remove(0);
     let said = chat.body["text"].as_str().unwrap();
     assert!(
-        said.starts_with("*To decide [acme]: ") && said.contains(&format!("approvals show {approval}")),
+        said.starts_with("*Approval needed [acme]: ") && said.contains(&format!("approvals show {approval}")),
         "{said}"
     );
     assert_eq!(chat.body.as_object().unwrap().len(), 1);
@@ -153,7 +153,7 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
     let payload = &pager["payload"];
     assert_eq!((&payload["severity"], &payload["source"]), (&json!("warning"), &json!("tenure")));
     assert_eq!((&payload["class"], &payload["group"]), (&json!("approval.opened"), &json!("acme")));
-    assert!(payload["summary"].as_str().unwrap().starts_with("To decide [acme]"), "{payload}");
+    assert!(payload["summary"].as_str().unwrap().starts_with("Approval needed [acme]"), "{payload}");
 
     is_a_letter(&house.mailbox.wait(1).await.remove(0));
 

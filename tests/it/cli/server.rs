@@ -14,7 +14,7 @@ fn a_start_on_a_port_that_another_has_draws_no_token() {
     let ran = tenure(dir.path()).args(["serve", "--listen", &address]).output().unwrap();
 
     let said = String::from_utf8(ran.stderr).unwrap();
-    assert!(!ran.status.success() && said.contains("another program has it"), "{said}");
+    assert!(!ran.status.success() && said.contains("another program uses it"), "{said}");
     assert!(!dir.path().join("tenure-data/admin.token").exists());
 }
 

@@ -28,13 +28,13 @@ async fn nobody_comes_back_who_has_not_left() {
     let state = back.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let other = House::start().await;
     for (wrong, why) in [
-        (back.as_str().replace("state=", "state=1"), "no attempt"),
-        (back.as_str().replace(&state, ""), "no attempt"),
-        (back.as_str().replace(&house.url, &other.url), "no attempt"),
+        (back.as_str().replace("state=", "state=1"), "no sign-in attempt"),
+        (back.as_str().replace(&state, ""), "no sign-in attempt"),
+        (back.as_str().replace(&house.url, &other.url), "no sign-in attempt"),
         (format!("{}/login/callback?state={state}&error=access_denied", house.url), "access_denied"),
         (format!("{}/login/callback?state={state}&code=never", house.url), "invalid_grant"),
         (format!("{}/login/callback?state={state}", house.url), "neither"),
-        (format!("{}/login/callback", house.url), "no attempt"),
+        (format!("{}/login/callback", house.url), "no sign-in attempt"),
     ] {
         let wrong = Url::parse(&wrong).unwrap();
         let came = fragment(&house.follow(&wrong).await);
@@ -57,22 +57,22 @@ async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
     let (front, _) = good.rsplit_once('.').unwrap();
     let swapped = identity.token(&json!({ "sub": "mallory" }));
     for (token, why) in [
-        (identity.token(&json!({ "aud": "another" })), "not for the client"),
-        (identity.token(&json!({ "iss": "http://127.0.0.1:9" })), "is not of"),
+        (identity.token(&json!({ "aud": "another" })), "not issued for the client"),
+        (identity.token(&json!({ "iss": "http://127.0.0.1:9" })), "another issuer"),
         (identity.token(&json!({ "exp": now() - 120 })), "has expired"),
         (identity.token(&json!({ "nbf": now() + 600 })), "not valid yet"),
-        (identity.token(&json!({ "exp": null })), "cannot be taken"),
-        (identity.token(&json!({ "aud": null })), "cannot be taken"),
+        (identity.token(&json!({ "exp": null })), "is not accepted"),
+        (identity.token(&json!({ "aud": null })), "is not accepted"),
         (identity.token(&json!({ "aud": ["tenure", "another"] })), "another client"),
         (identity.token(&json!({ "azp": "another" })), "another client"),
-        (identity.token_under(&header("none"), &json!({})), "cannot be read"),
-        (identity.token_under(&header("HS256"), &json!({})), "proves nothing"),
-        (identity.token_under(&header("RS256"), &json!({})), "cannot be taken"),
+        (identity.token_under(&header("none"), &json!({})), "cannot be parsed"),
+        (identity.token_under(&header("HS256"), &json!({})), "is not accepted"),
+        (identity.token_under(&header("RS256"), &json!({})), "is not accepted"),
         (identity.token_under(&json!({ "alg": "ES256", "kid": "another" }), &json!({})), "does not publish"),
-        (format!("{front}.{}", swapped.rsplit_once('.').unwrap().1), "not signed"),
-        (format!("{front}."), "not signed"),
-        ("a.b.c".into(), "cannot be read"),
-        (String::new(), "cannot be read"),
+        (format!("{front}.{}", swapped.rsplit_once('.').unwrap().1), "invalid signature"),
+        (format!("{front}."), "invalid signature"),
+        ("a.b.c".into(), "cannot be parsed"),
+        (String::new(), "cannot be parsed"),
         ("x".repeat(100_000), "longer"),
     ] {
         let (status, problem) = house.with(token).await;

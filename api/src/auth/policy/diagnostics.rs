@@ -1,4 +1,4 @@
-//! What is wrong with policies, in words: the file, the line, and what to do.
+//! Describes errors in policies: the file, the line, and the remedy.
 
 use super::schema::{CHANGE, READ};
 use crate::auth::{Role, Verb};
@@ -7,7 +7,7 @@ use miette::Diagnostic;
 use std::fmt::Display;
 use strum::VariantArray as _;
 
-/// A text of policies, and what it is called.
+/// A text of policies, and its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PolicySource<'a> {
     pub(super) name: &'a str,
@@ -15,7 +15,7 @@ pub(super) struct PolicySource<'a> {
 }
 
 impl PolicySource<'_> {
-    /// What Cedar says of this text, with its place.
+    /// Describes an error of Cedar in this text, with its position.
     pub(super) fn fault(&self, told: &(impl Diagnostic + Display + ?Sized)) -> String {
         let said = told.to_string();
         let remedy = suggestion(&said).or_else(|| told.help().map(|help| help.to_string()));
@@ -27,20 +27,20 @@ impl PolicySource<'_> {
     }
 }
 
-/// What the schema has against `policies`; `source` says from which text one is.
+/// Validates `policies` against the schema; `source` returns the text of a policy.
 pub(super) fn validate<'a>(
     validator: &Validator,
     policies: &PolicySet,
     source: impl Fn(&PolicyId) -> PolicySource<'a>,
 ) -> Vec<String> {
-    // Strict, and warnings are mistakes too: nothing is let pass that might not be meant so.
+    // Strict mode, and warnings are errors: a policy must mean exactly what its author intends.
     let found = validator.validate(policies, ValidationMode::Strict);
     let wrong =
         found.validation_errors().map(|told| (told.policy_id(), source(told.policy_id()).fault(told)));
     let odd =
         found.validation_warnings().map(|told| (told.policy_id(), source(told.policy_id()).fault(told)));
     let all: Vec<(&PolicyId, String)> = wrong.chain(odd).collect();
-    // Of a policy with an unknown name more is said that only follows from it.
+    // For a policy with an unknown name, further errors are only consequences.
     let unknown: Vec<&PolicyId> =
         all.iter().filter(|(_, said)| is_unknown(said)).map(|(id, _)| *id).collect();
     let mut faults: Vec<String> = all
@@ -56,12 +56,12 @@ pub(super) fn validate<'a>(
     faults
 }
 
-/// Whether a fault is a name that the schema does not have.
+/// Returns true if the error is an unknown name.
 fn is_unknown(said: &str) -> bool {
     said.contains("unrecognized ") || said.contains(" not found")
 }
 
-/// What was meant by a name that is not known.
+/// Suggests the nearest known name.
 fn suggestion(said: &str) -> Option<String> {
     let after = |kind: &str| said.split_once(&format!("::{kind}::\"")).map(|(_, rest)| rest);
     let actions = || Verb::VARIANTS.iter().map(|verb| verb.name()).chain([READ, CHANGE]);

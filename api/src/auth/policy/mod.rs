@@ -1,9 +1,8 @@
-//! Who may do what, as Cedar policies: those that are shipped, and those that a house adds. The one place where it is decided.
+//! Access policies in Cedar: the built-in ones, and those of the operator. All authorisation decisions are made here.
 //!
-//! Asked by `auth::Caller` for every request. Invariant: what no policy permits is refused, what one forbids is refused
-//! whatever others permit, and a decision that could not be made to its end is a refusal. Policies are checked against the schema
-//! before any of them counts, so that a name written wrong is neither a right nor a hole. That tenants do not see each other's
-//! things is no matter of policies: nothing written in one can widen it.
+//! Called by `auth::Caller` for every request. Invariant: without a permit, with a forbid, or after an evaluation error, the request is rejected. Policies are
+//! validated against the schema before they take effect, so a misspelled name is an error. Separation of tenants does not depend on policies, and no policy can
+//! weaken it.
 
 mod diagnostics;
 mod request;
@@ -31,26 +30,26 @@ use std::{
 };
 use strum::VariantArray as _;
 
-/// The policies that Tenure ships.
+/// The built-in policies.
 pub const SHIPPED: &str = include_str!("access.cedar");
-/// What they are called where something is said of them.
-const SHIPPED_NAME: &str = "the shipped policies";
+/// The name of the built-in policies in messages.
+const SHIPPED_NAME: &str = "the built-in policies";
 
-/// The policies in force, ready to decide.
+/// The policies in force, parsed.
 pub struct AccessPolicy {
     policies: PolicySet,
     names: Option<EntityNames>,
     version: String,
 }
 
-/// What was decided, and by which policies.
+/// A decision, with the policies that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// Whether it may be done.
+    /// True if the action is permitted.
     pub(crate) allows: bool,
-    /// The ids of the policies that decided, in order; empty where none permits.
+    /// The ids of the deciding policies, sorted; empty if no policy permits.
     pub(crate) by: Vec<String>,
-    /// What kept it from being decided to its end, if something did.
+    /// The evaluation error, if any.
     pub(crate) broken: Option<String>,
 }
 
@@ -60,7 +59,7 @@ impl std::fmt::Debug for AccessPolicy {
     }
 }
 
-/// Two are one if their policies are, letter by letter.
+/// Equal if their texts are equal.
 impl PartialEq for AccessPolicy {
     fn eq(&self, other: &Self) -> bool {
         self.version == other.version
@@ -70,24 +69,24 @@ impl PartialEq for AccessPolicy {
 impl Eq for AccessPolicy {}
 
 impl AccessPolicy {
-    /// The shipped policies alone.
+    /// Returns the built-in policies only.
     ///
-    /// They hold in every build, or its tests fail; one whose policies do not would permit nothing.
+    /// The tests of every build check them; invalid built-in policies would permit nothing.
     pub(crate) fn shipped() -> Arc<Self> {
         static SHIPPED_ALONE: LazyLock<Arc<AccessPolicy>> = LazyLock::new(|| match AccessPolicy::of(None) {
             Ok(law) => Arc::new(law),
             Err(faults) => {
-                tracing::error!(?faults, "the shipped policies do not hold: nothing is permitted");
+                tracing::error!(?faults, "the built-in policies are invalid: nothing is permitted");
                 Arc::new(AccessPolicy { policies: PolicySet::new(), names: None, version: "none".to_owned() })
             }
         });
         SHIPPED_ALONE.clone()
     }
 
-    /// The shipped policies with those of a house, by the name and the text of its file.
+    /// Returns the built-in policies with those of the operator, by the name and text of their file.
     ///
     /// # Errors
-    /// Everything that is wrong with them, a sentence each.
+    /// Every error in them.
     pub fn of(house: Option<(&str, &str)>) -> Result<Self, Vec<String>> {
         let names = EntityNames::new().map_err(|e| vec![format!("the schema: {e}")])?;
         let shipped = PolicySource { name: SHIPPED_NAME, text: SHIPPED };
@@ -98,7 +97,7 @@ impl AccessPolicy {
             digest.update(source.text.as_bytes());
             add_policies(source, &mut policies, &mut from)?;
         }
-        // The shipped ones alone are checked by the tests of every build: no start waits for it.
+        // The tests of every build check the built-in policies, so a start need not.
         if house.is_some() {
             let schema =
                 Schema::from_str(&schema::generated()).map_err(|e| vec![format!("the schema: {e}")])?;
@@ -112,12 +111,12 @@ impl AccessPolicy {
         Ok(Self { policies, names: Some(names), version })
     }
 
-    /// SHA-256 of the text of all policies, in hexadecimal.
+    /// Returns the SHA-256 of the text of all policies, in hexadecimal.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether `who` may do `verb` for `place`, and by which policies.
+    /// Decides if `who` may do `verb` in `place`.
     pub(crate) fn decide(
         &self,
         who: &Principal<'_>,
@@ -127,7 +126,7 @@ impl AccessPolicy {
     ) -> Decision {
         let asked = match &self.names {
             Some(names) => names.ask(who, verb, place, how),
-            None => Err(format!("{SHIPPED_NAME} do not hold")),
+            None => Err(format!("{SHIPPED_NAME} are invalid")),
         };
         match asked {
             Ok((request, entities)) => self.answered(&request, &entities),
@@ -140,16 +139,16 @@ impl AccessPolicy {
         let told = response.diagnostics();
         let mut by: Vec<String> = told.reason().map(ToString::to_string).collect();
         by.sort_unstable();
-        // A policy that could not be weighed may have been one that forbids.
+        // A policy with an evaluation error may have been a forbid.
         let broken = told.errors().next().map(ToString::to_string);
         if let Some(why) = &broken {
-            tracing::error!(why, "a policy could not be weighed: the request is refused");
+            tracing::error!(why, "a policy could not be evaluated: the request is rejected");
         }
         let allows = response.decision() == Answer::Allow && broken.is_none();
         Decision { allows, by, broken }
     }
 
-    /// The roles that may do `verb`, each held alone, by somebody who works for the platform.
+    /// Returns the roles that may do `verb`, each by itself, for a user of the operator.
     pub(crate) fn roles(&self, verb: Verb) -> Vec<Role> {
         let may = |role: &Role| {
             let who = Principal::User { name: "", roles: std::slice::from_ref(role), tenant: None };
@@ -160,11 +159,11 @@ impl AccessPolicy {
 }
 
 impl Decision {
-    /// Why it was permitted or refused, in words.
+    /// Describes the reason of the decision.
     pub(crate) fn why(&self) -> String {
         let verb = if self.allows { "permit" } else { "forbid" };
         match (&self.broken, self.by.as_slice()) {
-            (Some(why), _) => format!("a policy could not be weighed ({why})"),
+            (Some(why), _) => format!("a policy could not be evaluated ({why})"),
             (None, []) => "no policy permits it".into(),
             (None, [one]) => format!("policy {one} {verb}s it"),
             (None, many) => format!("policies {} {verb} it", many.join(", ")),
@@ -172,7 +171,7 @@ impl Decision {
     }
 }
 
-/// Adds the policies of a text, each by the id that it gives itself.
+/// Adds the policies of a text, by their `@id`.
 fn add_policies<'a>(
     source: PolicySource<'a>,
     policies: &mut PolicySet,
@@ -182,20 +181,20 @@ fn add_policies<'a>(
         .map_err(|errors| errors.iter().map(|error| source.fault(error)).collect::<Vec<_>>())?;
     let mut faults = Vec::new();
     if read.templates().next().is_some() {
-        faults.push(format!("{}: templates are not used here; write the policies out", source.name));
+        faults.push(format!("{}: templates are not supported; write separate policies", source.name));
     }
     for policy in read.policies() {
         let Some(id) = policy.annotation("id").filter(|id| !id.is_empty()) else {
             let head: String = policy.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
             let head: String = head.chars().take(60).collect();
-            let remedy = "write @id(\"a-name-of-its-own\") before it: decisions are explained by it";
+            let remedy = "write @id(\"a-unique-name\") before it: decisions refer to it";
             faults.push(format!("{}: the policy `{head}…` has no id; {remedy}", source.name));
             continue;
         };
         let id = PolicyId::new(id);
         if let Some(before) = from.insert(id.clone(), source) {
-            let remedy = "give each an @id of its own";
-            faults.push(format!("{}: {} has a policy {id} already; {remedy}", source.name, before.name));
+            let remedy = "give each a unique @id";
+            faults.push(format!("{}: {} already has a policy {id}; {remedy}", source.name, before.name));
         } else if let Err(error) = policies.add(policy.new_id(id)) {
             faults.push(format!("{}: {error}", source.name));
         }

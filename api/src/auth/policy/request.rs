@@ -1,4 +1,4 @@
-//! A question as Cedar has it: who, what, for whom, and how.
+//! An authorisation request in Cedar: principal, action, resource and context.
 
 use super::schema::NAMESPACE;
 use crate::auth::{Role, Verb};
@@ -13,50 +13,50 @@ use std::{
 };
 use store::Timestamp;
 
-/// Who asks, by what was proved.
+/// The authenticated principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Principal<'a> {
-    /// A person, or a service with a token of its own.
+    /// A person or a service account, with a token.
     User {
         /// The user.
         name: &'a str,
-        /// What they hold.
+        /// The roles.
         roles: &'a [Role],
-        /// The tenant that they are bound to.
+        /// The tenant to which the user is bound.
         tenant: Option<&'a str>,
     },
-    /// A cluster, by its key.
+    /// A cluster, authenticated by its key.
     Cluster {
         /// The cluster.
         name: &'a str,
-        /// Whose it is.
+        /// The tenant that owns it.
         tenant: &'a str,
-        /// What the key may be used for.
+        /// The scopes of the key.
         scopes: &'a [&'a str],
     },
 }
 
-/// For whom something is done.
+/// The resource of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceScope<'a> {
-    /// The platform, and with it all tenants.
+    /// The platform, with all tenants.
     Platform,
     /// One tenant.
     Tenant(&'a str),
 }
 
-/// How it is asked.
+/// The context of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestContext {
-    /// The network address that asks, where it is known.
+    /// The IP address of the caller, if known.
     pub(crate) from: Option<IpAddr>,
-    /// When.
+    /// The time.
     pub(crate) at: Timestamp,
-    /// Whether only what would be done is asked for.
+    /// True for dry runs.
     pub(crate) plans: bool,
 }
 
-/// The names of types, read once.
+/// Entity type names, parsed once.
 pub(super) struct EntityNames {
     user: EntityTypeName,
     role: EntityTypeName,
@@ -68,7 +68,7 @@ pub(super) struct EntityNames {
 
 impl EntityNames {
     /// # Errors
-    /// When one is no name, which would be a fault of this program.
+    /// A name is invalid, which would be a bug.
     pub(super) fn new() -> Result<Self, String> {
         let name = |kind: &str| {
             EntityTypeName::from_str(&format!("{NAMESPACE}::{kind}")).map_err(|error| error.to_string())
@@ -83,7 +83,7 @@ impl EntityNames {
         })
     }
 
-    /// The question, and what is known of those it is about.
+    /// Builds the request and the entities it refers to.
     pub(super) fn ask(
         &self,
         who: &Principal<'_>,

@@ -1,6 +1,6 @@
-//! The policies in force, read again when the file of the house has changed, and every text that was ever in force, kept.
+//! The policies in force, reloaded when the operator's file changes. Every text that was in force is stored.
 //!
-//! Invariant: at every moment there is one set in force that holds. A file that does not is told in the log, and changes nothing.
+//! Invariant: there is always one valid set of policies in force. An invalid file is logged, and changes nothing.
 
 use super::AccessPolicy;
 use engine::Entity;
@@ -12,19 +12,19 @@ use std::{
 };
 use store::Timestamp;
 
-/// More than this is no file of policies, in bytes.
+/// The maximum size of a policy file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// The policies that a house put into force, as they are kept for whoever asks later.
+/// A stored version of the operator's policies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AccessPolicies {
-    /// SHA-256 of all policies, the shipped ones with them.
+    /// SHA-256 of all policies, including the built-in ones.
     pub(crate) version: String,
-    /// The house's own, as its file had them.
+    /// The text of the operator's file.
     pub(crate) text: String,
     /// The file.
     pub(crate) file: PathBuf,
-    /// Since when.
+    /// The time at which it took effect.
     pub(crate) since: Timestamp,
 }
 
@@ -37,7 +37,7 @@ impl Entity for AccessPolicies {
     }
 }
 
-/// What is in force.
+/// The present policies.
 #[derive(Debug)]
 pub struct PolicyStore {
     file: Option<PathBuf>,
@@ -47,17 +47,17 @@ pub struct PolicyStore {
 #[derive(Debug)]
 struct InForce {
     law: Arc<AccessPolicy>,
-    /// The house's text, or why it could not be read, as it was looked at last, whether it was taken or not.
+    /// The operator's text, or the error of reading it, at the last check, even if it was invalid.
     seen: Result<String, String>,
-    /// The house's text in force.
+    /// The operator's text in force.
     text: String,
 }
 
 impl PolicyStore {
-    /// The shipped policies with those of `file`, if one is named.
+    /// Loads the built-in policies with those of `file`, if one is given.
     ///
     /// # Errors
-    /// Every mistake in it, a line each.
+    /// Every error in it, one per line.
     pub fn open(file: &str) -> Result<Self, String> {
         if file.is_empty() {
             let stands =
@@ -72,26 +72,26 @@ impl PolicyStore {
         Ok(Self { file: Some(path), stands })
     }
 
-    /// Whether a house adds policies of its own.
+    /// Returns true if the operator has a policy file.
     pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The policies in force.
+    /// Returns the policies in force.
     pub(crate) fn law(&self) -> Arc<AccessPolicy> {
         self.stands.read().unwrap_or_else(PoisonError::into_inner).law.clone()
     }
 
-    /// The same, and what the house added with its file; `None` where it adds nothing.
+    /// Returns the policies in force, with the operator's file and text; `None` without a file.
     pub(crate) fn now(&self) -> (Arc<AccessPolicy>, Option<(PathBuf, String)>) {
         let stands = self.stands.read().unwrap_or_else(PoisonError::into_inner);
         (stands.law.clone(), self.file.clone().map(|file| (file, stands.text.clone())))
     }
 
-    /// Takes over what the file says, if it is something else than before and holds. True if it was taken.
+    /// Reloads the file if it has changed and is valid. Returns true if it was loaded.
     ///
     /// # Errors
-    /// What is wrong with it; told once for the same text.
+    /// The errors of the file; reported once for the same text.
     pub(super) fn renew(&self) -> Result<bool, String> {
         let Some(file) = &self.file else { return Ok(false) };
         let seen = read(file);
@@ -109,24 +109,24 @@ impl PolicyStore {
         Ok(true)
     }
 
-    /// Takes over what the file says, and says in the log what is wrong with it. True if it was taken.
+    /// Reloads the file, and logs its errors. Returns true if it was loaded.
     pub(crate) fn look(&self) -> bool {
         self.renew().unwrap_or_else(|why| {
-            tracing::error!(why, "the policies of access were not replaced: those before stay");
+            tracing::error!(why, "the access policies were not replaced; the previous ones stay in force");
             false
         })
     }
 }
 
-/// The text of a file of policies.
+/// Reads the text of a policy file.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The error of reading it.
 pub fn read(file: &Path) -> Result<String, String> {
     let problem = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
     let length = fs::metadata(file).map_err(problem)?.len();
     if length > LONGEST {
-        return Err(format!("{} has {length} bytes; policies have {LONGEST} at most", file.display()));
+        return Err(format!("{} has {length} bytes; policies have at most {LONGEST}", file.display()));
     }
     fs::read_to_string(file).map_err(problem)
 }

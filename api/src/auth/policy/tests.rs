@@ -1,4 +1,4 @@
-//! What the policies decide, over every verb, role, tenant and place; and what of a house's is refused before it counts.
+//! Decisions of the policies for every verb, role, tenant and scope; and rejections of invalid policies of the operator.
 
 use super::*;
 use std::fs;
@@ -17,19 +17,19 @@ fn now() -> RequestContext {
     RequestContext::default()
 }
 
-/// The faults of a text that is refused.
+/// Returns the errors of an invalid text.
 fn faults(text: &str) -> String {
-    house(text).err().unwrap_or_else(|| panic!("this was taken: {text}")).join("\n")
+    house(text).err().unwrap_or_else(|| panic!("this text was accepted: {text}")).join("\n")
 }
 
 #[test]
-fn the_shipped_policies_hold_by_the_schema() {
+fn the_built_in_policies_match_the_schema() {
     assert_eq!(house("").map(|_| ()), Ok(()));
     assert!(SHIPPED.contains("tenants.apart") && AccessPolicy::shipped().names.is_some());
 }
 
 #[test]
-fn who_is_bound_to_a_tenant_acts_for_it_alone_whatever_they_hold_and_whatever_a_house_permits() {
+fn a_caller_bound_to_a_tenant_acts_only_for_it_whatever_roles_and_policies_say() {
     let generous = house("@id(\"all\") permit (principal, action, resource);").unwrap();
     for law in [&*AccessPolicy::shipped(), &generous] {
         for verb in Verb::VARIANTS.iter().copied() {
@@ -56,13 +56,13 @@ fn who_is_bound_to_a_tenant_acts_for_it_alone_whatever_they_hold_and_whatever_a_
 }
 
 #[test]
-fn nothing_is_permitted_to_who_holds_nothing_and_each_role_adds_to_the_others() {
+fn without_roles_nothing_is_permitted_and_each_role_only_adds_permissions() {
     let law = AccessPolicy::shipped();
     for verb in Verb::VARIANTS.iter().copied() {
         let none = law.decide(&user(&[], None), verb, ResourceScope::Platform, &now());
         assert_eq!(none, Decision { allows: false, by: Vec::new(), broken: None });
         let may = law.roles(verb);
-        assert!(may.contains(&Role::Admin), "an admin is kept from {verb:?}");
+        assert!(may.contains(&Role::Admin), "an admin may not {verb:?}");
         for pair in Role::VARIANTS.windows(2) {
             let both = law.decide(&user(pair, None), verb, ResourceScope::Platform, &now());
             assert_eq!(both.allows, pair.iter().any(|role| may.contains(role)), "{pair:?} {verb:?}");
@@ -91,7 +91,7 @@ fn the_key_of_a_cluster_pushes_the_facts_of_its_tenant_and_does_nothing_else() {
 }
 
 #[test]
-fn what_a_house_forbids_is_refused_whatever_others_permit_and_told_by_its_name() {
+fn a_forbid_of_the_operator_overrides_permits_and_the_decision_names_it() {
     let law = house(
         "@id(\"house.no-alone\") forbid (principal in Tenure::Role::\"admin\", action == Tenure::Action::\"hold_store\", resource);\n\
          @id(\"house.finance\") permit (principal in Tenure::Role::\"finance\", action == Tenure::Action::\"change_quota\", resource);",
@@ -108,7 +108,7 @@ fn what_a_house_forbids_is_refused_whatever_others_permit_and_told_by_its_name()
 }
 
 #[test]
-fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
+fn decisions_depend_on_address_time_and_dry_run() {
     let law = house(
         "@id(\"inside\") forbid (principal in Tenure::Role::\"breakglass\", action in Tenure::Action::\"change\", resource)\n\
          unless { context has from && context.from.isInRange(ip(\"10.0.0.0/8\")) };\n\
@@ -124,7 +124,7 @@ fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
     let from = |text: &str| RequestContext { from: Some(text.parse().unwrap()), ..now() };
     assert!(may(Role::Breakglass, Verb::Cancel, from("10.1.2.3")));
     assert!(!may(Role::Breakglass, Verb::Cancel, from("192.0.2.1")));
-    assert!(!may(Role::Breakglass, Verb::Cancel, now()), "not knowing from where is no yes");
+    assert!(!may(Role::Breakglass, Verb::Cancel, now()), "an unknown address never satisfies a condition");
     assert!(may(Role::Breakglass, Verb::ReadExecutions, from("2001:db8::1")));
     // 2026-12-01T00:00:00Z.
     let at = |millis| RequestContext { at: ::store::Timestamp(millis), ..now() };
@@ -135,16 +135,16 @@ fn it_counts_from_where_when_and_whether_only_a_plan_is_asked_for() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_weighed_refuses() {
+fn a_policy_with_an_evaluation_error_refuses_the_request() {
     let text = "@id(\"odd\") forbid (principal, action == Tenure::Action::\"cancel\", resource)\n\
                 when { context.plans || principal has name && 9223372036854775807 + 1 > 0 };";
-    // The schema has nothing against a sum.
+    // The schema accepts a sum.
     let law = house(text).unwrap();
     let decide = |verb| law.decide(&user(&[Role::Admin], None), verb, ResourceScope::Platform, &now());
     let refused = decide(Verb::Cancel);
     assert!(!refused.allows && refused.broken.is_some(), "{refused:?}");
     assert!(
-        refused.why().contains("could not be weighed") && refused.why().contains("odd"),
+        refused.why().contains("could not be evaluated") && refused.why().contains("odd"),
         "{}",
         refused.why()
     );
@@ -152,7 +152,7 @@ fn a_policy_that_cannot_be_weighed_refuses() {
 }
 
 #[test]
-fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
+fn an_invalid_policy_is_rejected_with_file_line_and_suggestion() {
     let permit = |scope: &str| {
         format!("// a comment\n@id(\"x\")\npermit (\n    principal,\n    {scope},\n    resource\n);")
     };
@@ -167,7 +167,7 @@ fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
     };
     let told = faults(&when("principal.tenannt == resource"));
     assert!(told.starts_with("house.cedar:2: ") && told.contains("tenannt"), "{told}");
-    // Where it is not known from where, the policy would fall out.
+    // With an unknown address, the policy would not apply.
     let told = faults(&when("context.from.isLoopback()"));
     assert!(told.starts_with("house.cedar:2: ") && told.contains("from"), "{told}");
     let told = faults(&when("principal.name == 7"));
@@ -178,15 +178,15 @@ fn what_is_written_wrong_is_refused_with_file_line_and_what_was_meant() {
     assert!(told.contains("has no id") && told.contains("@id("), "{told}");
     let twice = "@id(\"a\") forbid (principal, action, resource) when { false };";
     let told = faults(&format!("{twice}\n{twice}"));
-    assert!(told.contains("house.cedar has a policy a already"), "{told}");
+    assert!(told.contains("house.cedar already has a policy a"), "{told}");
     let told = faults("@id(\"admin\") permit (principal, action, resource);");
-    assert!(told.contains("the shipped policies has a policy admin already"), "{told}");
+    assert!(told.contains("the built-in policies already has a policy admin"), "{told}");
     let told = faults("@id(\"t\") permit (principal == ?principal, action, resource);");
-    assert!(told.contains("templates are not used"), "{told}");
+    assert!(told.contains("templates are not supported"), "{told}");
 }
 
 #[test]
-fn a_file_that_changes_comes_into_force_and_one_that_does_not_hold_changes_nothing() {
+fn a_valid_change_of_the_file_takes_effect_and_an_invalid_one_does_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(FILE);
     let name = path.display().to_string();
@@ -208,7 +208,7 @@ fn a_file_that_changes_comes_into_force_and_one_that_does_not_hold_changes_nothi
 
     fs::write(&path, forbid("repare")).unwrap();
     assert!(book.renew().unwrap_err().contains("did you mean \"repair\"?"));
-    assert_eq!(book.renew(), Ok(false), "what was told is not told again");
+    assert_eq!(book.renew(), Ok(false), "the same error is logged once");
     assert!(book.law() == before && !may(Verb::Cancel));
     fs::remove_file(&path).unwrap();
     assert!(book.renew().is_err() && book.renew() == Ok(false) && !may(Verb::Cancel));

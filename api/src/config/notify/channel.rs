@@ -1,56 +1,56 @@
-//! `[notify.channels]`: how a channel tells, and what it needs for that.
+//! `[notify.channels]`: the type of a channel, and its settings.
 
 use crate::config::ConfigDuration;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use workflows::notices::{QuietHours, Severity};
 
-/// How a channel tells.
+/// The type of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ChannelKind {
-    /// CloudEvents by POST, signed.
+    /// Signed CloudEvents by POST.
     Webhook,
-    /// The JSON of incoming webhooks of Slack, which others take too.
+    /// The JSON of Slack's incoming webhooks, which other services accept too.
     Slack,
-    /// Events API v2.
+    /// PagerDuty Events API v2.
     Pagerduty,
-    /// Mail by SMTP.
+    /// E-mail by SMTP.
     Email,
-    /// A line of JSON behind those of a file.
+    /// Lines of JSON, appended to a file.
     File,
 }
 
-/// How mail is kept from being read on its way.
+/// The encryption of SMTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailTls {
-    /// STARTTLS, or nothing is sent.
+    /// STARTTLS is required.
     #[default]
     Starttls,
     /// TLS from the first byte.
     Wrapped,
-    /// Not at all; only to this machine.
+    /// No encryption; only allowed to this machine.
     None,
 }
 
-/// One channel.
+/// A channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
-    /// How it tells.
+    /// The type.
     pub kind: ChannelKind,
-    /// `webhook`, `pagerduty`: where to. Of `pagerduty` default the address of its Events API.
+    /// `webhook`, `pagerduty`: the URL. Default for `pagerduty`: its Events API.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// `slack`: a file with the address, which is a secret.
+    /// `slack`: a file with the URL, which is a secret.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url_file: String,
-    /// `webhook`: a file with the secret that signs.
+    /// `webhook`: a file with the signing secret.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub secret_file: String,
-    /// `webhook`: the secret before it, which signs too.
+    /// `webhook`: a file with the previous secret, which also signs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub earlier_secret_file: String,
     /// `pagerduty`: a file with the integration key.
@@ -59,37 +59,37 @@ pub struct Channel {
     /// `email`: the server, as `smtp.example.com:587`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// `email`: how it is kept from being read on its way. Default `starttls`.
+    /// `email`: the encryption. Default `starttls`.
     #[serde(default)]
     pub tls: MailTls,
-    /// `email`: a file with certificates that the server's is signed by, PEM. Default none: those of the machine.
+    /// `email`: a file with CA certificates for the server, PEM. Default: those of the system.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ca_file: String,
-    /// `email`: as whom to sign in. Default: nobody signs in.
+    /// `email`: the user name. Default: no authentication.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// `email`: a file with the password.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub password_file: String,
-    /// `email`: from whom.
+    /// `email`: the sender.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// `email`: to whom.
+    /// `email`: the recipients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
-    /// `file`: which file.
+    /// `file`: the path.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// When what is not urgent waits. Default never.
+    /// Quiet hours, in which notifications that are not urgent wait. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<QuietHours>,
-    /// What is urgent, and so told in quiet hours too: from this on. Default `error`.
+    /// The minimum severity of urgent notifications, which are also sent in quiet hours. Default `error`.
     #[serde(default = "urgent")]
     pub urgent: Severity,
-    /// How often a notification is tried before it is dead. Default 20.
+    /// The maximum number of attempts of a delivery. Default 20.
     #[serde(default = "attempts")]
     pub attempts: u32,
-    /// How long the same event of the same matter is not told again. Default `10m`.
+    /// The period in which a repeated event of the same matter is not sent again. Default `10m`.
     #[serde(default = "dedup")]
     pub dedup: ConfigDuration,
 }
@@ -107,10 +107,10 @@ fn dedup() -> ConfigDuration {
 }
 
 impl Channel {
-    /// Where PagerDuty takes events.
+    /// The URL of PagerDuty's Events API.
     pub const PAGERDUTY: &'static str = "https://events.pagerduty.com/v2/enqueue";
 
-    /// A channel of this kind, with nothing set.
+    /// Creates a channel of this type without settings.
     pub(super) fn of(kind: ChannelKind) -> Self {
         let none = String::new;
         Self {
@@ -135,7 +135,7 @@ impl Channel {
         }
     }
 
-    /// Every file that it may read, by its key.
+    /// Returns every file that it may read, by its key.
     pub(super) fn files(&self) -> [(&'static str, &str); 6] {
         [
             ("url_file", &self.url_file),
@@ -147,7 +147,7 @@ impl Channel {
         ]
     }
 
-    /// The key that a channel of this kind does without, or needs.
+    /// Returns an error for a missing or unsupported key.
     pub(super) fn checked(&self) -> Result<(), String> {
         let (needs, may): (&[&str], &[&str]) = match self.kind {
             ChannelKind::Webhook => (&["url"], &["secret_file", "earlier_secret_file"]),
@@ -168,17 +168,17 @@ impl Channel {
         let kind: &str = self.kind.into();
         for (key, value) in plain.into_iter().chain(self.files()) {
             if needs.contains(&key) && value.is_empty() {
-                return Err(format!("{key}: a channel of kind `{kind}` needs it"));
+                return Err(format!("{key}: required for a channel of kind `{kind}`"));
             }
             if !value.is_empty() && !needs.contains(&key) && !may.contains(&key) {
-                return Err(format!("{key}: a channel of kind `{kind}` has none; leave it out"));
+                return Err(format!("{key}: not supported by a channel of kind `{kind}`; remove it"));
             }
         }
         if !self.url.is_empty() && !is_url(&self.url) {
-            return Err(format!("url: {:?} is no http or https URL", self.url));
+            return Err(format!("url: {:?} is not an http or https URL", self.url));
         }
         if self.user.is_empty() != self.password_file.is_empty() {
-            return Err("user: whoever signs in needs user and password_file".into());
+            return Err("user: user and password_file must be set together".into());
         }
         if !self.server.is_empty() {
             let is_near =
@@ -191,22 +191,22 @@ impl Channel {
                 ));
             }
             if self.tls == MailTls::None && !is_near {
-                return Err("tls: `none` only to this machine: what is sent could be read".into());
+                return Err("tls: `none` is only allowed to this machine, because the mail could be read on the network".into());
             }
         } else if self.tls != MailTls::default() {
-            return Err(format!("tls: a channel of kind `{kind}` has none; leave it out"));
+            return Err(format!("tls: not supported by a channel of kind `{kind}`; remove it"));
         }
         if self.attempts == 0 || self.attempts > 100 {
             return Err("attempts: use 1 to 100".into());
         }
         if self.dedup.0 > Duration::from_secs(86_400) {
-            return Err("dedup: use `1d` at the most".into());
+            return Err("dedup: use at most `1d`".into());
         }
         Ok(())
     }
 }
 
-/// Whether `text` is an address of HTTP.
+/// Returns true if `text` is an HTTP URL.
 pub(super) fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }

@@ -1,4 +1,4 @@
-//! `[notify]`: who is told of what, through which channels.
+//! `[notify]`: notification channels and routes.
 
 mod channel;
 
@@ -10,45 +10,45 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use workflows::notices::{Pattern, Severity};
 
-/// Who is told when somebody has to look.
+/// Notifications for operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notify {
-    /// Where notifications are sent, all of them, as CloudEvents by POST: the channel `default`. Default none.
+    /// The URL of the channel `default`, which gets all notifications as CloudEvents by POST. Default: none.
     pub url: String,
-    /// A file with the secret that signs them, of at least 16 bytes. Default none: they are not signed.
+    /// A file with the signing secret, of at least 16 bytes. Default: none, not signed.
     pub secret_file: String,
-    /// The secret before it, which signs too, so that a receiver may still have that one. Default none.
+    /// A file with the previous secret, which also signs, so that receivers can switch. Default: none.
     pub earlier_secret_file: String,
-    /// A folder of templates, one file an event. Default none: the texts that there are.
+    /// A folder of templates, one file per event. Default: the built-in texts.
     pub templates: String,
-    /// Channels by name; only in the file.
+    /// The channels by name; only in the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub channels: BTreeMap<String, Channel>,
-    /// Which events go to which channels; only in the file.
+    /// The routes of events to channels; only in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteSettings>,
 }
 
-/// Which events go to which channels.
+/// A route of events to channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSettings {
-    /// The events. Default all.
+    /// The events. Default: all.
     #[serde(default = "all")]
     pub events: Vec<Pattern>,
-    /// The tenants whose things are meant. Default all.
+    /// The tenants. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<String>,
-    /// The roles and groups of which one is asked or told. Default whomever it concerns.
+    /// The roles and groups that an event must concern. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// At least so grave. Default `info`.
+    /// The minimum severity. Default `info`.
     #[serde(default = "info")]
     pub severity: Severity,
-    /// Where to.
+    /// The channels.
     pub channels: Vec<String>,
-    /// Only if the matter is not over so long afterwards. Default `0s`.
+    /// The delay; nothing is sent if the matter ends before. Default `0s`.
     #[serde(default = "at_once")]
     pub after: ConfigDuration,
 }
@@ -66,10 +66,10 @@ fn at_once() -> ConfigDuration {
 }
 
 impl Notify {
-    /// What the channel of `notify.url` is called.
+    /// The name of the channel of `notify.url`.
     pub const DEFAULT: &'static str = "default";
 
-    /// Every channel, that of `notify.url` included.
+    /// Returns every channel, including that of `notify.url`.
     pub fn all(&self) -> BTreeMap<String, Channel> {
         let mut all = self.channels.clone();
         if !self.url.is_empty() {
@@ -85,7 +85,7 @@ impl Notify {
         all
     }
 
-    /// Every route, that to the channel of `notify.url` included.
+    /// Returns every route, including that to the channel of `notify.url`.
     pub fn all_routes(&self) -> Vec<RouteSettings> {
         let to = vec![Self::DEFAULT.to_owned()];
         let (tenants, roles) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ impl Notify {
         self.routes.iter().cloned().chain(default).collect()
     }
 
-    /// Every file with a secret, by its key.
+    /// Returns every file with a secret, by its key.
     pub fn secrets(&self) -> Vec<(String, String)> {
         let own = [("secret_file", &self.secret_file), ("earlier_secret_file", &self.earlier_secret_file)];
         let own = own.into_iter().map(|(key, file)| (format!("notify.{key}"), file.clone()));
@@ -107,19 +107,19 @@ impl Notify {
     }
 
     /// # Errors
-    /// The key at fault, and what to write.
+    /// The invalid key, and the remedy.
     pub(super) fn checked(&self) -> Result<(), String> {
         if !self.url.is_empty() && !is_url(&self.url) {
-            return Err(format!("notify.url: {:?} is no http or https URL", self.url));
+            return Err(format!("notify.url: {:?} is not an http or https URL", self.url));
         }
         for (name, channel) in &self.channels {
             let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             if name.is_empty() || name.len() > 63 || !name.chars().all(fits) {
-                return Err(format!("notify.channels.{name}: name it with a-z, 0-9 and hyphens, at most 63"));
+                return Err(format!("notify.channels.{name}: names have a-z, 0-9 and hyphens, at most 63"));
             }
             if name == Self::DEFAULT && !self.url.is_empty() {
                 return Err(format!(
-                    "notify.channels.{name}: that is the channel of notify.url; name it otherwise"
+                    "notify.channels.{name}: this is the channel of notify.url; use another name"
                 ));
             }
             channel.checked().map_err(|why| format!("notify.channels.{name}.{why}"))?;
@@ -134,28 +134,28 @@ impl Notify {
 }
 
 impl RouteSettings {
-    /// The key at fault, and what to write; `known` are the channels that there are.
+    /// The invalid key, and the remedy; `known` are the existing channels.
     fn checked(&self, known: &[&str]) -> Result<(), String> {
         if self.channels.is_empty() {
             return Err("channels: name at least one".into());
         }
         if self.events.is_empty() {
-            return Err("events: name at least one, or leave it out for all".into());
+            return Err("events: name at least one, or remove the key for all".into());
         }
         if let Some(unknown) = self.channels.iter().find(|name| !known.contains(&name.as_str())) {
             let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            return Err(format!("channels: there is no channel {unknown:?}; there are: {known}"));
+            return Err(format!("channels: there is no channel {unknown:?}; use {known}"));
         }
         if let Some(wrong) =
             self.tenants.iter().find(|name| name.parse::<workflows::tenancy::TenantId>().is_err())
         {
-            return Err(format!("tenants: {wrong:?} is no name of a tenant"));
+            return Err(format!("tenants: {wrong:?} is not a tenant name"));
         }
         if let Some(wrong) =
             self.roles.iter().find(|name| name.is_empty() || name.contains(char::is_whitespace))
         {
             return Err(format!(
-                "roles: {wrong:?} is no name of a role or a group; write one like \"capacity_manager\""
+                "roles: {wrong:?} is not a role or a group; write it like \"capacity_manager\""
             ));
         }
         Ok(())
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_and_routes_are_read_as_the_page_writes_them() {
+    fn channels_and_routes_of_the_documentation_are_accepted() {
         let text = "url = \"http://127.0.0.1:1\"\n\
             [channels.night]\nkind = \"pagerduty\"\nkey_file = \"/k\"\n\
             [channels.mail]\nkind = \"email\"\nserver = \"localhost:25\"\ntls = \"none\"\nfrom = \"a@b.c\"\nto = [\"d@e.f\"]\n\
@@ -184,11 +184,15 @@ mod tests {
         assert_eq!(read.all_routes().len(), 3);
         assert_eq!(read.secrets(), [("notify.channels.night.key_file".to_owned(), "/k".to_owned())]);
         let written = toml::to_string(&read).unwrap();
-        assert_eq!(toml::from_str::<Notify>(&written).unwrap(), read, "what is printed reads the same");
+        assert_eq!(
+            toml::from_str::<Notify>(&written).unwrap(),
+            read,
+            "printed settings parse to the same settings"
+        );
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_its_key() {
+    fn an_invalid_setting_is_refused_with_its_key() {
         let slack = "[channels.a]\nkind = \"slack\"\nurl_file = \"/u\"\n";
         let mail = "[channels.a]\nkind = \"email\"\nserver = \"smtp.example.com:25\"\nfrom = \"a@b.c\"\nto = [\"d@e.f\"]\n";
         for (text, wanted) in [

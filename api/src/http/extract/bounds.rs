@@ -1,17 +1,16 @@
-//! How much a body may hold: counted before any of it is kept.
+//! Limits on the number of values in a body, counted before the body is parsed.
 //!
-//! Invariant: every list of a request has a bound, and so has the number of its values, whatever its type says; no group names a
-//! field twice.
+//! Invariant: every list of a request and the number of its values are limited, whatever the type, and no object has a field twice.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{cell::Cell, collections::BTreeSet, fmt};
 
-/// How many items a list may have.
+/// The maximum number of items of a list.
 pub(in crate::http) const MOST_ITEMS: usize = 10_000;
-/// How many values a body may hold, lists and groups among them.
+/// The maximum number of values of a body, including lists and objects.
 pub(in crate::http) const MOST_VALUES: usize = 200_000;
 
-/// A document within its bounds; nothing of it is kept.
+/// A document within the limits. It keeps no content.
 pub(super) struct Bounded;
 
 impl<'de> Deserialize<'de> for Bounded {
@@ -21,7 +20,7 @@ impl<'de> Deserialize<'de> for Bounded {
     }
 }
 
-/// Counts the values of one field.
+/// Counts the values of a field.
 #[derive(Clone, Copy)]
 struct Count<'a> {
     field: &'a str,
@@ -125,7 +124,7 @@ impl<'de> Visitor<'de> for Count<'_> {
             fields.next_value_seed(Count { field: &name, seen: self.seen })?;
             if let Some(name) = names.replace(name) {
                 let field: String = name.chars().take(64).collect();
-                return Err(A::Error::custom(format!("field `{field}` is given twice; write it once")));
+                return Err(A::Error::custom(format!("field `{field}` occurs twice; remove one")));
             }
         }
         Ok(())
@@ -141,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_given_twice_is_refused_at_any_depth() {
-        assert!(refused(r#"{"gpu/H100": 1, "gpu/H100": 2}"#).starts_with("field `gpu/H100` is given twice"));
-        assert!(refused(r#"[{"a": {"b": 1, "c": 2, "b": 1}}]"#).starts_with("field `b` is given twice"));
+    fn a_duplicate_field_is_refused_at_any_depth() {
+        assert!(refused(r#"{"gpu/H100": 1, "gpu/H100": 2}"#).starts_with("field `gpu/H100` occurs twice"));
+        assert!(refused(r#"[{"a": {"b": 1, "c": 2, "b": 1}}]"#).starts_with("field `b` occurs twice"));
         assert!(serde_json::from_str::<Bounded>(r#"[{"a": 1}, {"a": 1}, {"b": {"a": 1}}]"#).is_ok());
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_told_by_its_field_and_its_bound() {
+    fn an_error_about_a_long_list_names_the_field_and_the_limit() {
         let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
         assert!(refused(&list(MOST_ITEMS + 1)).starts_with("the list has more than 10000 items"));
         let inner = format!(r#"{{"a": {{"names": {}}}}}"#, list(MOST_ITEMS + 1));
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_holds_too_much_is_refused_however_it_is_spread() {
+    fn a_body_with_too_many_values_is_refused_whatever_its_structure() {
         let hundred = format!("[{}]", vec!["[]"; 100].join(","));
         let many = format!("[{}]", vec![hundred.as_str(); MOST_VALUES / 100].join(","));
         assert!(refused(&many).starts_with("the body has more than 200000 values"));

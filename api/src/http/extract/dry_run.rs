@@ -1,7 +1,7 @@
-//! `?dry_run=true`: a request that changes nothing and answers what it would lead to.
+//! `?dry_run=true`: the request changes nothing, and its answer shows the effect that it would have.
 //!
-//! A route has a dry run by taking a [`DryRun`]. Invariant: a request that changes something is never performed with a parameter that
-//! its route does not read, so that a dry run without an effect on the route is refused instead of performed.
+//! A route supports dry runs by taking a [`DryRun`]. Invariant: a changing request with an unknown parameter is rejected, so a dry run is never performed by a
+//! route that does not support it.
 
 use crate::http::{
     extract::QueryParams,
@@ -16,13 +16,13 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The name of the parameter, and of the field of bodies that have it.
+/// The name of the parameter, and of the field in bodies.
 pub(in crate::http) const NAME: &str = "dry_run";
 
-/// Whether a request is a dry run.
+/// True if the request is a dry run.
 pub(in crate::http) struct DryRun(bool);
 
-/// The parameter as it is sent.
+/// The query parameter.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Parameter {
@@ -46,7 +46,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DryRun {
     }
 }
 
-/// Refuses every parameter on a route that changes something and reads none.
+/// Rejects every parameter on a changing route that reads none.
 pub(in crate::http) async fn refused(request: Request, next: Next) -> Response {
     match first_parameter(request.uri().query().unwrap_or_default()) {
         None => next.run(request).await,
@@ -63,8 +63,8 @@ fn why(name: &str) -> String {
     let short: String = name.chars().take(64).collect();
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     match plain.eq_ignore_ascii_case("dryrun") {
-        true => format!("{short}: this route has no dry run; nothing was done"),
-        false => format!("{short}: this route takes no parameters; nothing was done"),
+        true => format!("{short}: this route does not support dry runs; nothing was done"),
+        false => format!("{short}: this route has no parameters; nothing was done"),
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_stands_behind_the_question_mark_is_a_parameter() {
+    fn all_text_after_the_question_mark_is_a_parameter() {
         assert_eq!(first_parameter(""), None);
         assert_eq!(first_parameter("&"), None);
         assert_eq!(first_parameter("dry_run"), Some("dry_run"));
@@ -81,10 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_is_recognised_however_it_is_spelled() {
+    fn every_spelling_of_a_dry_run_is_recognised() {
         for spelled in ["dry_run", "dryRun", "dry-run", "DRYRUN"] {
-            assert_eq!(why(spelled), format!("{spelled}: this route has no dry run; nothing was done"));
+            assert_eq!(
+                why(spelled),
+                format!("{spelled}: this route does not support dry runs; nothing was done")
+            );
         }
-        assert!(why("force").contains("takes no parameters"));
+        assert!(why("force").contains("has no parameters"));
     }
 }

@@ -1,7 +1,7 @@
-//! `If-Match`: what was read is changed as it was read, or not at all.
+//! `If-Match`: a change is made only to the version that the caller read.
 //!
-//! A route reads the header by taking an [`IfMatch`]; every other refuses it, so that nobody takes for bound what is not. Invariant:
-//! what is changed by the ledger is compared by the very commit that changes it.
+//! A route supports the header by taking an [`IfMatch`]; all other routes reject it, so that no client relies on an ignored condition. Invariant: for ledger
+//! changes, the changing commit itself compares the version.
 
 use crate::http::problem::{Problem, code::ProblemCode};
 use axum::{
@@ -16,14 +16,14 @@ use serde::Serialize;
 use std::{convert::Infallible, future::Future};
 use store::{Revision, Sequence};
 
-/// What `If-Match` says.
+/// The value of `If-Match`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) enum IfMatch {
-    /// Nothing: there is no such header.
+    /// The request has no such header.
     Whatever,
-    /// `*`: it has to be there.
+    /// `*`: the resource must exist.
     There,
-    /// It has to be at one of these. What is no tag stands for none: nothing is at it.
+    /// The resource must have one of these tags. An invalid tag matches nothing.
     At(Vec<String>),
 }
 
@@ -35,12 +35,12 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-/// The `ETag` of a document at this version.
+/// Returns the `ETag` of a document at this version.
 pub(in crate::http) fn tag(version: Sequence) -> String {
     format!("\"{}\"", version.0)
 }
 
-/// An answer with the tag of what it shows.
+/// Returns an answer with the `ETag` of its resource.
 pub(in crate::http) fn tagged(tag: String, body: impl Serialize) -> Response {
     ([(header::ETAG, tag)], Json(body)).into_response()
 }
@@ -58,12 +58,12 @@ impl IfMatch {
         }
     }
 
-    /// Whether it says anything.
+    /// Returns true if the request has the header.
     pub(in crate::http) fn is_said(&self) -> bool {
         *self != Self::Whatever
     }
 
-    /// Whether something with this tag, or nothing, is what is meant.
+    /// Returns true if the condition accepts a resource with this tag, or without one.
     fn takes(&self, stands: Option<&str>) -> bool {
         match self {
             Self::Whatever => true,
@@ -80,12 +80,12 @@ impl IfMatch {
         };
         let said: String = said.chars().take(200).collect();
         match stands {
-            Some(stands) => format!("If-Match says {said}, but {what} is at {stands}"),
-            None => format!("If-Match says {said}, but {what} is not there"),
+            Some(stands) => format!("If-Match is {said}, but {what} has the version {stands}"),
+            None => format!("If-Match is {said}, but {what} does not exist"),
         }
     }
 
-    /// Refuses with `stale` what stands at another tag.
+    /// Rejects a resource with another tag, with the code `stale`.
     pub(in crate::http) fn check(&self, stale: ProblemCode, what: &str, stands: &str) -> Result<(), Problem> {
         if self.takes(Some(stands)) {
             return Ok(());
@@ -93,7 +93,7 @@ impl IfMatch {
         Err(Problem::new(stale, self.why(what, Some(stands))))
     }
 
-    /// The revision that an order to an execution is bound to, if it is.
+    /// Returns the revision that a command to an execution requires, if any.
     pub(in crate::http) fn revision(&self, stands: Revision) -> Result<Option<Revision>, Problem> {
         let told = format!("\"{stands}\"");
         let stale = |problem: Problem| problem.with("revision", stands.to_string());
@@ -101,13 +101,13 @@ impl IfMatch {
         Ok(matches!(self, Self::At(_)).then_some(stands))
     }
 
-    /// The version that a change of a document is bound to, if it is.
+    /// Returns the version that a change of a document requires, if any.
     pub(in crate::http) fn version(&self, what: &str, stands: Sequence) -> Result<Option<Sequence>, Problem> {
         self.check(ProblemCode::StaleTag, what, &tag(stands))?;
         Ok(matches!(self, Self::At(_)).then_some(stands))
     }
 
-    /// Does `work`, which changes the document `id` by the ledger, if it is as was read.
+    /// Runs `work`, which changes the document `id` in the ledger, on the condition that the document has an accepted version.
     pub(in crate::http) async fn bind<T: Entity, F: Future>(
         self,
         what: &str,
@@ -118,7 +118,7 @@ impl IfMatch {
         self.bind_to("request.stale_tag", what, move |view| Ok(view.version::<T>(&id)?.map(tag)), work).await
     }
 
-    /// Does `work`, which changes by the ledger what has this tag, if it has it still; else it fails with the code `stale`.
+    /// Runs `work`, which changes the resource with this tag in the ledger. Fails with the code `stale` if the tag has changed.
     pub(in crate::http) async fn bind_to<F: Future>(
         self,
         stale: &'static str,
@@ -149,7 +149,7 @@ fn precondition_failed(why: String) -> ActionError {
     ActionError::permanent("request.stale_tag", why)
 }
 
-/// The tags of a list, each with its quotes. A comma inside of one belongs to it.
+/// Splits a list of tags, each with its quotes. A comma inside the quotes is part of the tag.
 fn tags(text: &str) -> Vec<String> {
     let (mut all, mut inside) = (vec![String::new()], false);
     for c in text.chars() {
@@ -162,12 +162,12 @@ fn tags(text: &str) -> Vec<String> {
     all.iter().map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
 }
 
-/// Refuses a request that says `If-Match` where nothing is compared: it would be done whatever had changed.
+/// Rejects a request with `If-Match` on a route that does not compare it.
 pub(in crate::http) async fn reject_if_match(request: Request, next: Next) -> Response {
     if !request.headers().contains_key(header::IF_MATCH) {
         return next.run(request).await;
     }
-    let detail = "If-Match: nothing is compared here; leave it out";
+    let detail = "If-Match: this route does not support it; remove the header";
     Problem::new(ProblemCode::HeaderUnsupported, detail).into_response()
 }
 
@@ -185,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_tags_is_enough_and_what_is_no_tag_matches_nothing() {
+    fn one_matching_tag_of_several_is_enough_and_an_invalid_tag_matches_nothing() {
         assert_eq!(said(&[]), IfMatch::Whatever);
         assert_eq!(said(&[" * "]), IfMatch::There);
         let (seven, there) = (Some("\"7\""), Some("\"x,y\""));
         assert!(said(&["\"1\", \"7\""]).takes(seven) && said(&["\"1\"", "\"7\""]).takes(seven));
-        assert!(said(&["\"x,y\""]).takes(there), "a comma inside of a tag belongs to it");
+        assert!(said(&["\"x,y\""]).takes(there), "a comma inside a tag is part of the tag");
         for wrong in ["7", "W/\"7\"", "\"7", "", ",", "\"17\""] {
             assert!(!said(&[wrong]).takes(seven), "{wrong}");
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_tag_binds_an_order_to_a_revision() {
+    fn only_a_tag_makes_a_command_conditional_on_a_revision() {
         let stands = Revision(7);
         assert_eq!(said(&[]).revision(stands).unwrap(), None);
         assert_eq!(said(&["*"]).revision(stands).unwrap(), None);

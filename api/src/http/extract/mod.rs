@@ -1,4 +1,4 @@
-//! Requests, read so that a mistake is answered with its place.
+//! Extractors of requests. Their errors name the position of the fault.
 
 mod bounds;
 pub(crate) mod dry_run;
@@ -20,7 +20,7 @@ use bounds::Bounded;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 
-/// The parameters of the address.
+/// The query parameters.
 pub(super) struct QueryParams<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequestParts<S> for QueryParams<T> {
@@ -32,14 +32,14 @@ impl<S: Send + Sync, T: DeserializeOwned + 'static> FromRequestParts<S> for Quer
     }
 }
 
-/// A body of text and what it says it is.
+/// A text body with its media type.
 #[derive(Clone, Debug)]
 pub(super) struct TextBody {
     /// The text.
     pub(super) text: String,
-    /// Its media type, in lower case and without parameters; empty if none was named.
+    /// The media type, in lower case and without parameters; empty if there is none.
     pub(super) media: String,
-    /// What is to be written on the execution that it begins: the headers `Tenure-Label`.
+    /// The labels of the new execution: the headers `Tenure-Label`.
     pub(super) labels: Vec<String>,
 }
 
@@ -58,8 +58,7 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
     }
 }
 
-/// The media types of bodies that are read; each handler says which of them it takes. A request that names none is taken, and so is what
-/// `curl -d` names unasked.
+/// The supported media types; each handler chooses from them. A request without a media type is accepted, and so is the default of `curl -d`.
 const MEDIA: [&str; 8] = [
     "",
     "application/json",
@@ -71,23 +70,25 @@ const MEDIA: [&str; 8] = [
     "application/x-www-form-urlencoded",
 ];
 
-/// Refuses a body in an encoding or of a media type that nothing here reads.
+/// Rejects a body with an unsupported encoding or media type.
 fn check_media(headers: &HeaderMap, media: &str) -> Result<(), Problem> {
     for encoding in headers.get_all(header::CONTENT_ENCODING) {
         let encoding = encoding.to_str().unwrap_or("unreadable").trim();
         if !encoding.eq_ignore_ascii_case("identity") {
-            let detail = format!("Content-Encoding: {encoding:?} is not read; send the body as it is");
+            let detail =
+                format!("Content-Encoding {encoding:?} is not supported; send the body without encoding");
             return Err(Problem::new(ProblemCode::MediaType, detail));
         }
     }
     if MEDIA.contains(&media) || media.ends_with("+json") {
         return Ok(());
     }
-    let detail = format!("Content-Type: {media:?} is not read; send application/json or application/yaml");
+    let detail =
+        format!("Content-Type {media:?} is not supported; send application/json or application/yaml");
     Err(Problem::new(ProblemCode::MediaType, detail))
 }
 
-/// Why a body was not read to its end: it came too slowly, or else as `otherwise` says.
+/// The error for a body that was not read completely: it was too slow, or `otherwise`.
 pub(super) fn body_error(error: &(dyn Error + 'static), otherwise: String) -> Problem {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -99,7 +100,7 @@ pub(super) fn body_error(error: &(dyn Error + 'static), otherwise: String) -> Pr
     Problem::new(ProblemCode::TooLarge, otherwise)
 }
 
-/// The most labels of one execution, and the longest, in bytes.
+/// The maximum number of labels of an execution, and the maximum length of one, in bytes.
 const LABELS: (usize, usize) = (16, 128);
 
 fn labels(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
@@ -116,30 +117,30 @@ fn labels(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
     Ok(named)
 }
 
-/// The media type that the headers name.
+/// Returns the media type from the headers.
 pub(super) fn media(headers: &HeaderMap) -> String {
     let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 impl TextBody {
-    /// Whether it says to be JSON.
+    /// Returns true if the media type is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.media == "application/json" || self.media.ends_with("+json")
     }
 
-    /// Whether it says to be YAML.
+    /// Returns true if the media type is YAML.
     pub(super) fn is_yaml(&self) -> bool {
         is_yaml(&self.media)
     }
 }
 
-/// Whether `media` names YAML.
+/// Returns true if `media` is a YAML type.
 pub(super) fn is_yaml(media: &str) -> bool {
     matches!(media, "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml")
 }
 
-/// What the body says, as `read` understands it: a long one is read where it keeps nobody else waiting.
+/// Parses the body with `read`. A long body is parsed on a blocking thread.
 pub(super) async fn understood<T: Send + 'static>(
     app: &ServerState,
     caller: &Caller,
@@ -150,7 +151,7 @@ pub(super) async fn understood<T: Send + 'static>(
     app.documents.read(caller.owner(), length, move || read(&body)).await?
 }
 
-/// Who reads the bodies of a request, and for whom; with every request of somebody who is known.
+/// The parser pool and the tenant of an authenticated request.
 #[derive(Clone)]
 pub(super) struct Reads(pub(super) DocumentPool, pub(super) String);
 
@@ -165,7 +166,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Js
         let body = TextBody::from_request(request, state).await?;
         let length = body.text.len();
         let read = move || {
-            // An empty body is an empty object, so that commands without arguments need none.
+            // An empty body counts as an empty object, so that commands without arguments need no body.
             let text = if body.text.trim().is_empty() { "{}" } else { &body.text };
             parse_json(text).map(Self)
         };
@@ -176,7 +177,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Js
     }
 }
 
-/// A JSON body whose type belongs to a crate below, which writes no schemas: its route describes it.
+/// A JSON body of a type from another crate, which has no schema; the route documents it.
 pub(super) struct RawJsonBody<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for RawJsonBody<T> {
@@ -187,7 +188,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Ra
     }
 }
 
-/// The value that JSON `text` says.
+/// Parses JSON.
 pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let read = serde_json::from_str::<Bounded>(text).and_then(|Bounded| serde_json::from_str(text));
     read.map_err(|error| {
@@ -196,21 +197,21 @@ pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> 
         let message = words.split(" at line ").next().unwrap_or(&words).to_owned();
         let place = |n: usize| u64::try_from(n).ok().filter(|n| *n > 0);
         let fault = Fault { pointer: field_in(&message), message, line: place(line), column: place(column) };
-        Problem::new(ProblemCode::Malformed, format!("the body is not the JSON that is taken here: {words}"))
+        Problem::new(ProblemCode::Malformed, format!("the body is not valid JSON for this route: {words}"))
             .at(vec![fault])
     })
 }
 
-/// The value that YAML `text` says.
+/// Parses YAML.
 pub(super) fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let read = workflows::yaml::read::<Bounded>(text).and_then(|Bounded| workflows::yaml::read(text));
     read.map_err(|error| {
         let mend = error.remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        Problem::new(ProblemCode::Malformed, format!("the body is not what is taken here: {error}{mend}"))
+        Problem::new(ProblemCode::Malformed, format!("the body is not valid for this route: {error}{mend}"))
     })
 }
 
-/// The field that serde names between back-quotes, as a pointer.
+/// Returns the field that serde names between backquotes, as a JSON pointer.
 fn field_in(message: &str) -> String {
     let named = message.contains("field `").then(|| message.split('`').nth(1)).flatten();
     named.map(|name| format!("/{name}")).unwrap_or_default()
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_media_types_and_encodings_that_are_read_are_taken() {
+    fn unsupported_media_types_and_encodings_are_rejected() {
         for (name, value, taken) in [
             ("content-type", "application/json", true),
             ("content-type", "application/json; charset=utf-8", true),

@@ -1,4 +1,4 @@
-//! Lists in pages: `?limit=&cursor=`, and a cursor to go on with.
+//! Paginated lists: `?limit=&cursor=`.
 
 pub(in crate::http) mod scope;
 
@@ -13,21 +13,21 @@ use scope::PlatformDocument;
 use serde::{Deserialize, Serialize};
 use store::{Document, Key, Sequence};
 
-/// Items of a page unless asked otherwise.
+/// The default number of items of a page.
 const USUAL: usize = 100;
-/// The most items of a page.
+/// The maximum number of items of a page.
 const MOST: usize = 1_000;
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Page {
-    /// The most items.
+    /// The maximum number of items.
     pub(in crate::http) limit: usize,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     pub(in crate::http) after: Option<String>,
 }
 
-/// The parameters of a list that is not filtered.
+/// The parameters of a list without filters.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Paging {
@@ -36,31 +36,31 @@ pub(in crate::http) struct Paging {
 }
 
 impl Paging {
-    /// The page that is asked for.
+    /// Returns the requested page.
     pub(in crate::http) fn page(&self) -> Result<Page, Problem> {
         Page::of(self.limit, self.cursor.as_deref())
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}List")]
 pub(in crate::http) struct ListPage<T> {
-    /// The items.
+    /// The items of the page.
     pub(in crate::http) items: Vec<T>,
-    /// Pass it as `cursor` to go on; `null` at the end.
+    /// The `cursor` of the next page; `null` at the end.
     pub(in crate::http) next: Option<String>,
 }
 
 impl Page {
-    /// The page that `limit` and `cursor` ask for.
+    /// Parses `limit` and `cursor`.
     pub(in crate::http) fn of(limit: Option<usize>, cursor: Option<&str>) -> Result<Self, Problem> {
         let limit = limit.unwrap_or(USUAL);
         if limit == 0 || limit > MOST {
             return Err(Problem::new(ProblemCode::QueryInvalid, format!("limit: use 1 to {MOST}")));
         }
         let wrong =
-            || Problem::new(ProblemCode::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+            || Problem::new(ProblemCode::QueryInvalid, "cursor: use the unchanged `next` of a previous page");
         let after = cursor
             .map(|text| hex::decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(wrong))
             .transpose()?;
@@ -69,7 +69,7 @@ impl Page {
 }
 
 impl<T> ListPage<T> {
-    /// A page of what is at hand whole, in the order of what names each: a page goes on behind a name, also where that is gone by then.
+    /// Returns a page of a list in memory, sorted by name. A page continues after the name of the cursor, even if that item was removed.
     pub(in crate::http) fn part(mut all: Vec<T>, page: &Page, name: impl Fn(&T) -> String) -> Self {
         all.sort_by_cached_key(&name);
         if let Some(after) = &page.after {
@@ -81,19 +81,18 @@ impl<T> ListPage<T> {
         Self::new(all, next)
     }
 
-    /// The same page, of what is made of each.
+    /// Maps each item of the page.
     pub(in crate::http) fn each<U>(self, make: impl FnMut(T) -> U) -> ListPage<U> {
         ListPage { items: self.items.into_iter().map(make).collect(), next: self.next }
     }
 
-    /// A page that goes on after `next`.
+    /// Creates a page with the cursor of the next one.
     pub(in crate::http) fn new(items: Vec<T>, next: Option<String>) -> Self {
         Self { items, next: next.map(|key| hex::encode(key.as_bytes())) }
     }
 }
 
-/// The documents of a kind of the platform's that `wanted` takes, a page of them. Those of tenants are read by
-/// [`seen_by`](scope::seen_by).
+/// Returns a page of the platform's documents that `wanted` selects. [`seen_by`](scope::seen_by) reads those of tenants.
 pub(in crate::http) async fn documents<T: PlatformDocument>(
     app: &ServerState,
     prefix: &str,
@@ -103,7 +102,7 @@ pub(in crate::http) async fn documents<T: PlatformDocument>(
     found(app, prefix, page, wanted).await
 }
 
-/// One document of the platform's by its id. One of a tenant's is read by [`get_visible`](scope::get_visible).
+/// Returns a document of the platform by its id. [`get_visible`](scope::get_visible) reads those of tenants.
 pub(in crate::http) async fn document<T: PlatformDocument>(
     app: &ServerState,
     id: &str,
@@ -139,7 +138,7 @@ async fn found<T: Entity>(
     }
 }
 
-/// One document of the platform's by its id, and its version.
+/// Returns a document of the platform by its id, with its version.
 pub(in crate::http) async fn document_with_version<T: PlatformDocument>(
     app: &ServerState,
     id: &str,
@@ -166,12 +165,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_what_is_at_hand_hold_each_thing_once_also_when_one_goes_in_between() {
+    fn pages_of_a_list_in_memory_have_each_item_once_even_after_a_removal() {
         let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let page = |cursor: Option<&str>| Page::of(Some(2), cursor).unwrap();
         let first = ListPage::part(all(&["c", "a", "b", "d"]), &page(None), Clone::clone);
         assert_eq!(first.items, ["a", "b"]);
         let second = ListPage::part(all(&["a", "c", "d"]), &page(first.next.as_deref()), Clone::clone);
-        assert_eq!((second.items, second.next), (all(&["c", "d"]), None), "b went, and nothing is left out");
+        assert_eq!(
+            (second.items, second.next),
+            (all(&["c", "d"]), None),
+            "b was removed, and no other item is missing"
+        );
     }
 }

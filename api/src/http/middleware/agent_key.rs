@@ -1,4 +1,4 @@
-//! Lets in the agents of a cluster by their key.
+//! Authenticates the agents of a cluster by their key.
 
 use crate::{
     http::problem::{Problem, code::ProblemCode, denial::Requester},
@@ -6,8 +6,7 @@ use crate::{
 };
 use program::token::Token;
 
-/// Lets in the holder of a key of the cluster that `path` names. A key of another cluster opens nothing here, and the attempt is
-/// put on record (S-6).
+/// Accepts a token that is the agents' key of the cluster in `path`. A key of another cluster is rejected, and the attempt is recorded (S-6).
 pub(in crate::http) fn authorize_agent(
     app: &SharedState,
     path: &str,
@@ -17,13 +16,13 @@ pub(in crate::http) fn authorize_agent(
     let named = path.trim_start_matches("/v1/agents/").split('/').next().unwrap_or_default();
     let opens = |cluster: &str| -> Result<bool, Problem> {
         let hashes = agents.hashes(cluster).map_err(|why| {
-            tracing::error!(cluster, why, "the keys of a cluster's agents cannot be read");
+            tracing::error!(cluster, why, "cannot read the keys of agents");
             Problem::new(
                 ProblemCode::StoreUnavailable,
-                format!("the keys of cluster {cluster} cannot be read"),
+                format!("cannot read the agents' keys of cluster {cluster}"),
             )
         })?;
-        // All are compared, so that the time tells nothing.
+        // Compares all hashes, so that timing reveals nothing.
         Ok(token.is_some_and(|token| hashes.iter().fold(false, |found, hash| found | token.matches(hash))))
     };
     if opens(named)? {
@@ -35,12 +34,12 @@ pub(in crate::http) fn authorize_agent(
                 code = "auth.cross_cluster_attempt",
                 key_of = other,
                 at = path,
-                "the key of the agents of one cluster was used on another"
+                "an agent used its key on another cluster"
             );
-            let detail = format!("the key of the agents of cluster {other} opens nothing of cluster {named}");
+            let detail = format!("the agents' key of cluster {other} is not valid for cluster {named}");
             let whose = Requester::named(format!("agents of cluster {other}"));
             return Err(Problem::new(ProblemCode::CrossCluster, detail).to(whose));
         }
     }
-    Err(Problem::new(ProblemCode::BadToken, format!("the token is no key of the agents of cluster {named}")))
+    Err(Problem::new(ProblemCode::BadToken, format!("the token is not the agents' key of cluster {named}")))
 }

@@ -1,4 +1,4 @@
-//! Lets a request in, or says why not. Wraps every route with the access that its table entry names.
+//! Authenticates and authorises every request, by the access rule of its route.
 
 use crate::{
     auth::{
@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering;
 use store::Hold;
 use workflows::tenancy::{ClusterKey, ClusterKeyStatus, KeyScope};
 
-/// Checks `access` and how much its caller has sent, then answers; a repeated `Idempotency-Key` gets the earlier answer.
+/// Checks `access` and the rate limit of the caller, then answers. A repeated `Idempotency-Key` gets the stored answer.
 pub(in crate::http) async fn guard(
     State((app, access)): State<(SharedState, Access)>,
     request: Request,
@@ -53,7 +53,7 @@ pub(in crate::http) async fn guard(
     answer
 }
 
-/// Who is let in by `access`: somebody, or nobody who has to be known.
+/// Returns the caller if `access` accepts the request; `None` for routes without authentication.
 async fn check_access(
     app: &SharedState,
     access: Access,
@@ -73,7 +73,7 @@ async fn check_access(
     }
 }
 
-/// Answers somebody who was let in.
+/// Answers the request of an authenticated caller.
 async fn answer(
     app: &SharedState,
     access: Access,
@@ -87,7 +87,7 @@ async fn answer(
         return Problem::new(ProblemCode::Stopping, "the server is stopping").into_response();
     }
     if changes && !how.plans && app.engine.refuses_work() {
-        let detail = "the clock of this server differs from that of the database; another server may answer";
+        let detail = "the clocks of this server and the database differ; another server may answer";
         return Problem::new(ProblemCode::ClockSkewed, detail).into_response();
     }
     if changes && !how.plans && access.verb().is_some_and(Verb::waits_for_release) {
@@ -117,7 +117,7 @@ async fn answer(
     answer
 }
 
-/// How it is asked, as policies have it.
+/// Returns the context of the request for the access policies.
 fn request_context(app: &SharedState, request: &Request) -> RequestContext {
     RequestContext {
         from: rate_limit::client_address(request),
@@ -126,23 +126,23 @@ fn request_context(app: &SharedState, request: &Request) -> RequestContext {
     }
 }
 
-/// Why nothing is begun: in full to those who work for the platform.
+/// The error while the store is on hold. Only users of the operator see the reason.
 fn held(caller: &Caller, hold: &Hold) -> Problem {
     let since = format_time(hold.since);
     match &caller.tenant {
         None => {
-            Problem::new(ProblemCode::StoreHeld, format!("the store is held since {since}: {}", hold.why))
+            Problem::new(ProblemCode::StoreHeld, format!("the store is on hold since {since}: {}", hold.why))
         }
         Some(_) => {
             let detail = format!(
-                "the platform is checked since {since}; nothing was lost, and nothing new is begun meanwhile"
+                "the platform is being checked since {since}; nothing was lost, but no changes are accepted until it ends"
             );
             Problem::new(ProblemCode::StoreHeld, detail)
         }
     }
 }
 
-/// On whose behalf a request changes documents. What a cluster is seen to be is an observation and nobody's wish.
+/// Returns the audit context of a request that changes documents. Pushed facts of a cluster are observations and have none.
 fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<AuditContext> {
     match access {
         Access::Open | Access::Near(_) | Access::Agent | Access::Cluster(..) => return None,
@@ -156,7 +156,7 @@ fn behalf(caller: &Caller, access: Access, request: &Request) -> Option<AuditCon
     })
 }
 
-/// The agents of a cluster have keys of their own; people and tenants' clusters are told that theirs do not open this.
+/// Authenticates an agent of a node. Other tokens, such as those of users or tenants' clusters, get a specific error.
 async fn agent(app: &SharedState, path: &str, header: Option<&str>) -> Result<(), Problem> {
     let token = header.and_then(bearer);
     let refused = match agent_key::authorize_agent(app, path, token.as_ref()) {
@@ -167,12 +167,10 @@ async fn agent(app: &SharedState, path: &str, header: Option<&str>) -> Result<()
     let now = app.engine.clock().now();
     match authenticate(&**app.engine.store(), app.access.law(), header, now).await {
         Ok(caller) => {
-            let detail = format!("{} is no agent of a node, and may not speak for one", caller.name);
+            let detail = format!("{} is not an agent of a node, and cannot act as one", caller.name);
             Err(Problem::new(ProblemCode::Forbidden, detail).to(Requester::from(&caller)))
         }
-        Err(Denied::NoToken) => {
-            Err(Problem::new(ProblemCode::NoToken, "the request carries no bearer token"))
-        }
+        Err(Denied::NoToken) => Err(Problem::new(ProblemCode::NoToken, "the request has no bearer token")),
         Err(Denied::BootstrapEnded(by)) => Err(bootstrap_ended(&by)),
         Err(Denied::BadToken(whose)) => {
             let problem = unknown_token(app, header, whose).await?;
@@ -182,8 +180,7 @@ async fn agent(app: &SharedState, path: &str, header: Option<&str>) -> Result<()
     }
 }
 
-/// The cluster whose key was sent, if it is the one that `path` names. The key of another opens nothing here, and the
-/// attempt is put on record (S-6).
+/// Returns the cluster of the token, if it is the one in `path`. A key of another cluster is rejected, and the attempt is recorded (S-6).
 async fn cluster(
     app: &SharedState,
     path: &str,
@@ -196,7 +193,7 @@ async fn cluster(
     let own = document::<ClusterKey>(app, named).await?;
     let standing = |key: &ClusterKey| key.status_of(how.at, |hash| token.matches(hash));
     if let Some((key, standing)) = own.and_then(|key| standing(&key).map(|standing| (key, standing))) {
-        // A cluster that tenants share acts for the platform, whose name among tenants is empty.
+        // A shared cluster acts for the platform, whose tenant name is empty.
         let tenant = key.tenant.as_ref().map(ToString::to_string);
         let whose = tenant.clone().unwrap_or_default();
         let caller = Caller::new(format!("cluster {named}"), Vec::new(), tenant, app.access.law());
@@ -204,14 +201,14 @@ async fn cluster(
             ClusterKeyStatus::Holds => None,
             ClusterKeyStatus::Revoked => Some(format!("the key of cluster {named} was revoked")),
             ClusterKeyStatus::Replaced => {
-                Some(format!("this key of cluster {named} has ended: key {} has followed it", key.version))
+                Some(format!("this key of cluster {named} has expired; key {} replaced it", key.version))
             }
         };
         if let Some(over) = over {
             return Err(Problem::new(ProblemCode::BadToken, over).to(Requester::from(&caller)));
         }
         if !key.scopes.contains(&scope) {
-            let detail = format!("the key of cluster {named} may no longer be used for this");
+            let detail = format!("the key of cluster {named} is no longer valid for this");
             return Err(Problem::new(ProblemCode::Forbidden, detail).to(Requester::from(&caller)));
         }
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.name()).collect();
@@ -226,14 +223,14 @@ async fn cluster(
     let Some(other) = key_of(app, &token).await? else { return Ok(None) };
     tracing::warn!(
         code = "auth.cross_cluster_attempt", key_of = %other.cluster, at = path,
-        "the key of one cluster was used on another"
+        "a cluster used its key on another cluster"
     );
-    let detail = format!("the key of cluster {} opens nothing of cluster {named}", other.cluster);
+    let detail = format!("the key of cluster {} is not valid for cluster {named}", other.cluster);
     Err(Problem::new(ProblemCode::CrossCluster, detail)
         .to(Requester::named(format!("cluster {}", other.cluster))))
 }
 
-/// The cluster whose key a token is.
+/// Returns the cluster whose key is the token.
 async fn key_of(app: &SharedState, token: &Token) -> Result<Option<ClusterKey>, Problem> {
     let page = Page { limit: 1, after: None };
     let now = app.engine.clock().now();
@@ -242,7 +239,7 @@ async fn key_of(app: &SharedState, token: &Token) -> Result<Option<ClusterKey>, 
     Ok(found.pop())
 }
 
-/// Why a token that is no user's is not let in: the key of a cluster is known, and opens what is the cluster's alone (S-7).
+/// The error for a token that is not a user's. The key of a cluster is known, but only valid for the routes of the cluster (S-7).
 async fn unknown_token(
     app: &SharedState,
     header: Option<&str>,
@@ -255,10 +252,7 @@ async fn unknown_token(
     Ok(match key {
         Some(key) => Problem::new(
             ProblemCode::Forbidden,
-            format!(
-                "the key of cluster {} is for that cluster to push its facts, and nothing else",
-                key.cluster
-            ),
+            format!("the key of cluster {} is only valid to push facts of that cluster", key.cluster),
         )
         .to(Requester::named(format!("cluster {}", key.cluster))),
         None => {
@@ -271,18 +265,18 @@ async fn unknown_token(
                 None => "the token is unknown or revoked".to_owned(),
             };
             let problem = Problem::new(ProblemCode::BadToken, detail);
-            // It is told on record whose it was, and not to who sent it.
+            // The audit names the owner of the token; the answer does not.
             whose.into_iter().fold(problem, |problem, whose| problem.to(Requester::named(whose)))
         }
     })
 }
 
-/// What the holder of the first admin's token is told once it has ended.
+/// The error for the bootstrap token after its end.
 fn bootstrap_ended(by: &str) -> Problem {
     Problem::new(ProblemCode::BadToken, explain_end(by)).to(Requester::named("admin".to_owned()))
 }
 
-/// Ends the first admin's token once another administrator was let in. Where that fails, the next call tries again.
+/// Ends the bootstrap token after another administrator has authenticated. After an error, the next call tries again.
 async fn end_bootstrap(app: &SharedState, caller: &Caller) {
     if app.bootstrap_ended.load(Ordering::Acquire) {
         return;
@@ -290,7 +284,7 @@ async fn end_bootstrap(app: &SharedState, caller: &Caller) {
     match end_bootstrap_token(&app.engine, caller).await {
         Ok(true) => app.bootstrap_ended.store(true, Ordering::Release),
         Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "the first admin's token has not ended yet"),
+        Err(error) => tracing::warn!(%error, "cannot end the bootstrap token yet"),
     }
 }
 
@@ -309,7 +303,7 @@ pub(in crate::http) async fn authorize(
             caller.asking(how)
         }
         Err(Denied::NoToken) => {
-            return Err(Problem::new(ProblemCode::NoToken, "the request carries no bearer token"));
+            return Err(Problem::new(ProblemCode::NoToken, "the request has no bearer token"));
         }
         Err(Denied::BootstrapEnded(by)) => return Err(bootstrap_ended(&by)),
         Err(Denied::BadToken(whose)) => return Err(unknown_token(app, header, whose).await?),
@@ -328,7 +322,7 @@ pub(in crate::http) async fn authorize(
     }
 }
 
-/// Refuses what the policies do not let `caller` do for `place`; `what` says it in words.
+/// Rejects the request if the policies do not permit it to `caller` at `place`; `what` describes it.
 pub(in crate::http) fn require(
     caller: &Caller,
     verb: Verb,
@@ -345,9 +339,13 @@ pub(in crate::http) fn require(
     }
     let names = |roles: &[Role]| roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ");
     let (held, wanted) = (names(&caller.roles), names(&caller.law().roles(verb)));
-    let detail = format!("{} holds {held} and may not {what}", caller.name);
-    // Which roles may helps nobody whom a policy forbids it.
-    let remedy = if decision.by.is_empty() { format!("; one of these may: {wanted}") } else { String::new() };
+    let detail = format!("{} has {held} and may not {what}", caller.name);
+    // Other roles do not help if a policy forbids the request.
+    let remedy = if decision.by.is_empty() {
+        format!("; required is one of the roles {wanted}")
+    } else {
+        String::new()
+    };
     Err(with_explanation(caller, &decision, &detail, &remedy))
 }
 
@@ -356,7 +354,7 @@ fn with_explanation(caller: &Caller, decision: &Decision, detail: &str, remedy: 
     with_policies(Problem::new(ProblemCode::Forbidden, detail), caller, decision)
 }
 
-/// With what was decided by, for programs.
+/// Adds the policies that decided, for programs.
 fn with_policies(problem: Problem, caller: &Caller, decision: &Decision) -> Problem {
     problem.with("policies", decision.by.clone()).with("policies_version", caller.law().version())
 }

@@ -1,8 +1,8 @@
-//! `Idempotency-Key`: the same request again gets the answer that it got before.
+//! `Idempotency-Key`: a repeated request gets the stored answer.
 //!
-//! Of all servers of one store one answers, under a [`KeyLock`], also when whoever asked has gone away; what it answers is kept after
-//! the effect, unless it is to be asked again. A start, and a trigger of a schedule, carry the key into their own commit as well
-//! ([`RequestKey`]), so that a crash between the two does neither twice. What else may come twice then stands in `docs/http-api.md`.
+//! One server of a store answers, under a [`KeyLock`], and finishes even if the client disconnects. The answer is stored after the effect, unless the client
+//! should retry. Starts and schedule triggers commit the key together with their effect ([`RequestKey`]), so a crash between the two repeats neither.
+//! `docs/http-api.md` lists the effects that a crash can repeat.
 
 use crate::{
     auth::Caller,
@@ -30,41 +30,41 @@ use store::{CompositeKey, Timestamp};
 use tracing::Instrument as _;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// What the engine's keys of requests with an `Idempotency-Key` begin with.
+/// The prefix of engine keys for requests with an `Idempotency-Key`.
 const OF_REQUESTS: &str = "key/";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 const LONGEST_KEY: usize = 128;
-/// The largest answer that is kept, in bytes.
+/// The maximum size of a stored answer, in bytes.
 pub(in crate::http) const LARGEST_ANSWER: usize = 64 << 10;
-/// How long answers are kept.
+/// How long answers are stored.
 pub(crate) const RESPONSE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// When old answers are forgotten: at the full hour, as a schedule whose every occurrence is on record.
+/// Expired answers are removed every hour, by a schedule.
 const FORGET_AT: &str = "0 * * * *";
 
-/// When old answers are forgotten.
+/// Returns the schedule that removes expired answers.
 pub(crate) fn cleanup_schedule() -> Schedule {
     Schedule::built_in("forget-answers", FORGET_AT, "UTC")
 }
 
-/// The key of a request and its fingerprint, for the commit of a start.
+/// The key and fingerprint of a request, for the commit of a start.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct RequestKey(pub(in crate::http) Option<(String, String)>);
 
-/// A key under which something is started at most once.
+/// A key that starts something at most once.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct StartKey {
     /// The key.
     pub(in crate::http) key: String,
-    /// Tells whether it is the same request.
+    /// The fingerprint that identifies the request.
     pub(in crate::http) fingerprint: String,
-    /// The key that an earlier version stored for the same request, if it was another one.
+    /// The key that an earlier version stored for the same request, if it differs.
     pub(in crate::http) earlier: Option<String>,
 }
 
 impl StartKey {
-    /// Adds the key to what is asked for, if there is one.
+    /// Adds the key to a request, if there is one.
     pub(in crate::http) fn put(once: Option<Self>, asked: engine::Request) -> engine::Request {
         match once {
             Some(Self { key, fingerprint, earlier }) => {
@@ -76,16 +76,16 @@ impl StartKey {
 }
 
 impl RequestKey {
-    /// The key as that of a start.
+    /// Converts the key to that of a start.
     pub(in crate::http) fn start_key(self) -> Option<StartKey> {
         self.0.map(|(key, fingerprint)| StartKey { key, fingerprint, earlier: None })
     }
 
-    /// What the same request again is answered with from `now` on, once it was answered with a secret: that is not kept, and a
-    /// second one is not drawn. For the commit that makes the secret ([`record_secret_shown`]).
+    /// Returns the stored answer for a request whose first answer contained a secret: an error, because secrets are not stored and no second one is created.
+    /// The commit that creates the secret stores it ([`record_secret_shown`]).
     pub(in crate::http) fn shown(self, now: Timestamp) -> Option<StoredResponse> {
         let (key, fingerprint) = self.0?;
-        let detail = "this was done, and its answer showed a secret, which is not kept";
+        let detail = "this request was already done; its answer contained a secret, which is not stored";
         let problem = Problem::new(ProblemCode::SecretShown, detail);
         Some(StoredResponse {
             id: key.strip_prefix(OF_REQUESTS).unwrap_or(&key).to_owned(),
@@ -100,10 +100,10 @@ impl RequestKey {
     }
 }
 
-/// Writes down that a request was answered with a secret.
+/// Records that the answer to a request contained a secret.
 ///
 /// # Errors
-/// `idempotency.secret_shown` if it was written down before.
+/// `idempotency.secret_shown` if it was already recorded.
 pub(in crate::http) fn record_secret_shown(
     view: &mut View,
     kept: Option<&StoredResponse>,
@@ -111,26 +111,26 @@ pub(in crate::http) fn record_secret_shown(
     let Some(kept) = kept else { return Ok(()) };
     match view.get::<KeyState>(&kept.id)? {
         Some(KeyState::Kept(_)) => {
-            let why = "this was done under the same key already";
+            let why = "this request was already done under the same key";
             Err(ActionError::permanent("idempotency.secret_shown", why).into())
         }
-        // It takes the place of the claim under which this is done.
+        // The answer replaces the claim of this request.
         Some(KeyState::Claimed(_)) | None => view.put(&KeyState::Kept(kept.clone())),
     }
 }
 
-/// Marks an answer that holds a secret, and so is not kept.
+/// Marks an answer that contains a secret and is not stored.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct ContainsSecret;
 
-/// An answer as it is kept.
+/// A stored answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredResponse {
-    /// Whose key, and the key.
+    /// The caller and the key.
     pub(crate) id: String,
-    /// Of which request.
+    /// The fingerprint of the request.
     pub(in crate::http) fingerprint: String,
-    /// When it was answered.
+    /// The time of the answer.
     pub(in crate::http) at: Timestamp,
     pub(in crate::http) status: u16,
     pub(in crate::http) location: Option<String>,
@@ -150,7 +150,7 @@ impl Entity for StoredResponse {
     }
 }
 
-/// Answers a POST, from memory if its key has been seen.
+/// Answers a POST, from the store if its key was used before.
 pub(in crate::http) async fn answer(
     app: &SharedState,
     caller: &Caller,
@@ -161,14 +161,14 @@ pub(in crate::http) async fn answer(
     let (mut parts, body) = request.into_parts();
     let limit = app.config.http.body_limit_bytes;
     let body = to_bytes(body, limit).await.map_err(|error| {
-        body_error(&error, format!("the body could not be read, or has more than {limit} bytes"))
+        body_error(&error, format!("the body could not be read, or exceeds {limit} bytes"))
     })?;
     let key = parts.headers.get(&KEY).map(checked).transpose()?;
     let Some(key) = key else {
         parts.extensions.insert(RequestKey(None));
         return Ok(next.run(Request::from_parts(parts, Body::from(body))).await);
     };
-    // The names of earlier versions, too, have no '/', so a key of theirs belongs to one caller.
+    // Names from earlier versions have no '/' either, so a key belongs to exactly one caller.
     let id = String::from(CompositeKey::of(&[&caller.name]).tail(&key));
     let earlier = CompositeKey::unescaped(&[&caller.name]).map(|name| name + "/" + &key);
     let (method, address) = (parts.method.as_str(), parts.uri.to_string());
@@ -186,7 +186,7 @@ pub(in crate::http) async fn answer(
     };
     parts.extensions.insert(RequestKey(Some((format!("{OF_REQUESTS}{id}"), fingerprint))));
     let work = next.run(Request::from_parts(parts, Body::from(body)));
-    // A task of its own: who asks again after they were cut off finds the answer, and not half of the work.
+    // Runs in its own task, so that a disconnected client finds the complete answer when it retries.
     let answered = async move {
         match behalf {
             Some(behalf) => claim.answer(with_actor(behalf, work)).await,
@@ -194,7 +194,7 @@ pub(in crate::http) async fn answer(
         }
     };
     let answered = tokio::spawn(answered.in_current_span());
-    answered.await.map_err(|_| Problem::new(ProblemCode::Internal, "the request ended in a panic"))
+    answered.await.map_err(|_| Problem::new(ProblemCode::Internal, "the handler of the request panicked"))
 }
 
 fn checked(value: &HeaderValue) -> Result<String, Problem> {
@@ -206,7 +206,7 @@ fn checked(value: &HeaderValue) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
-/// SHA-256 of what makes two requests the same.
+/// Returns the SHA-256 of the parts that identify a request.
 pub(in crate::http) fn fingerprint(parts: &[&str], body: &[u8]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -218,7 +218,7 @@ pub(in crate::http) fn fingerprint(parts: &[&str], body: &[u8]) -> String {
 }
 
 impl StoredResponse {
-    /// Whether this answer may be kept: it holds no secret, and asking again would not be told otherwise.
+    /// Returns true if this answer may be stored: it has no secret, and a retry would get the same answer.
     pub(in crate::http) fn may_be(answer: &Response) -> bool {
         let code = answer.extensions().get::<ProblemCode>();
         !answer.status().is_server_error()
@@ -226,7 +226,7 @@ impl StoredResponse {
             && code.is_none_or(|code| code.is_final())
     }
 
-    /// Whether it is one to repeat: earlier versions kept what is to be asked again, too.
+    /// Returns true if the answer can be repeated. Earlier versions also stored answers that the client should retry.
     pub(in crate::http) fn is_final(&self) -> bool {
         if self.status < 400 {
             return true;
@@ -258,7 +258,7 @@ impl StoredResponse {
     }
 }
 
-/// Says that an answer repeats an earlier one.
+/// Marks an answer as a repeated one.
 pub(in crate::http) fn mark_replayed(answer: &mut Response) {
     answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
 }

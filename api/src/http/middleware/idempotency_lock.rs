@@ -1,8 +1,9 @@
-//! The right to answer the first request under an `Idempotency-Key`, on every server of one store.
+//! The lock of an `Idempotency-Key`: one server of a store answers the first request under a key.
 //!
-//! A claim is a document that lies where the answer will: written if nothing is there, renewed while the request is worked on,
-//! replaced by the answer, or removed if that is not one to keep. One whose server was killed lapses. Invariant: what a request
-//! changes by the ledger is committed only while its claim stands, so that two servers never both do it.
+//! A claim is a document under the id of the answer. The server writes it if there is none, and renews it during the request. The answer replaces it, or it is
+//! removed if the answer must not be stored. The claim of a killed server expires.
+//!
+//! Invariant: a request commits ledger changes only while its claim is valid, so two servers never both commit them.
 
 use crate::{
     http::{
@@ -22,33 +23,33 @@ use serde::{Deserialize, Serialize};
 use std::{future::Future, time::Duration};
 use store::{Commit, Key, Put, Read, Timestamp};
 
-/// After how long without a sign of life a claim is nobody's any more.
+/// A claim that was not renewed for this long is expired.
 const LAPSES: Duration = Duration::from_secs(30);
-/// How often it gives one.
+/// The interval of renewals.
 const RENEWED: Duration = Duration::from_secs(8);
-/// How often it is tried again when somebody else writes in between.
+/// The number of attempts after conflicting writes.
 const TRIES: usize = 4;
 
-/// What lies under a key.
+/// The document under a key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum KeyState {
-    /// An answer.
+    /// The stored answer.
     Kept(StoredResponse),
-    /// That a request is being answered.
+    /// A request in progress.
     Claimed(InProgress),
 }
 
-/// That a request is being answered.
+/// The claim of a request in progress.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct InProgress {
-    /// Whose key, and the key.
+    /// The caller and the key.
     id: String,
-    /// Of which request.
+    /// The fingerprint of the request.
     fingerprint: String,
-    /// Drawn for this claim alone.
+    /// The random id of this claim.
     claim: String,
-    /// Until when it stands unless it is renewed.
+    /// The expiry of the claim.
     until: Timestamp,
 }
 
@@ -66,7 +67,7 @@ impl Entity for KeyState {
 }
 
 impl KeyState {
-    /// When it was answered, or until when it is being answered.
+    /// Returns the time of the answer, or the expiry of the claim.
     fn last_used(&self) -> Timestamp {
         match self {
             Self::Kept(kept) => kept.at,
@@ -75,11 +76,11 @@ impl KeyState {
     }
 }
 
-/// What became of the wish to answer a request.
+/// The outcome of a claim.
 pub(in crate::http) enum LockOutcome {
-    /// It is to be answered.
+    /// This server must answer the request.
     Ours(KeyLock),
-    /// It has been.
+    /// The request was already answered.
     Before(StoredResponse),
 }
 
@@ -87,7 +88,7 @@ pub(in crate::http) enum LockOutcome {
 pub(in crate::http) struct KeyLock {
     app: SharedState,
     claimed: InProgress,
-    /// Whether it is given back already.
+    /// True after the claim was replaced or removed.
     settled: bool,
 }
 
@@ -95,7 +96,7 @@ fn key(id: &str) -> Key {
     Key::new(KeyState::COLLECTION, id)
 }
 
-/// What lies under a key, and what a change of it rests on. What cannot be read is as good as forgotten.
+/// Reads the document under a key, with its precondition. An unreadable document counts as absent.
 async fn read_state(app: &ServerState, id: &str) -> Result<(Option<KeyState>, Read), store::Error> {
     let found = app.engine.store().document(&key(id)).await?;
     let version = found.as_ref().map(|found| found.version);
@@ -115,7 +116,7 @@ async fn write(
 }
 
 impl KeyLock {
-    /// The answer that is kept under `id`, if it is one to repeat.
+    /// Returns the stored answer under `id`, if it can be repeated.
     pub(in crate::http) async fn answered(
         app: &SharedState,
         id: &str,
@@ -128,7 +129,7 @@ impl KeyLock {
         }
     }
 
-    /// Claims the key `id` for the request with this fingerprint, unless it was answered, or is being answered.
+    /// Claims the key `id` for the request with this fingerprint, unless it was answered or is in progress.
     pub(in crate::http) async fn on(
         app: &SharedState,
         id: &str,
@@ -149,7 +150,7 @@ impl KeyLock {
                 Some(KeyState::Claimed(claimed)) if claimed.until > now => {
                     return Err(Problem::new(
                         ProblemCode::KeyInUse,
-                        "a request under this key is being answered",
+                        "a request under this key is in progress",
                     ));
                 }
                 Some(KeyState::Kept(_) | KeyState::Claimed(_)) | None => {}
@@ -164,10 +165,10 @@ impl KeyLock {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Problem::new(ProblemCode::KeyInUse, "a request under this key is being answered"))
+        Err(Problem::new(ProblemCode::KeyInUse, "a request under this key is in progress"))
     }
 
-    /// Answers by `work`, and keeps what it answers if that is to be kept.
+    /// Runs `work`, and stores its answer if it can be repeated.
     pub(in crate::http) async fn answer(self, work: impl Future<Output = Response>) -> Response {
         let claimed = self.claimed.clone();
         let stands = Precondition::new(move |view| match view.get::<KeyState>(&claimed.id)? {
@@ -184,7 +185,7 @@ impl KeyLock {
         self.settle(answer).await.unwrap_or_else(|problem| problem.into_response())
     }
 
-    /// What lies there, if it is this claim still.
+    /// Returns the precondition of the document if it is still this claim.
     async fn stands(&self) -> Result<Option<Read>, store::Error> {
         let (under, read) = read_state(&self.app, &self.claimed.id).await?;
         let own = matches!(under, Some(KeyState::Claimed(stands)) if stands.claim == self.claimed.claim);
@@ -197,7 +198,7 @@ impl KeyLock {
         self.replace(Some(&renewed)).await;
     }
 
-    /// Lets something else lie there, or nothing, if the claim stands.
+    /// Replaces or removes the document if the claim is still valid.
     async fn replace(&self, by: Option<&KeyState>) {
         let replaced = async {
             match self.stands().await? {
@@ -206,7 +207,7 @@ impl KeyLock {
             }
         };
         if let Err(error) = replaced.await {
-            tracing::warn!(%error, "what is known of an Idempotency-Key could not be written");
+            tracing::warn!(%error, "cannot write the state of an Idempotency-Key");
         }
     }
 
@@ -217,7 +218,7 @@ impl KeyLock {
             return Ok(answer);
         }
         let (parts, body) = answer.into_parts();
-        let unreadable = |_| Problem::new(ProblemCode::Internal, "the answer could not be kept");
+        let unreadable = |_| Problem::new(ProblemCode::Internal, "cannot store the answer");
         let body = to_bytes(body, usize::MAX).await.map_err(unreadable)?;
         let text = |name: HeaderName| {
             parts.headers.get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
@@ -240,7 +241,7 @@ impl KeyLock {
     }
 }
 
-/// Who panicked, or was stopped, leaves no claim behind.
+/// Removes the claim after a panic or a cancelled request.
 impl Drop for KeyLock {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -257,9 +258,8 @@ fn reused(id: &str) -> Problem {
     Problem::new(ProblemCode::KeyReused, format!("the key {key:?} was used for a different request"))
 }
 
-/// Why nothing is changed for a request whose key somebody else answers by now.
+/// The error of a request whose claim was taken by another server.
 fn lost() -> ActionError {
-    let why =
-        "another server answers this request by now: this one did not show for too long that it is at work";
+    let why = "another server now answers this request, because the claim of this server expired";
     ActionError::permanent("idempotency.lost", why)
 }

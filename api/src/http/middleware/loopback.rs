@@ -1,8 +1,7 @@
-//! What tells how the platform stands (`/metrics`, the checks of `/readyz` in full) and who is told it.
+//! Access to `/metrics` and to the full checks of `/readyz`.
 //!
-//! Whoever asks on this machine is told without a token: that is where a first look and a Prometheus beside the server come
-//! from. It is decided by the address at the other end of the connection, and no header can make somebody near. One may make
-//! them far: a proxy on this machine that says for whom it asks does not ask for itself.
+//! Callers on the same machine need no token, so a first look and a local Prometheus work. The peer address of the connection decides; no header can make a
+//! caller local. Forwarding headers make a caller remote, because a local proxy forwards requests of others.
 
 use crate::{
     auth::{Verb, policy::RequestContext},
@@ -12,19 +11,19 @@ use crate::{
 use axum::http::{HeaderMap, header};
 use std::net::IpAddr;
 
-/// By which a proxy says for whom it asks.
+/// Headers with which a proxy names the original caller.
 const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
-/// Whether who asks from this address is on this machine.
+/// Returns true if the request comes from this machine.
 ///
-/// A browser on this machine that a web page leads here by a name of its own (DNS rebinding) sends that name as `Host`: it is far.
+/// With DNS rebinding, a web page sends a foreign name as `Host` from a local browser. Such a request counts as remote.
 pub(in crate::http) fn is_loopback(from: Option<IpAddr>, headers: &HeaderMap) -> bool {
     from.is_some_and(|from| from.is_loopback())
         && !FORWARDING_HEADERS.iter().any(|name| headers.contains_key(*name))
         && headers.get_all(header::HOST).iter().all(|host| host.to_str().is_ok_and(is_local_host))
 }
 
-/// Returns true if a `Host` is an address or `localhost`, with or without a port: no name that somebody else can give to this machine.
+/// Returns true if a `Host` is an IP address or `localhost`, with or without a port. Other names may be controlled by an attacker.
 fn is_local_host(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -33,7 +32,7 @@ fn is_local_host(host: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Refuses who is to be told no more than that the server works.
+/// Rejects a caller who may only see that the server works.
 pub(in crate::http) async fn require_detail_access(
     app: &SharedState,
     verb: Verb,
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_others_can_give_to_this_machine_is_far() {
+    fn a_host_name_that_others_can_choose_is_remote() {
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         for (host, near) in [
             ("127.0.0.1:7878", true),
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_comes_near_by_a_header_and_who_is_handed_on_is_far() {
+    fn no_header_makes_a_caller_local_and_forwarded_requests_are_remote() {
         let here = Some(IpAddr::from([127, 0, 0, 1]));
         let there = Some(IpAddr::from([10, 0, 0, 7]));
         let none = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! A span, a request id and a count for every request.
+//! A trace span, a request id and metrics for every request.
 
 use crate::{
     http::{
@@ -55,11 +55,11 @@ pub(in crate::http) async fn observe(
     } else {
         tracing::debug!(status = status.as_u16(), ms, "answered");
     }
-    // Who is kept waiting on purpose says nothing of how quick the server is.
+    // A long poll waits on purpose, so its duration is not measured.
     let timed = (route != AGENT_PULL).then_some(took);
     let trace = caller.as_ref().map(CallerTrace::trace_id);
     app.requests.answered((method.as_str(), &route), status.as_u16(), timed, trace);
-    // Whoever keeps this connection open asks elsewhere next, and is not cut off half way when the server ends.
+    // Makes clients with keep-alive connections reconnect to another server, before this one stops.
     if app.stopping.load(Ordering::Acquire) {
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -70,7 +70,7 @@ pub(in crate::http) async fn observe(
     answer
 }
 
-/// The caller's own request id, if it is short and plain.
+/// Returns the request id of the caller, if it is short and of plain characters.
 fn sent_id(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(REQUEST_ID)?.to_str().ok()?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -1,5 +1,5 @@
-//! How much a caller may ask for, told with every answer of `/v1`: `RateLimit-Policy` and `RateLimit`, as the draft of the IETF
-//! (`draft-ietf-httpapi-ratelimit-headers`) has them.
+//! Rate limits of callers, with the headers `RateLimit-Policy` and `RateLimit` of the IETF draft `draft-ietf-httpapi-ratelimit-headers` on every answer of
+//! `/v1`.
 
 use crate::{
     auth::Caller,
@@ -27,15 +27,15 @@ use std::net::IpAddr;
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// How the name of a caller begins that is a cluster; a user's has no space in it.
+/// The prefix of the name of a cluster as a caller. Names of users have no space.
 const CLUSTER: &str = "cluster ";
 
-/// The network address that asks.
+/// The IP address of the client.
 pub(in crate::http) fn client_address(request: &Request) -> Option<IpAddr> {
     request.extensions().get::<ConnectInfo<PeerAddress>>().map(|ConnectInfo(peer)| peer.0.ip().to_canonical())
 }
 
-/// Whose request it is, by what was proved until then.
+/// Returns the caller to count the request for, by the authentication so far.
 pub(in crate::http) fn who(
     access: Access,
     request: &Request,
@@ -48,7 +48,7 @@ pub(in crate::http) fn who(
     match name {
         Some(name) if name.starts_with(CLUSTER) => RateLimitKey::Cluster(name.to_owned()),
         Some(name) => RateLimitKey::User(name.to_owned()),
-        // The key of a cluster's agents was right; the address says which of them it is.
+        // The key of the cluster's agents was valid; the path names the agent.
         None if access == Access::Agent && entered.is_ok() => {
             let node = request.uri().path().trim_start_matches("/v1/agents/");
             RateLimitKey::Agent(node.rsplit_once("/~").map_or(node, |(node, _)| node).to_owned())
@@ -57,7 +57,7 @@ pub(in crate::http) fn who(
     }
 }
 
-/// Takes the request from what its caller may send. Nothing outside of `/v1`, and where nothing is bounded.
+/// Takes the request from the caller's limit. Returns `None` outside of `/v1` and without a limit.
 pub(in crate::http) fn acquire(
     app: &SharedState,
     request: &Request,
@@ -66,12 +66,11 @@ pub(in crate::http) fn acquire(
     if is_api(request.uri().path()) { app.edge.take(who, app.engine.clock().now()) } else { None }
 }
 
-/// The answer to a request that is one too many. That somebody was refused for who asked is told on record all the same, and
-/// who guesses is slowed: otherwise a token could be tried for whether the answer comes at once.
+/// The answer to a request over the limit. A failed authentication is still recorded and delayed; otherwise the quick answer would let an attacker test tokens.
 pub(in crate::http) fn refuse(share: RateLimitStatus, refused: Option<DenialReason>) -> Response {
     let wait = share.refused.unwrap_or_default().as_millis().div_ceil(1_000).max(1);
     let detail = format!(
-        "{} requests in {} s are what one caller may send; the next is answered in {wait} s",
+        "the limit of one caller is {} requests in {} s; try again in {wait} s",
         share.most, share.window
     );
     let mut answer = Problem::new(ProblemCode::RateExceeded, detail).into_response();
@@ -85,7 +84,7 @@ pub(in crate::http) fn refuse(share: RateLimitStatus, refused: Option<DenialReas
     answer
 }
 
-/// What the answer to a request of `/v1` says of it. What no route has counted is counted here, by the address that asked.
+/// Adds the rate limit headers to an answer of `/v1`. A request that no route has counted is counted here, by its IP address.
 pub(in crate::http) fn add_headers(
     app: &SharedState,
     from: Option<IpAddr>,

@@ -1,7 +1,7 @@
-//! The trace of a caller, as W3C Trace Context says it: `traceparent` of the request that is being answered.
+//! The trace context of a request: the W3C header `traceparent`.
 //!
-//! Taken up and not passed on: nothing is asked of others while a request is answered. An execution that the request begins links to
-//! it, and the time that the request took is told with it as the example.
+//! The context is not propagated, because answering a request calls no other service. An execution that the request starts links to the trace, and the latency
+//! histogram has the trace id as an exemplar.
 
 use axum::http::HeaderMap;
 
@@ -9,14 +9,14 @@ tokio::task_local! {
     static ASKED_WITHIN: Option<CallerTrace>;
 }
 
-/// What a caller said of its trace.
+/// The trace context of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct CallerTrace {
     text: String,
 }
 
 impl CallerTrace {
-    /// What the headers say, if they say it well. What is not understood is no error: the request is not about it.
+    /// Parses the headers. Returns `None` for an invalid value: the request is answered anyway.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get("traceparent")?.to_str().ok()?;
         let mut parts = text.split('-');
@@ -26,19 +26,19 @@ impl CallerTrace {
         };
         let is_set = |part: &str| part.bytes().any(|c| c != b'0');
         let is_whole = is_hex(version, 2) && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
-        // A later version may say more behind that; this one says no more.
+        // Later versions may append fields; version 00 may not.
         let is_known = version != "ff" && (version != "00" || parts.next().is_none());
         (is_whole && is_known && is_set(trace) && is_set(span))
             .then(|| Self { text: format!("00-{trace}-{span}-{flags}") })
     }
 
-    /// The trace's id.
+    /// The id of the trace.
     pub(in crate::http) fn trace_id(&self) -> &str {
         self.text.get(3..35).unwrap_or_default()
     }
 }
 
-/// Answers within the caller's trace.
+/// Runs the work of a request within the caller's trace.
 pub(in crate::http) async fn in_trace<T>(
     asked: Option<CallerTrace>,
     answering: impl Future<Output = T>,
@@ -46,7 +46,7 @@ pub(in crate::http) async fn in_trace<T>(
     ASKED_WITHIN.scope(asked, answering).await
 }
 
-/// What an execution is to be begun with, within the trace of the caller if there is one.
+/// Adds a link to the caller's trace to the request of an execution.
 pub(in crate::http) fn with_trace_link(asked: engine::Request) -> engine::Request {
     match ASKED_WITHIN.try_with(Clone::clone).ok().flatten() {
         Some(trace) => asked.with_traceparent(trace.text),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceparent_is_taken_as_it_is_specified_and_nothing_else_is() {
+    fn only_a_valid_traceparent_is_accepted() {
         let within = read("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
         assert_eq!(within.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
         let later = read("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00-what.comes").unwrap();

@@ -1,4 +1,4 @@
-//! The whole document.
+//! Builds the OpenAPI document.
 
 use super::operation::OperationWriter;
 use crate::{
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use strum::VariantArray as _;
 
-/// The API as OpenAPI 3.1, made from the table of routes.
+/// Returns the API as OpenAPI 3.1, built from the table of routes.
 #[must_use]
 pub fn document() -> Value {
     let mut writer = OperationWriter::default();
@@ -37,9 +37,9 @@ pub fn document() -> Value {
         "info": {
             "title": "Tenure",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "The control plane's engine for GPU platforms.",
-            "description": "Tokens are sent as `Authorization: Bearer tn_…`. A token that is bound to a tenant meets that \
-                tenant's things alone. Problems are application/problem+json (RFC 9457), and their `type` leads to what to do.",
+            "summary": "Control plane for GPU tenants.",
+            "description": "Send tokens as `Authorization: Bearer tn_…`. A token that is bound to a tenant only sees resources of that tenant. Problems are \
+                application/problem+json (RFC 9457); their `type` is a link to the explanation and the remedy.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -57,7 +57,7 @@ pub fn document() -> Value {
     })
 }
 
-/// Leaves out the formats of integers that OpenAPI has no name for: their bounds say it.
+/// Removes integer formats that OpenAPI does not define; their minimum and maximum describe them.
 fn known_formats(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -74,7 +74,7 @@ fn known_formats(value: &mut Value) {
     }
 }
 
-/// Every problem of the table.
+/// Lists every problem code.
 fn problems() -> Vec<Value> {
     let one = |code: &ProblemCode| {
         let (name, status, title, remedy) = code.facts();

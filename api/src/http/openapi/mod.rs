@@ -1,5 +1,5 @@
-//! `/openapi.json`: the API described by itself, from the table of routes and the types that are read and written; `/reference`,
-//! the same for people; and `/problems/{code}`, where the `type` of every problem leads.
+//! Self-description of the API: `/openapi.json`, built from the table of routes and the types of requests and answers; `/reference`, the same as a page; and
+//! `/problems/{code}`, the target of every problem's `type`.
 
 mod document;
 mod operation;
@@ -34,13 +34,13 @@ pub(super) fn routes() -> Vec<Route> {
             "/openapi.json",
             Access::Open,
             serve_document,
-            doc("describe", "This description, as OpenAPI 3.1.").says::<Object>(200).tagged(),
+            doc("describe", "Returns this description as OpenAPI 3.1.").says::<Object>(200).tagged(),
         ),
         Route::get(
             "/reference",
             Access::Open,
             reference,
-            doc("openReference", "This description as a page.").file(200, "text/html").tagged(),
+            doc("openReference", "Shows this description as a page.").file(200, "text/html").tagged(),
         ),
         Route::get(
             "/problems/{code}",
@@ -48,7 +48,7 @@ pub(super) fn routes() -> Vec<Route> {
             serve_problem,
             doc(
                 "explainProblem",
-                "What a problem is, and what to do; a page for people with `Accept: text/html`.",
+                "Explains a problem code and its remedy; as a page with `Accept: text/html`.",
             )
             .says::<ProblemType>(200)
             .moves()
@@ -57,7 +57,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The description as it is sent, and its `ETag`.
+/// The serialised description and its `ETag`.
 static TEXT: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
     let mut document = document();
     document.sort_all_objects();

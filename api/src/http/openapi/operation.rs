@@ -1,4 +1,4 @@
-//! One operation: what a route takes and answers.
+//! Describes an operation: the inputs and answers of a route.
 
 use super::{parameters, responses};
 use crate::{
@@ -11,8 +11,7 @@ use crate::{
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// Writes operations, and gathers the schemas that they name: what is read may be looser than what is written, so each has a
-/// generator of its own.
+/// Writes operations and collects their schemas. Request and answer schemas have separate generators, because requests may omit fields.
 pub(super) struct OperationWriter {
     pub(super) reads: SchemaGenerator,
     pub(super) writes: SchemaGenerator,
@@ -33,7 +32,7 @@ impl Default for OperationWriter {
     }
 }
 
-/// What a path is about: its first word.
+/// Returns the tag of a path: its first segment.
 pub(super) fn tag(path: &str) -> &str {
     match path.strip_prefix("/v1/") {
         Some(rest) => rest.split(['/', ':']).next().unwrap_or_default(),
@@ -42,7 +41,7 @@ pub(super) fn tag(path: &str) -> &str {
 }
 
 impl OperationWriter {
-    /// Every schema that was named.
+    /// Returns every collected schema.
     pub(super) fn schemas(mut self) -> Map<String, Value> {
         let mut all = self.writes.take_definitions(true);
         all.extend(self.reads.take_definitions(true));
@@ -50,7 +49,7 @@ impl OperationWriter {
         all
     }
 
-    /// The operation of a route.
+    /// Returns the operation of a route.
     pub(super) fn operation(&mut self, route: &Route) -> Value {
         let mut operation = json!({
             "operationId": route.told.id,
@@ -72,7 +71,7 @@ impl OperationWriter {
     fn body(&mut self, route: &Route) -> Option<Value> {
         if let Some(writes) = route.reads.body {
             let (schema, required) = self.named(route.told.id, writes);
-            // An empty body is an empty object.
+            // An empty body counts as an empty object.
             return Some(
                 json!({ "required": required, "content": { "application/json": { "schema": schema } } }),
             );
@@ -88,7 +87,7 @@ impl OperationWriter {
         (!content.is_empty()).then(|| json!({ "required": true, "content": content }))
     }
 
-    /// The schema of a body under the operation's name, and whether the body may not be left out.
+    /// Names a body schema after the operation. Also returns true if the body is required.
     fn named(&mut self, id: &str, writes: SchemaWriter) -> (Value, bool) {
         let schema = writes(&mut self.reads).to_value();
         let required =
@@ -101,7 +100,7 @@ impl OperationWriter {
     }
 }
 
-/// With which proof, if any.
+/// Returns the accepted credentials, if any are required.
 fn security(access: Access) -> Value {
     match access {
         Access::Open => json!([]),
@@ -112,7 +111,7 @@ fn security(access: Access) -> Value {
     }
 }
 
-/// Who is let in, in a word.
+/// Returns the access rule as one word.
 fn access(access: Access) -> &'static str {
     match access {
         Access::Open => "open",
@@ -129,22 +128,21 @@ fn roles(access: Access) -> Vec<&'static str> {
     verb.map(Verb::roles).unwrap_or_default().iter().map(|role| role.name()).collect()
 }
 
-/// Who may, for people.
+/// Describes the access rule for readers.
 fn who(access: Access) -> String {
     let may = roles(access).join(", ");
     match access {
-        Access::Open => "Open to everybody.".to_owned(),
+        Access::Open => "Public.".to_owned(),
         Access::Near(_) => format!(
-            "Open to who asks on the server's own machine, or to everybody with `http.open_metrics`; from elsewhere for those who \
-             work for the platform, with one of the roles {may}."
+            "Public on the server's own machine, or everywhere with `http.open_metrics`; otherwise for users of the operator with one of the roles {may}."
         ),
-        Access::Agent => "For agents, by a key of the cluster that the address names.".to_owned(),
+        Access::Agent => "For agents, with a key of the cluster in the path.".to_owned(),
         Access::Cluster(..) => {
-            format!("For the cluster that the address names, by its own key, and for the platform's {may}.")
+            format!("For the cluster in the path, with its own key, and for the operator's {may}.")
         }
-        Access::Staff(_) => format!("For those who work for the platform, with one of the roles {may}."),
+        Access::Staff(_) => format!("For users of the operator with one of the roles {may}."),
         Access::Tenant(_) => {
-            format!("For the roles {may}; a token bound to a tenant meets that tenant's things alone.")
+            format!("For the roles {may}; a token bound to a tenant only sees resources of that tenant.")
         }
     }
 }

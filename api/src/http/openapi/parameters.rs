@@ -1,4 +1,4 @@
-//! What an address and its headers take.
+//! The parameters and headers of a route.
 
 use crate::http::route::{Access, Route};
 use axum::http::Method;
@@ -6,32 +6,33 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The parameters that many routes share, by the name of their component.
+/// Returns the parameters that many routes share, by component name.
 pub(super) fn shared() -> Value {
     json!({
         "limit": {
-            "name": "limit", "in": "query", "description": "The most items of a page.",
+            "name": "limit", "in": "query", "description": "Maximum number of items in the page.",
             "schema": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 },
         },
         "cursor": {
-            "name": "cursor", "in": "query", "description": "The `next` of the page before, as it is.",
+            "name": "cursor", "in": "query", "description": "The unchanged `next` of the previous page.",
             "schema": { "type": "string" },
         },
         "idempotencyKey": {
             "name": "Idempotency-Key", "in": "header",
-            "description": "The same request again under it gets the same answer, for 7 days.",
+            "description": "A repeated request with this key gets the same answer, for 7 days.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
         },
         "ifMatch": {
-            "name": "If-Match", "in": "header", "description": "The ETag that was read, or several: refused (412) if it is another by then; `*`: if it is there.",
+            "name": "If-Match", "in": "header", "description": "One or several ETags: the request is rejected (412) if the resource has another. `*`: the \
+             resource must exist.",
             "schema": { "type": "string" },
         },
         "lastEventId": {
-            "name": "Last-Event-ID", "in": "header", "description": "The `id` of the last event that was heard: it goes on there.",
+            "name": "Last-Event-ID", "in": "header", "description": "The `id` of the last received event; the stream continues after it.",
             "schema": { "type": "string" },
         },
         "label": {
-            "name": "Tenure-Label", "in": "header", "description": "Written on the execution; as often as needed, 16 at most.",
+            "name": "Tenure-Label", "in": "header", "description": "A label of the execution; may be repeated, up to 16 times.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 128 },
         },
     })
@@ -41,17 +42,17 @@ fn named(component: &str) -> Value {
     json!({ "$ref": format!("#/components/parameters/{component}") })
 }
 
-/// The parts of a path that stand for something.
+/// Returns the path parameters.
 pub(super) fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }
 
-/// Whether a route answers the same again under the same `Idempotency-Key`: keys are those of somebody.
+/// Returns true if a route supports `Idempotency-Key`. Keys belong to an authenticated caller.
 pub(super) fn keyed(route: &Route) -> bool {
     route.method == Method::POST && !matches!(route.access, Access::Agent | Access::Near(_) | Access::Open)
 }
 
-/// Every parameter of a route.
+/// Returns every parameter of a route.
 pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     let part = |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
     let mut all: Vec<Value> = parts(route.path).map(part).collect();
@@ -79,7 +80,7 @@ pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     all
 }
 
-/// The parameters that the fields of a type are.
+/// Converts the fields of a type to query parameters.
 fn query(schema: &Value) -> Vec<Value> {
     let none = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
@@ -102,7 +103,7 @@ fn query(schema: &Value) -> Vec<Value> {
     fields.iter().collect::<BTreeMap<_, _>>().into_iter().map(one).collect()
 }
 
-/// A field's schema as a parameter has it: what is not said is left out, and not null.
+/// Returns the schema of a field as a query parameter: an omitted parameter is absent, not null.
 fn said(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(fields) = schema.as_object_mut() {

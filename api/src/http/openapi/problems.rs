@@ -1,5 +1,5 @@
-//! What each problem is. Codes of actions and ledgers are explained by the tables of `docs/operations.md`, or else by the remedy in
-//! the list that defines them.
+//! Explanations of problem codes. Codes of actions and ledgers are explained by the tables of `docs/operations.md`, or by the remedy in the list that defines
+//! them.
 
 use crate::{
     http::problem::{address, code::ProblemCode},
@@ -7,13 +7,13 @@ use crate::{
 };
 use workflows::{destruction, ledger, platform, scheduling::admission};
 
-/// The lists of codes that the domain defines, each code with its remedy.
+/// The code lists of the domain, each code with its remedy.
 const DEFINED: [&[(&str, &str)]; 4] =
     [platform::codes::ALL, admission::codes::ALL, destruction::codes::ALL, ledger::codes::ALL];
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
-/// The problem of this code, if there is one.
+/// Returns the explanation of a code, if the code exists.
 pub(super) fn explain(code: &str) -> Option<ProblemType> {
     if let Some(known) = ProblemCode::named(code) {
         let (name, status, title, remedy) = known.facts();

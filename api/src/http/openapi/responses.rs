@@ -1,4 +1,4 @@
-//! What a route answers: what was asked for, and every problem that may come in its place.
+//! The answers of a route: successes and problems.
 
 use super::parameters::{keyed, parts};
 use crate::{
@@ -15,17 +15,17 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The headers of answers, by the name of their component.
+/// Returns the answer headers, by component name.
 pub(super) fn headers() -> Value {
     let header = |says: &str| json!({ "description": says, "schema": { "type": "string" } });
     json!({
-        "requestId": header("Names the request in the log; the caller's own, if it is short and plain."),
-        "location": header("Where what was begun or made is found."),
-        "etag": header("Its version, for If-Match."),
-        "replayed": header("`true`: the answer repeats that to an earlier request."),
-        "ratePolicy": header("How much a caller may send: `\"default\";q=400;w=4`, so many requests in so many seconds."),
-        "rate": header("What is left of it: `\"default\";r=399;t=1`, so many at once, all of them again in so many seconds."),
-        "retryAfter": header("Seconds after which to ask again."),
+        "requestId": header("The id of the request in the log. A short, plain id of the caller is kept."),
+        "location": header("The path of the new resource."),
+        "etag": header("The version of the resource, for If-Match."),
+        "replayed": header("`true`: this answer repeats the stored answer to an earlier request."),
+        "ratePolicy": header("The rate limit of the caller: `\"default\";q=400;w=4` means 400 requests in 4 seconds."),
+        "rate": header("The rest of the rate limit: `\"default\";r=399;t=1` means 399 more requests now; the full limit is available in 1 second."),
+        "retryAfter": header("Seconds until a retry."),
         "authenticate": header("`Bearer`."),
     })
 }
@@ -34,7 +34,7 @@ fn header(component: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{component}") })
 }
 
-/// Every answer of a route, by status.
+/// Returns every answer of a route, by status.
 pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Map<String, Value> {
     let mut all: BTreeMap<u16, Value> = BTreeMap::new();
     for answer in &route.told.answers {
@@ -56,7 +56,7 @@ pub(super) fn of(route: &Route, generator: &mut SchemaGenerator) -> Map<String, 
     all.into_iter().map(|(status, response)| (status.to_string(), response)).collect()
 }
 
-/// The headers of every answer of an address.
+/// Returns the headers that all answers of a path have.
 fn paced(path: &str) -> Map<String, Value> {
     let mut headers = Map::from_iter([("X-Request-Id".to_owned(), header("requestId"))]);
     if is_api(path) {
@@ -68,13 +68,13 @@ fn paced(path: &str) -> Map<String, Value> {
 
 fn says(status: u16) -> &'static str {
     match status {
-        200 => "As asked for.",
+        200 => "Success.",
         201 => "Made.",
-        202 => "Taken; it goes on by itself.",
-        204 => "Done; there is nothing to say of it.",
-        303 => "It is there.",
-        304 => "It is as it was read.",
-        _ => "Not as asked for.",
+        202 => "Accepted; the work continues in the background.",
+        204 => "Success, without a body.",
+        303 => "Found at `Location`.",
+        304 => "Unchanged since the version of the caller.",
+        _ => "An error.",
     }
 }
 
@@ -110,7 +110,7 @@ fn add(response: &mut Value, route: &Route, answer: &ResponseDoc, generator: &mu
     }
 }
 
-/// The events of a stream, by name: what `data` of each is as JSON.
+/// Returns the events of a stream, each with the schema of its JSON data.
 fn events(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let told = route.told.events.iter();
     let one = |(name, writes): &(&str, SchemaWriter)| ((*name).to_owned(), writes(generator).to_value());
@@ -143,7 +143,7 @@ fn refuse(response: &mut Value, every: Map<String, Value>, status: u16, names: &
     }
 }
 
-/// With which problems a route may answer: what follows from who is let in and what is read, and what it says itself.
+/// Returns the problem codes of a route: those that follow from its access rule and its inputs, and those that it declares.
 fn codes_of(route: &Route) -> Vec<ProblemCode> {
     let mut codes = vec![ProblemCode::Malformed, ProblemCode::Internal];
     let named = parts(route.path).next().is_some();

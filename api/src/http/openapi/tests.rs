@@ -1,4 +1,4 @@
-//! The document, held to what it has to be.
+//! Checks of the OpenAPI document.
 
 use super::{document, problems::explain};
 use crate::http::{problem::code::ProblemCode, router::table};
@@ -9,12 +9,12 @@ fn every_body_that_a_handler_reads_is_described() {
     for route in table() {
         let described = !route.told.bodies.is_empty();
         assert_eq!(route.reads.text, described, "{} {}", route.method, route.path);
-        assert!(!route.told.answers.is_empty(), "{} {} says nothing", route.method, route.path);
+        assert!(!route.told.answers.is_empty(), "{} {} has no summary", route.method, route.path);
     }
 }
 
 #[test]
-fn every_route_that_compares_tags_says_so() {
+fn every_route_with_an_etag_documents_it() {
     for route in table() {
         let stale = route.told.may.iter().any(|code| code.facts().1 == 412);
         assert_eq!(route.reads.bound, stale, "{} {}", route.method, route.path);
@@ -29,15 +29,15 @@ fn every_code_is_explained_where_its_type_leads() {
         assert_eq!((explained.of, explained.status), (format!("/problems/{name}"), status));
     }
     let of_an_action = explain("user.is_admin").unwrap();
-    assert!(of_an_action.remedy.contains("the first admin stays"), "{}", of_an_action.remedy);
+    assert!(of_an_action.remedy.contains("the first admin remains"), "{}", of_an_action.remedy);
     assert!(explain("cake.baked").is_none() && explain("| a").is_none());
 }
 
 #[test]
-fn what_is_read_and_what_is_written_do_not_share_a_name() {
+fn request_and_answer_schemas_have_different_names() {
     let text = document().to_string();
-    assert!(!text.contains("/components/schemas/Wanted"), "a type needs a name that tells");
+    assert!(!text.contains("/components/schemas/Wanted"), "a type needs a descriptive name");
     for digit in '2'..='9' {
-        assert!(!text.contains(&format!("Why{digit}")), "two schemas have one name");
+        assert!(!text.contains(&format!("Why{digit}")), "two schemas have the same name");
     }
 }

@@ -1,7 +1,6 @@
-//! What an answer tells of a refusal, and that it is noted for the audit.
+//! Records refusals of requests for the audit.
 //!
-//! Every request passes here, so that no route can forget it: an answer of status 401 or 403 is a refusal, and so is a 404 to
-//! somebody from whom something was kept on the way.
+//! Every request passes this layer. An answer with status 401 or 403 is a refusal, and so is a 404 if a resource was hidden from the caller.
 
 use crate::{
     auth::Caller,
@@ -22,17 +21,17 @@ use std::{
 };
 use workflows::audit::{Denial, Denied};
 
-/// How long an answer waits before it is looked whether the server stops.
+/// The interval at which a delayed answer checks if the server stops.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// Who asked, by what was proved.
+/// The authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Requester {
-    /// A user, a cluster, or the agents of one.
+    /// The name of a user, of a cluster, or of the agents of a cluster.
     pub(in crate::http) name: String,
-    /// The tenant that it is bound to.
+    /// The tenant to which the caller is bound.
     pub(in crate::http) tenant: Option<String>,
-    /// Whether something was kept from them.
+    /// True if a resource was hidden from the caller.
     pub(in crate::http) kept_out: bool,
 }
 
@@ -43,32 +42,32 @@ impl From<&Caller> for Requester {
 }
 
 impl Requester {
-    /// Somebody of this name.
+    /// Creates a requester with this name.
     pub(in crate::http) fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), tenant: None, kept_out: false }
     }
 }
 
-/// Why a request was refused, on its answer.
+/// The reason of a refusal, attached to the answer.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct DenialReason {
-    /// The status of the problem; a browser that comes back from a provider is led on with it.
+    /// The status of the problem. A browser that returns from an identity provider gets a redirect instead.
     pub(in crate::http) status: StatusCode,
     /// The code of the problem.
     pub(in crate::http) code: String,
-    /// What was said.
+    /// The detail of the problem.
     pub(in crate::http) why: String,
-    /// Who asked, where it was known by then.
+    /// The caller, if already authenticated.
     pub(in crate::http) asker: Option<Requester>,
 }
 
 impl DenialReason {
-    /// Whether an answer of this status can be a refusal.
+    /// Returns true if an answer with this status can be a refusal.
     pub(in crate::http) fn may_be(status: StatusCode) -> bool {
         [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&status)
     }
 
-    /// What a problem of this status says, from its text.
+    /// Parses the reason from the text of a problem.
     pub(in crate::http) fn said(status: StatusCode, body: &str) -> Option<Self> {
         let problem: Value = Self::may_be(status).then(|| serde_json::from_str(body).ok()).flatten()?;
         let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -76,7 +75,7 @@ impl DenialReason {
     }
 }
 
-/// A request as it came, for the case that it is refused.
+/// The parts of a request that a refusal records.
 pub(in crate::http) struct RequestSummary {
     from: Option<IpAddr>,
     asked: String,
@@ -101,7 +100,7 @@ impl RequestSummary {
         }
     }
 
-    /// Notes the answer to the request `id` if it is a refusal. How long it is to wait: who guesses is slowed.
+    /// Records the answer to the request `id` if it is a refusal. Returns the delay of the answer, which slows down guessing.
     pub(in crate::http) fn answered(self, app: &SharedState, id: &str, answer: &Response) -> Duration {
         let Some(refused) = answer.extensions().get::<DenialReason>() else { return Duration::ZERO };
         let asker = refused.asker.clone().or_else(|| answer.extensions().get::<Requester>().cloned());
@@ -111,8 +110,7 @@ impl RequestSummary {
         }
         let now = app.engine.clock().now();
         let (guess, free) = (self.guess(&refused.code, now.0), app.config.http.guesses);
-        // What was kept from a tenant's people is not told in that tenant's audit: they would learn that it is there. What lies outside
-        // of it names others, and is not told there either.
+        // A hidden resource is not named in the audit of the caller's tenant, because that would reveal that it exists.
         let hidden = refused.status == StatusCode::NOT_FOUND;
         let outside = hidden || ProblemCode::named(&refused.code) == Some(ProblemCode::ForeignTenant);
         let seen = DenialContext { from: self.from, known: asker.is_some(), hidden, guess, free };
@@ -136,18 +134,18 @@ impl RequestSummary {
         app.denials.note(denial, seen, &app.refusals, now)
     }
 
-    /// What was tried, if it was something that could have opened the door.
+    /// Returns the guess that the request made, if it tried a credential.
     fn guess(&self, code: &str, now: u64) -> Option<u64> {
         let code = ProblemCode::named(code)?;
         if code == ProblemCode::BadToken {
             return self.proof;
         }
-        // What was sent is not known here; nobody signs in with the same twice.
+        // The credential is not known here; every sign-in attempt has a different one.
         (code == ProblemCode::LoginRefused).then_some(now)
     }
 }
 
-/// Lets `left` go by, unless the server stops.
+/// Waits for `left`, unless the server stops.
 pub(in crate::http) async fn delay(app: &SharedState, mut left: Duration) {
     while !left.is_zero() && !app.stopping.load(Ordering::Acquire) {
         let slice = left.min(SLICE);

@@ -1,4 +1,4 @@
-//! Answers that are not what was asked for, as RFC 9457 problems.
+//! Errors of the API, as RFC 9457 problems.
 
 pub(crate) mod code;
 pub(crate) mod denial;
@@ -19,28 +19,28 @@ use workflows::{
     policy::{Finding, Invalid},
 };
 
-/// Codes of actions that say that the books have no such thing.
+/// Codes of action errors for missing ledger entries.
 const NOT_FOUND_CODES: [&str; 4] =
     ["ledger.missing", "workspace.unknown", "workload.unknown", "schedule.unknown"];
 
-/// Codes of what a schedule does not take as it stands.
+/// Codes of commands that a schedule does not accept in its present state.
 const SCHEDULE_CODES: [&str; 3] = ["schedule.already", "schedule.full", "schedule.not_waiting"];
 
-/// A problem on its way to the caller.
+/// A problem to be returned to the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     code: ProblemCode,
-    /// What it is called, if not by its code: an action's error has a name of its own.
+    /// The code of an action's error, if it differs from that of the table.
     name: Option<String>,
     detail: String,
     faults: Vec<Fault>,
     more: BTreeMap<String, Value>,
-    /// Who asked, where it is known when the answer is no.
+    /// The authenticated caller, for a refusal.
     asker: Option<Box<Requester>>,
 }
 
 impl Problem {
-    /// A problem of the table, in this case for this reason.
+    /// Creates a problem with a code of the table and a detail.
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             code,
@@ -52,31 +52,31 @@ impl Problem {
         }
     }
 
-    /// The same, naming the places.
+    /// Adds the faults with their positions.
     pub(crate) fn at(mut self, faults: Vec<Fault>) -> Self {
         self.faults = faults;
         self
     }
 
-    /// The same, with one more member.
+    /// Adds a member.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.into(), value.into());
         self
     }
 
-    /// The same, of somebody who has proved to be this.
+    /// Sets the authenticated caller.
     pub(crate) fn to(mut self, asker: Requester) -> Self {
         self.asker = Some(Box::new(asker));
         self
     }
 
-    /// There is no such thing, or none that the caller may see.
+    /// The problem of a resource that does not exist, or that the caller may not see.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().take(128).collect();
         Self::new(ProblemCode::NotFound, format!("there is no {what} {id}"))
     }
 
-    /// What is wrong with a document that was sent.
+    /// The problem of an invalid document.
     pub(crate) fn invalid(invalid: &Invalid) -> Self {
         Self::new(ProblemCode::DocumentInvalid, invalid.to_string()).at(invalid
             .findings
@@ -85,7 +85,7 @@ impl Problem {
             .collect())
     }
 
-    /// An action's error, told outside of any execution. Its code is its own; `docs/operations.md` lists them.
+    /// The problem of an action's error outside of an execution. It keeps the code of the error; `docs/operations.md` lists them.
     pub(crate) fn of_action(error: ActionError) -> Self {
         let code = match error.class {
             Class::Permanent if error.code == "user.exists" => ProblemCode::UserExists,
@@ -114,28 +114,28 @@ impl Problem {
         Self { name: Some(error.code), ..Self::new(code, error.message) }
     }
 
-    /// Which problem of the table it is.
+    /// Returns the code in the table.
     pub(crate) fn code(&self) -> ProblemCode {
         self.code
     }
 
-    /// Who asked, where it was proved.
+    /// Returns the authenticated caller.
     pub(super) fn asked_by(&self) -> Option<&str> {
         self.asker.as_deref().map(|asker| asker.name.as_str())
     }
 
-    /// What is wrong in this case.
+    /// Returns the detail.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The status it is answered with.
+    /// Returns the HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
         let (_, status, ..) = self.code.facts();
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What is to be told of it if it is a refusal.
+    /// Returns the reason for the audit, if the problem is a refusal.
     pub(super) fn refusal(&self) -> Option<DenialReason> {
         let (name, ..) = self.code.facts();
         let code = self.name.as_deref().unwrap_or(name).to_owned();
@@ -144,7 +144,7 @@ impl Problem {
         DenialReason::may_be(status).then_some(DenialReason { status, code, why, asker })
     }
 
-    /// The problem as JSON.
+    /// Returns the problem as JSON.
     pub(crate) fn body(&self) -> Value {
         let (code, status, title, remedy) = self.code.facts();
         let name = self.name.as_deref().unwrap_or(code);
@@ -166,7 +166,7 @@ impl Problem {
     }
 }
 
-/// The type of the problem of this code: where it is explained.
+/// Returns the URL that explains a code.
 pub(super) fn address(code: &str) -> String {
     format!("/problems/{code}")
 }
@@ -205,7 +205,7 @@ fn fault_of(finding: &Finding) -> Fault {
     }
 }
 
-/// `workspaces[0].name` as `/workspaces/0/name`.
+/// Converts `workspaces[0].name` to `/workspaces/0/name`.
 fn pointer(field: &str) -> String {
     let plain = field.replace(']', "").replace('[', ".");
     plain.split('.').filter(|part| !part.is_empty()).map(|part| format!("/{part}")).collect()
@@ -265,7 +265,7 @@ impl From<Refusal> for Problem {
             Refusal::BreakGlassDestroys { .. } => ProblemCode::GlassDestroys,
             Refusal::NoVote { .. } => ProblemCode::NoVote,
             Refusal::TooLate { .. } => ProblemCode::NotWaiting,
-            // Versions may differ in their codes; that of the one that refused is kept where this one has it.
+            // Codes differ between versions; the code of the refusing server is used if this version knows it.
             Refusal::Elsewhere { code, .. } => ProblemCode::named(code).unwrap_or(ProblemCode::Unexpected),
         };
         Self::new(code, refusal.to_string())
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_answered_with_4xx_exactly_if_the_caller_has_to_change_something() {
+    fn an_error_has_status_4xx_exactly_if_the_caller_must_change_the_request() {
         for error in errors() {
             let (fault, told) = (error.fault(), format!("{error:?}"));
             let answer = Problem::from(error).into_response();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_pointed_at() {
+    fn a_field_becomes_a_json_pointer() {
         assert_eq!(pointer("workspaces[0].name"), "/workspaces/0/name");
         assert_eq!(pointer(""), "");
     }

@@ -1,4 +1,4 @@
-//! `/v1/access` and `/v1/access-policies`: who may do what, by which policies, and which were in force when.
+//! `/v1/access` and `/v1/access-policies`: permissions, the policies that grant them, and the history of the policies.
 
 use crate::{
     auth::{
@@ -33,7 +33,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/access",
             read,
             explain,
-            doc("explainAccess", "Whether somebody may do something, and by which policies.")
+            doc("explainAccess", "Checks if a user may do an action, and lists the deciding policies.")
                 .says::<Explained>(200)
                 .may(&[ProblemCode::QueryInvalid, ProblemCode::NotFound]),
         ),
@@ -41,14 +41,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/access-policies",
             read,
             list,
-            doc("listAccessPolicies", "Lists the policies of access that the house had in force.")
+            doc("listAccessPolicies", "Lists the versions of the operator's access policies.")
                 .lists::<Kept>(),
         ),
         Route::get(
             "/v1/access-policies/{version}",
             read,
             show,
-            doc("showAccessPolicies", "Policies of access by their version, or `current`, with their text.")
+            doc("showAccessPolicies", "Shows the text of a version of the access policies, or `current`.")
                 .says::<Policies>(200),
         ),
     ]
@@ -95,11 +95,11 @@ async fn show(
         return Ok(Json(Policies { id: current.to_owned(), in_force: true, shipped, text, file, since }));
     }
     let found = document::<AccessPolicies>(&app, &version).await?;
-    let found = found.ok_or_else(|| Problem::not_found("version of the policies of access", &version))?;
+    let found = found.ok_or_else(|| Problem::not_found("version of the access policies", &version))?;
     Ok(Json(Policies {
         id: found.version,
         in_force: false,
-        // Those of a program that may have been another.
+        // The built-in policies of the program at that time are not stored.
         shipped: None,
         text: found.text,
         file: Some(found.file.display().to_string()),
@@ -107,22 +107,22 @@ async fn show(
     }))
 }
 
-/// Who is asked about, and what.
+/// The caller and the action to check.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Question")]
 struct ExplainParams {
     /// A user.
     user: Option<String>,
-    /// Instead of a user: the roles of one, with commas between.
+    /// Instead of a user: roles, separated by commas.
     roles: Option<String>,
-    /// With `roles`: the tenant that they are bound to.
+    /// With `roles`: the tenant to which the caller is bound.
     tenant: Option<String>,
-    /// What is to be done: a verb, such as `hold_store`.
+    /// The action: a verb, such as `hold_store`.
     action: String,
-    /// The address of the network from which it is asked.
+    /// The IP address of the caller.
     from: Option<String>,
-    /// Whether only what would be done is asked for.
+    /// True to check the permission for a dry run.
     #[serde(default)]
     plans: bool,
 }
@@ -161,8 +161,7 @@ async fn asked(app: &SharedState, question: &ExplainParams) -> Result<Caller, Pr
             Ok(Caller::new("somebody", roles.collect::<Result<_, _>>()?, question.tenant.clone(), law))
         }
         (Some(_) | None, _) => {
-            let detail =
-                "user: name a user, or `roles` instead, and with those a `tenant` if they are bound to one";
+            let detail = "user: send a user, or `roles` with an optional `tenant`";
             Err(Problem::new(ProblemCode::QueryInvalid, detail))
         }
     }
@@ -191,7 +190,7 @@ fn address(text: &str) -> Result<IpAddr, Problem> {
     text.parse().map_err(|_| {
         Problem::new(
             ProblemCode::QueryInvalid,
-            format!("from: {text:?} is no address; write one like 10.0.0.7"),
+            format!("from: {text:?} is not an IP address; write it like 10.0.0.7"),
         )
     })
 }

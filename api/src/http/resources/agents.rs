@@ -1,4 +1,4 @@
-//! `/v1/agents`: the agents of nodes come here for their orders, under the key of their cluster, and for nothing else.
+//! `/v1/agents`: the protocol of node agents, under the key of their cluster.
 
 use crate::{
     auth::Verb,
@@ -28,11 +28,11 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::Instant;
 use workflows::tenancy::Node;
 
-/// How long an agent is kept waiting before it is looked whether the server stops.
+/// The interval at which a long poll checks if the server stops.
 const SLICE: Duration = Duration::from_millis(500);
-/// How long one that waits is let in by what its key was.
+/// How long the authentication of a long poll is valid before the key is checked again.
 const ADMITTED: Duration = Duration::from_secs(5);
-/// The longest that an agent is kept waiting.
+/// The maximum duration of a long poll.
 const LONGEST: Duration = Duration::from_secs(30);
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -41,13 +41,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents",
             Access::Staff(Verb::ReadFleet),
             list,
-            doc("listAgents", "Lists the agents of nodes.").lists::<types::fleet::Agent>(),
+            doc("listAgents", "Lists node agents.").lists::<types::fleet::Agent>(),
         ),
         Route::post(
             AGENT_PULL,
             Access::Agent,
             pull,
-            doc("pullOrders", "An agent asks for orders, and waits a while for them.")
+            doc("pullOrders", "Returns the orders of an agent (long poll).")
                 .takes_json::<types::fleet::AgentPull>()
                 .says::<types::fleet::AgentOrders>(200),
         ),
@@ -55,7 +55,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents/{cluster}/{node}:answer",
             Access::Agent,
             answer,
-            doc("answerOrder", "An agent says what came of an order.")
+            doc("answerOrder", "Reports the result of an order.")
                 .takes_json::<types::fleet::AgentAnswer>()
                 .says::<types::fleet::Awaited>(200),
         ),
@@ -63,7 +63,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents/{cluster}/{node}:see",
             Access::Agent,
             see,
-            doc("reportNode", "An agent says what it sees of its node.")
+            doc("reportNode", "Reports the state of a node.")
                 .takes_json::<types::fleet::AgentSeen>()
                 .says::<types::fleet::Empty>(200),
         ),
@@ -71,7 +71,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/agents/{cluster}/{node}:leave",
             Access::Agent,
             leave,
-            doc("leaveNode", "An agent stops.")
+            doc("leaveNode", "Reports that an agent stops.")
                 .takes_json::<types::fleet::AgentPull>()
                 .says::<types::fleet::Empty>(200),
         ),
@@ -100,7 +100,7 @@ fn text(item: &Value, pointer: &str) -> String {
     item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// That the fleet has the node: an agent speaks for no other.
+/// Rejects a node that is not in the fleet.
 async fn known(app: &SharedState, cluster: &str, node: &str) -> Result<(), Problem> {
     let found = unscoped::<Node>(app, node).await?;
     match found.filter(|found| found.cluster.as_str() == cluster) {
@@ -122,7 +122,7 @@ async fn pull(
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if admitted.elapsed() >= ADMITTED {
-            // A key that was taken back meanwhile is handed no orders.
+            // A key that was revoked during the long poll gets no orders.
             authorize_agent(&app, &format!("/v1/agents/{cluster}/{node}"), token.as_ref())?;
             admitted = Instant::now();
         }

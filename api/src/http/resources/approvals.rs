@@ -1,6 +1,6 @@
-//! `/v1/approvals`: what waits for people, and their decisions.
+//! `/v1/approvals`: open approvals and the decisions on them.
 //!
-//! Who may decide is decided in the core. What it needs to know of the voter, of groups and delegations, is gathered here.
+//! The engine's core decides who may vote. This module collects its inputs: the voter, groups and delegations.
 
 use crate::{
     auth::{Caller, User, UserKind, Verb, delegations_to, parties, voting_person},
@@ -47,13 +47,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/approvals",
             read,
             list,
-            doc("listApprovals", "Lists what waits for people.").lists::<Approval>(),
+            doc("listApprovals", "Lists open approvals.").lists::<Approval>(),
         ),
         Route::get(
             "/v1/approvals/{id}",
             read,
             show,
-            doc("showApproval", "An approval with its plan, by its own id or its execution's.")
+            doc("showApproval", "Shows an approval with its plan, by its own id or that of its execution.")
                 .says::<Approval>(200)
                 .may(NAMED)
                 .may(&[ProblemCode::NotWaiting]),
@@ -62,14 +62,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/approvals/reviews",
             read,
             reviews::list,
-            doc("listReviews", "Lists what was decided alone, until somebody else has reviewed it.")
-                .lists::<Review>(),
+            doc("listReviews", "Lists break-glass decisions that wait for a review.").lists::<Review>(),
         ),
         Route::post(
             "/v1/approvals/{id}:review",
             Access::Tenant(Verb::Review),
             reviews::review,
-            doc("reviewApproval", "Says what came of reviewing a decision that was taken alone.")
+            doc("reviewApproval", "Records the review of a break-glass decision.")
                 .says::<Review>(200)
                 .may(NAMED)
                 .may(&[
@@ -85,29 +84,26 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     .collect()
 }
 
-/// What people decide.
+/// Routes that decide on an approval.
 fn votes(decide: Access) -> Vec<Route> {
     vec![
         Route::post(
             "/v1/approvals/{id}:approve",
             decide,
             approve,
-            doc("approve", "Agrees to the plan that was read.").says::<Execution>(200).tagged().may(VOTED),
+            doc("approve", "Approves the plan.").says::<Execution>(200).tagged().may(VOTED),
         ),
         Route::post(
             "/v1/approvals/{id}:refuse",
             decide,
             refuse,
-            doc("refuse", "Refuses the plan that was read; needs a reason.")
-                .says::<Execution>(200)
-                .tagged()
-                .may(VOTED),
+            doc("refuse", "Refuses the plan; needs a reason.").says::<Execution>(200).tagged().may(VOTED),
         ),
         Route::post(
             "/v1/approvals/{id}:withdraw",
             decide,
             withdraw,
-            doc("withdrawVote", "Takes a vote back while nothing is decided.")
+            doc("withdrawVote", "Withdraws a vote while the approval is open.")
                 .says::<Execution>(200)
                 .tagged()
                 .may(VOTED),
@@ -116,10 +112,13 @@ fn votes(decide: Access) -> Vec<Route> {
             "/v1/approvals/{id}:break-glass",
             decide,
             break_glass,
-            doc("breakGlass", "Decides alone, in an emergency, where policy lets the caller.")
-                .says::<Execution>(200)
-                .tagged()
-                .may(VOTED),
+            doc(
+                "breakGlass",
+                "Approves alone in an emergency (break glass), if the policy allows it to the caller.",
+            )
+            .says::<Execution>(200)
+            .tagged()
+            .may(VOTED),
         ),
     ]
 }
@@ -143,12 +142,12 @@ async fn list(
     listed(&app, page, |case| of(&caller, tenant, case)).await.map(Json)
 }
 
-/// Whether an approval is one that the caller may meet, and of the tenant that is asked for.
+/// Returns true if the caller may see the approval and it belongs to the requested tenant.
 fn of(caller: &Caller, tenant: Option<&str>, case: &ApprovalRecord) -> bool {
     caller.sees(&case.tenant) && tenant.is_none_or(|tenant| tenant == case.tenant)
 }
 
-/// A page of the open approvals that `of` takes.
+/// Returns a page of the open approvals that `of` selects.
 pub(in crate::http) async fn listed(
     app: &ServerState,
     page: Page,
@@ -168,12 +167,12 @@ pub(in crate::http) async fn listed(
     }
 }
 
-/// An approval, with the votes marked of whoever is a user no more.
+/// Returns an approval. Votes of removed users are marked.
 async fn seen(app: &ServerState, case: &ApprovalRecord) -> Result<Approval, Problem> {
     let mut shown = mapping::approval(case, app.engine.separation());
     for (cast, vote) in shown.votes.iter_mut().zip(&case.votes) {
         let user = document::<User>(app, &vote.person.name).await?;
-        // Another of the same name, added since, is somebody else.
+        // A user who was added later with the same name is another person.
         cast.removed = user.is_none_or(|user| user.created_at > vote.at);
         if cast.removed {
             let removed = document::<RemovedUser>(app, &vote.person.name).await?;
@@ -183,7 +182,7 @@ async fn seen(app: &ServerState, case: &ApprovalRecord) -> Result<Approval, Prob
     Ok(shown)
 }
 
-/// Which approvals are watched: those that concern the caller, or all that the list shows.
+/// The approvals of a stream: those that concern the caller, or all of the list.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Watched")]
@@ -195,18 +194,18 @@ pub(in crate::http) struct WatchParams {
 }
 
 impl WatchParams {
-    /// The page with which a stream begins.
+    /// Returns the page with which a stream begins.
     pub(in crate::http) fn begins(&self) -> Result<Page, Problem> {
         Page::of(self.limit, None)
     }
 
-    /// Whether the caller, who sits as `person`, hears of an approval.
+    /// Returns true if the stream sends an approval to the caller, who sits as `person`.
     pub(in crate::http) fn takes(&self, caller: &Caller, person: &Person, case: &ApprovalRecord) -> bool {
         of(caller, self.tenant.as_deref(), case) && (self.all || concerns(person, case))
     }
 }
 
-/// Whether somebody is or was asked, has voted, or has asked for it.
+/// Returns true if the person is or was asked to vote, has voted, or is the requester.
 fn concerns(person: &Person, case: &ApprovalRecord) -> bool {
     let suits =
         |seats: &[Seat]| seats.iter().flat_map(|seat| &seat.any_of).any(|role| person.roles.contains(role));
@@ -226,7 +225,7 @@ fn concerns(person: &Person, case: &ApprovalRecord) -> bool {
     suits(&case.seats) || was_asked || case.requested_by == person.name || case.votes.iter().any(voted)
 }
 
-/// The approval that `text` names: by its own id, or by the execution, of which it is the one that is open, or was the last.
+/// Returns an approval by its own id, or the open or last approval of an execution.
 pub(in crate::http) async fn find(
     app: &ServerState,
     caller: &Caller,
@@ -244,7 +243,7 @@ pub(in crate::http) async fn find(
     }
     app.engine.approval_records(record.id).await?.pop().ok_or_else(|| {
         let (id, state) = (record.id, &record.state);
-        let detail = format!("execution {id} waits for no approval and had none; it is in {state}");
+        let detail = format!("execution {id} has no approval; its state is {state}");
         Problem::new(ProblemCode::NotWaiting, detail)
     })
 }
@@ -257,12 +256,12 @@ async fn show(
     Ok(Json(seen(&app, &find(&app, &caller, &id).await?).await?))
 }
 
-/// A decision on the plan that was read.
+/// A decision on a plan.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Decision {
     digest: Option<String>,
-    /// For whom, if not in the caller's own right.
+    /// The user for whom the caller votes; the caller if absent.
     on_behalf_of: Option<String>,
     #[serde(default)]
     reason: String,
@@ -286,18 +285,18 @@ async fn refuse(
     decide(&app, &caller, &id, (Verdict::Refuse, false), decision).await
 }
 
-/// Refuses a service: what takes people is decided by people.
+/// Rejects a service account: only persons may decide.
 pub(in crate::http) fn person(caller: &Caller) -> Result<(), Problem> {
     match caller.kind {
         UserKind::Person => Ok(()),
         UserKind::Service => {
-            let detail = format!("{} is a service, and decides nothing that takes people", caller.name);
+            let detail = format!("{} is a service account, and cannot decide on approvals", caller.name);
             Err(Problem::new(ProblemCode::NotAPerson, detail))
         }
     }
 }
 
-/// Agrees alone, in an emergency, where policy lets the caller.
+/// Approves alone in an emergency, if the policy allows it to the caller.
 async fn break_glass(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -307,10 +306,10 @@ async fn break_glass(
     decide(&app, &caller, &id, (Verdict::Approve, true), decision).await
 }
 
-/// The approval that `id` names, if it is still open.
+/// Returns the approval, if it is still open.
 async fn open(app: &SharedState, caller: &Caller, id: &str) -> Result<ApprovalRecord, Problem> {
     let case = find(app, caller, id).await?;
-    // One that is decided and not closed waits for its execution to be resumed: the core says so.
+    // A decided approval that is not closed waits for its execution to be resumed. The core rejects votes on it.
     if let Some(ruling) = case.ruling.as_ref().filter(|_| case.closed_at.is_some()) {
         let detail = format!("approval {} is closed: {ruling}", case.id);
         return Err(Problem::new(ProblemCode::NotWaiting, detail));
@@ -329,7 +328,7 @@ async fn decide(
     let case = open(app, caller, id).await?;
     let digest = decision.digest.filter(|digest| !digest.is_empty()).ok_or_else(|| {
         let detail =
-            format!("a decision counts for one plan alone; the plan of {} is named by its digest", case.id);
+            format!("a decision is valid for one plan only: send the digest of the plan of {}", case.id);
         Problem::new(ProblemCode::DigestMissing, detail)
     })?;
     let other = decision.on_behalf_of.filter(|name| !name.is_empty());
@@ -354,7 +353,7 @@ async fn decide(
     full(app, case.execution, StatusCode::OK).await
 }
 
-/// Who asked for the execution, and who has changed its plan since.
+/// Returns the requester of the execution, and everyone who has changed its plan since.
 async fn who_asked(app: &ServerState, case: &ApprovalRecord) -> Result<BTreeSet<String>, Problem> {
     let (_, shown) = app.engine.execution(case.execution).await?;
     let editors = shown.body.get("shaped_by").and_then(Value::as_array).into_iter().flatten();
@@ -362,7 +361,7 @@ async fn who_asked(app: &ServerState, case: &ApprovalRecord) -> Result<BTreeSet<
     Ok(editors.chain([case.requested_by.clone()]).collect())
 }
 
-/// Why a vote is taken back.
+/// The reason for withdrawing a vote.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Withdrawal {

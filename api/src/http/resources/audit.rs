@@ -1,4 +1,4 @@
-//! `/v1/audit`: who did what, sealed; its signed checkpoints, and a file of it that verifies without a server.
+//! `/v1/audit`: the sealed audit, its signed checkpoints, and an export that verifies offline.
 
 use crate::{
     auth::{Caller, Verb},
@@ -36,7 +36,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/audit",
             read,
             list,
-            doc("listAudit", "Lists what was done, oldest first unless `order` says otherwise.")
+            doc("listAudit", "Lists audit entries, oldest first unless `order` is `newest`.")
                 .lists::<types::compliance::AuditEntry>()
                 .may(&[ProblemCode::NotFound]),
         ),
@@ -44,14 +44,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/audit/checkpoints",
             read,
             checkpoints,
-            doc("listCheckpoints", "Lists the signed heads of the audit, to be kept elsewhere.")
+            doc("listCheckpoints", "Lists the signed checkpoints of the audit, to be stored elsewhere.")
                 .lists::<types::compliance::SignedCheckpoint>(),
         ),
         Route::get(
             "/v1/audit/export",
             read,
             export,
-            doc("exportAudit", "A file of one tenant's audit that verifies offline.")
+            doc("exportAudit", "Exports the audit of a tenant as a file that verifies offline.")
                 .file(200, "application/jsonl")
                 .may(&[ProblemCode::NotFound, ProblemCode::DocumentInvalid]),
         ),
@@ -59,8 +59,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/keys",
             read,
             keys,
-            doc("listPublicKeys", "The public keys that verify this server's certificates and audit.")
-                .lists::<types::compliance::PublicKeyRow>(),
+            doc(
+                "listPublicKeys",
+                "Lists the public keys that verify the certificates and audit of this server.",
+            )
+            .lists::<types::compliance::PublicKeyRow>(),
         ),
     ]
 }
@@ -72,19 +75,19 @@ struct ListParams {
     tenant: Option<String>,
     from: Option<String>,
     to: Option<String>,
-    /// What happened, such as `access.denied`.
+    /// The event, such as `access.denied`.
     event: Option<String>,
-    /// Who did it, by name.
+    /// The name of the actor.
     actor: Option<String>,
-    /// What the actor is: `person`, `service` or `engine`.
+    /// The type of the actor: `person`, `service` or `engine`.
     kind: Option<String>,
-    /// `oldest` first, which is the default, or `newest` first.
+    /// `oldest` (default) or `newest` first.
     order: Option<String>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
 
-/// Which entries are asked for.
+/// The requested entries.
 struct Wanted {
     period: Period,
     event: Option<String>,
@@ -101,14 +104,15 @@ impl Wanted {
     }
 }
 
-/// The value of a parameter that takes only some words.
+/// Parses a parameter with a fixed set of values.
 fn choice<T: FromStr>(name: &str, text: Option<&str>, words: &str) -> Result<Option<T>, Problem> {
-    let wrong =
-        |text: &str| Problem::new(ProblemCode::QueryInvalid, format!("{name}: {text:?} is none of {words}"));
+    let wrong = |text: &str| {
+        Problem::new(ProblemCode::QueryInvalid, format!("{name}: {text:?} is not allowed; use {words}"))
+    };
     text.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
 }
 
-/// In which order entries are listed.
+/// The order of a list of entries.
 #[derive(Clone, Copy, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
 enum Order {
@@ -116,7 +120,7 @@ enum Order {
     Newest,
 }
 
-/// The part of an audit that a request names.
+/// Parses the requested period.
 fn period(from: Option<String>, to: Option<String>) -> Result<Period, Problem> {
     let moment = |name: &str, text: Option<String>| {
         let wrong = |why: String| Problem::new(ProblemCode::QueryInvalid, format!("{name}: {why}"));
@@ -125,20 +129,20 @@ fn period(from: Option<String>, to: Option<String>) -> Result<Period, Problem> {
     Ok(Period { from: moment("from", from)?, to: moment("to", to)? })
 }
 
-/// The entry for reading.
+/// Returns the entry as shown.
 fn seen(entry: &Entry) -> Value {
     let mut value = json!(entry);
     if let Some(fields) = value.as_object_mut() {
         let chain = if entry.tenant.is_empty() { PLATFORM } else { &entry.tenant };
         fields.insert("id".into(), json!(format!("{chain}/{}", entry.number)));
         fields.insert("digest".into(), json!(entry.digest()));
-        // An entry of an earlier version does not say what its actor is; it is sealed as it stands.
+        // Entries of earlier versions have no type of actor. The sealed entry is not changed.
         fields.insert("kind".into(), json!(entry.actor_kind()));
     }
     value
 }
 
-/// The tenant's entries in order; without a tenant those of all, one tenant after the other.
+/// Lists the tenant's entries in order; without a tenant those of all tenants, one after the other.
 async fn list(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -151,7 +155,7 @@ async fn list(
     let wanted = Wanted { period: period(from, to)?, event, actor, kind };
     if let Some(chain) = &tenant {
         if !caller.sees(chain) {
-            // As in every list, there is nothing of others.
+            // Like every list, this one has no entries of other tenants.
             return Ok(Json(ListPage::new(Vec::new(), None)));
         }
         known(&app, chain).await?;
@@ -163,7 +167,7 @@ async fn list(
     }
 }
 
-/// A page from the oldest entry on, one chain after the other.
+/// Returns a page in ascending order, one chain after the other.
 async fn oldest(
     app: &ServerState,
     chain: Option<&str>,
@@ -191,7 +195,7 @@ async fn oldest(
     }
 }
 
-/// A page from the newest entry back, of all chains together.
+/// Returns a page in descending order, all chains merged.
 async fn newest(
     app: &ServerState,
     chain: Option<&str>,
@@ -199,7 +203,7 @@ async fn newest(
     wanted: &Wanted,
 ) -> Result<Json<ListPage<Value>>, Problem> {
     let wrong =
-        |_| Problem::new(ProblemCode::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+        |_| Problem::new(ProblemCode::QueryInvalid, "cursor: use the unchanged `next` of a previous page");
     let before = page.after.map(|text| text.parse::<JournalPlace>().map_err(wrong)).transpose()?;
     let store = &**app.engine.store();
     let accepts = |entry: &Entry| wanted.accepts(entry);
@@ -215,14 +219,14 @@ struct CheckpointParams {
     cursor: Option<String>,
 }
 
-/// The signed checkpoints in order: to be kept elsewhere. They name no tenant.
+/// Lists the signed checkpoints in order. They contain no tenant names.
 async fn checkpoints(
     State(app): State<SharedState>,
     QueryParams(wanted): QueryParams<CheckpointParams>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     let wrong =
-        |_| Problem::new(ProblemCode::QueryInvalid, "cursor: use the `next` of an earlier page as it is");
+        |_| Problem::new(ProblemCode::QueryInvalid, "cursor: use the unchanged `next` of a previous page");
     let after = page.after.map(|text| text.parse().map_err(wrong)).transpose()?;
     let found = audit::checkpoints(&**app.engine.store(), after, page.limit).await?;
     let seen = |signed: &audit::SealedCheckpoint| {
@@ -244,7 +248,7 @@ struct ExportParams {
     to: Option<String>,
 }
 
-/// The file of one tenant's audit; without a tenant that of the platform's own.
+/// Exports the audit of a tenant, or of the platform without a tenant.
 async fn export(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -260,7 +264,7 @@ async fn export(
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], file).into_response())
 }
 
-/// Whether anything was ever sealed of a tenant.
+/// Rejects a tenant without sealed entries.
 async fn known(app: &ServerState, chain: &str) -> Result<(), Problem> {
     app.auditor.catch_up().await?;
     let head = audit::head(&**app.engine.store(), chain).await?;
@@ -270,7 +274,7 @@ async fn known(app: &ServerState, chain: &str) -> Result<(), Problem> {
     }
 }
 
-/// The public key that this server signs with. A verifier compares its id with what the operator says by another way.
+/// Returns the public key of this server. Verifiers compare its id with one that they got from the operator in another way.
 async fn keys(
     State(app): State<SharedState>,
     QueryParams(wanted): QueryParams<CheckpointParams>,

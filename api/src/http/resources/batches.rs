@@ -35,7 +35,7 @@ use store::{Sequence, Timestamp};
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadExecutions);
-    // Of the verbs of a batch, cancelling is what the most roles may; the others are asked about below.
+    // Cancel is the verb with the most roles. The other verbs are checked below.
     let change = Access::Tenant(Verb::Cancel);
     vec![
         Route::post(
@@ -44,7 +44,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             begin,
             doc(
                 "beginBatch",
-                "One command to all executions that a filter finds, after a look at them with dry_run (200).",
+                "Sends a command to all executions that match a filter. Requires a preview with dry_run first (200).",
             )
             .says::<crate::types::operations::Batch>(202)
             .located()
@@ -68,7 +68,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/batches/{id}",
             read,
             show,
-            doc("showBatch", "A batch and how far it is.")
+            doc("showBatch", "Shows a batch and its progress.")
                 .says::<crate::types::operations::Batch>(200)
                 .tagged(),
         ),
@@ -76,14 +76,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/batches/{id}/items",
             read,
             items,
-            doc("listBatchItems", "Lists what became of each execution of a batch.")
+            doc("listBatchItems", "Lists the result of each execution of a batch.")
                 .lists::<crate::types::operations::BatchItem>(),
         ),
         Route::post(
             "/v1/batches/{id}:stop",
             change,
             stop,
-            doc("stopBatch", "Leaves the rest of a batch alone.")
+            doc("stopBatch", "Stops a batch; remaining executions get no command.")
                 .says::<crate::types::operations::Batch>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag),
@@ -98,7 +98,7 @@ struct BatchBody {
     /// `cancel`, `pause`, `resume` or `retry`.
     #[schemars(with = "String")]
     verb: BatchVerb,
-    /// Which executions, in the language of docs/search.md.
+    /// The filter of the executions, in the language of docs/search.md.
     filter: String,
     #[serde(default)]
     reason: String,
@@ -109,7 +109,7 @@ struct BatchBody {
     digest: Option<String>,
 }
 
-/// The right that a verb takes, the same as on a single execution.
+/// Returns the permission that a verb requires, the same as for a single execution.
 fn right(verb: BatchVerb) -> Verb {
     match verb {
         BatchVerb::Cancel => Verb::Cancel,
@@ -170,13 +170,13 @@ async fn begin(
         return Ok(Json(preview(&seen)).into_response());
     }
     let Some(digest) = asking.digest else {
-        let detail = "digest: ask with dry_run first, and send the digest of what was seen";
+        let detail = "digest: send a dry_run first, then the digest of its answer";
         return Err(Problem::new(ProblemCode::BatchUnseen, detail));
     };
     if asking.reason.trim().is_empty() {
         return Err(Problem::new(
             ProblemCode::ReasonMissing,
-            "reason: say why, for the journal of each execution",
+            "reason: give a reason; the journal of each execution records it",
         ));
     }
     let begun = app.engine.begin_batch(&ask, &digest, &caller.name, &asking.reason, rate).await;
@@ -196,14 +196,14 @@ fn shown(batch: &Batch, now: Timestamp) -> Value {
     value
 }
 
-/// When the last has its turn, if it goes on as it went.
+/// Estimates the end of the batch at its present rate.
 fn eta(batch: &Batch, now: Timestamp) -> Option<Timestamp> {
     let left = batch.total.checked_sub(batch.next).filter(|_| batch.ended_at.is_none() && batch.next > 0)?;
     let each = now.since(batch.created_at).checked_div(batch.next)?;
     Some(now.after(each.saturating_mul(left)))
 }
 
-/// The batch, if it is one that the caller may see, and at which version it stands.
+/// Returns the batch and its version, if the caller may see it.
 async fn seen(app: &ServerState, caller: &Caller, id: &str) -> Result<(Batch, Sequence), Problem> {
     let missing = || Problem::not_found("batch", id);
     if id.is_empty() || id.len() > 64 || id.contains('\0') {

@@ -48,7 +48,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/certificates/{id}",
             read,
             show,
-            doc("showCertificate", "A certificate, byte by byte as it was signed; or a page, for browsers.")
+            doc("showCertificate", "Returns the signed bytes of a certificate, or a page for browsers.")
                 .says::<types::Object>(200)
                 .file(200, "text/html"),
         ),
@@ -136,7 +136,7 @@ impl ResourceKind for StoredCertificate {
     }
 }
 
-/// The certificate's file, byte by byte as it was signed.
+/// Returns the file of the certificate, with exactly the bytes that were signed.
 async fn show(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -153,7 +153,7 @@ async fn show(
         answer.headers_mut().extend(said.map(|at| (HeaderName::from_static(WITHDRAWN), at)));
         return Ok(answer);
     }
-    // The page says what came of verifying it with the key that this server signs with.
+    // The page shows the result of verifying the certificate with this server's key.
     let path = app.config.data.join(KeyFile::NAME);
     let read =
         tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create().map(|key| key.public_key()))

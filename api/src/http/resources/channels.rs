@@ -1,4 +1,4 @@
-//! `/v1/channels`: through what people are told, and what became of it.
+//! `/v1/channels`: notification channels and their deliveries.
 
 use crate::{
     auth::{Caller, Verb},
@@ -34,32 +34,31 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/channels",
             read,
             list,
-            doc("listChannels", "Lists the channels through which people are told.").lists::<Channel>(),
+            doc("listChannels", "Lists notification channels.").lists::<Channel>(),
         ),
         Route::get(
             "/v1/channels/{channel}/deliveries",
             read,
             deliveries,
-            doc("listDeliveries", "Lists what became of what a channel was to tell.").lists::<Delivery>(),
+            doc("listDeliveries", "Lists the deliveries of a channel.").lists::<Delivery>(),
         ),
         Route::post(
             "/v1/channels/{channel}:test",
             manage,
             test,
-            doc("testChannel", "Sends a notification that says nothing, and answers what came of it.")
-                .says::<Delivery>(200),
+            doc("testChannel", "Sends a test notification and returns its result.").says::<Delivery>(200),
         ),
         Route::get(
             "/v1/channels/{channel}/deliveries/{delivery}",
             read,
             show,
-            doc("showDelivery", "A delivery, with its last attempts.").says::<Delivery>(200),
+            doc("showDelivery", "Shows a delivery with its last attempts.").says::<Delivery>(200),
         ),
         Route::post(
             "/v1/channels/{channel}/deliveries/{delivery}:retry",
             manage,
             retry,
-            doc("retryDelivery", "Sends a delivery that waits now; quiet hours are kept.")
+            doc("retryDelivery", "Sends a waiting delivery now, except in quiet hours.")
                 .says::<Delivery>(200)
                 .may(&[ProblemCode::Conflict]),
         ),
@@ -67,7 +66,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/channels/{channel}/deliveries/{delivery}:discard",
             manage,
             discard,
-            doc("discardDelivery", "Gives up a delivery that waits or is dead.")
+            doc("discardDelivery", "Gives up a waiting or dead delivery.")
                 .says::<Delivery>(200)
                 .may(&[ProblemCode::Conflict, ProblemCode::ReasonMissing]),
         ),
@@ -75,7 +74,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/channels/{channel}/deliveries/{delivery}:resend",
             manage,
             resend,
-            doc("resendDelivery", "Sends what is dead or has ended again, as a new delivery; answers that.")
+            doc("resendDelivery", "Sends a dead or settled delivery again, and returns the new delivery.")
                 .says::<Delivery>(200),
         ),
     ]
@@ -109,7 +108,7 @@ async fn list(
     Ok(Json(ListPage { items, next }))
 }
 
-/// How many documents of `collection` are of the channel.
+/// Counts the documents of `collection` that belong to the channel.
 async fn count(app: &ServerState, collection: &str, channel: &str) -> Result<usize, Problem> {
     let (mut sum, mut after, prefix) = (0, None::<String>, CompositeKey::of(&[&channel]).prefix());
     loop {
@@ -122,17 +121,17 @@ async fn count(app: &ServerState, collection: &str, channel: &str) -> Result<usi
     }
 }
 
-/// Which deliveries are listed.
+/// The deliveries to list.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "DeliveryState")]
 enum DeliveryFilter {
-    /// Those to be sent, in the order of sending.
+    /// Deliveries to be sent, in sending order.
     Waiting,
-    /// Those that came to their end within a week, and tests; the latest first.
+    /// Deliveries that ended within a week, and tests; the latest first.
     #[default]
     Settled,
-    /// Those that nobody took, within thirty days.
+    /// Deliveries that failed permanently within thirty days.
     Dead,
 }
 
@@ -179,7 +178,7 @@ async fn test(
     let channel = find(&app, &name)?;
     let nonce = hex::encode(&app.engine.clock().entropy());
     let tried = app.outbox.test(channel, &caller.name, &nonce).await?;
-    tracing::info!(channel = name, by = caller.name, state = <&str>::from(tried.state), "channel tried");
+    tracing::info!(channel = name, by = caller.name, state = <&str>::from(tried.state), "channel tested");
     Ok(Json(Delivery::of(&tried, channel)))
 }
 
@@ -194,7 +193,7 @@ async fn show(
     Ok(Json(Delivery::of(&found, channel)))
 }
 
-/// Why something is done about a delivery; it is in the audit.
+/// The reason for a command to a delivery; the audit records it.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DeliveryOrder")]
@@ -203,7 +202,7 @@ struct DeliveryCommandBody {
     reason: String,
 }
 
-/// Does something about a delivery, on record with who wants it and why.
+/// Runs a command on a delivery, and records the caller and the reason.
 async fn order(
     (app, caller): (&ServerState, &Caller),
     (name, delivery): (&str, &str),
@@ -222,12 +221,18 @@ async fn order(
     match with_reason(&order.why, doing).await? {
         notify::CommandOutcome::This(done) => {
             let state: &str = done.state.into();
-            tracing::info!(channel = name, delivery, by = caller.name, state, "somebody saw to a delivery");
+            tracing::info!(
+                channel = name,
+                delivery,
+                by = caller.name,
+                state,
+                "an operator handled a delivery"
+            );
             Ok(Json(Delivery::of(&done, channel)))
         }
         notify::CommandOutcome::Nothing => Err(missing()),
         notify::CommandOutcome::UnderWay => {
-            let detail = format!("delivery {delivery} is being sent; look again in a minute what came of it");
+            let detail = format!("delivery {delivery} is being sent; check its result in a minute");
             Err(Problem::new(ProblemCode::Conflict, detail))
         }
     }
@@ -250,7 +255,7 @@ async fn discard(
     JsonBody(asked): JsonBody<DeliveryCommandBody>,
 ) -> Result<Json<Delivery>, Problem> {
     if asked.reason.trim().is_empty() {
-        let detail = "reason: say why nobody has to be told any more, for the audit";
+        let detail = "reason: give a reason for the audit";
         return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     let wanted = ("waiting or dead delivery", asked);

@@ -1,6 +1,6 @@
-//! `/v1/clusters/{id}/key`: which key a cluster has, the next one, and none at all.
+//! `/v1/clusters/{id}/key`: shows, rotates and revokes the key of a cluster.
 //!
-//! A secret is shown once, in the answer of the request that draws it; what is kept is its hash.
+//! The request that creates a secret shows it once. Only its hash is stored.
 
 use crate::{
     auth::{Caller, Verb},
@@ -34,9 +34,9 @@ use workflows::{
     tenancy::{Cluster, ClusterId, ClusterKey},
 };
 
-/// How long the key before holds beside the next one unless asked otherwise: time to put the next one in place.
+/// How long the previous key stays valid by default: time to install the next one.
 const OVERLAP: Duration = HOUR;
-/// How long it may hold at most, in days: a key that is to go is not to stay.
+/// The maximum overlap of two keys, in days.
 const LONGEST: u32 = 7;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -48,7 +48,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             show,
             doc(
                 "showClusterKey",
-                "Which key a cluster has: since when, by whom, and whether an earlier one still holds.",
+                "Shows the key of a cluster: when it was issued, by whom, and whether a previous key is still valid.",
             )
             .says::<shown::ClusterKey>(200),
         ),
@@ -58,7 +58,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             rotate,
             doc(
                 "rotateClusterKey",
-                "Issues the next key of a cluster, and shows it, once. The one before holds for a while.",
+                "Issues the next key of a cluster and shows it once. The previous key stays valid for a while.",
             )
             .says::<ClusterKeyIssued>(200)
             .may(&[ProblemCode::KeysOverlap, ProblemCode::KeyOrphaned, ProblemCode::SecretShown]),
@@ -67,7 +67,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/clusters/{id}/key:revoke",
             manage,
             revoke,
-            doc("revokeClusterKey", "Ends the key of a cluster now, and an earlier one that still holds.")
+            doc("revokeClusterKey", "Revokes the key of a cluster now, and a previous key that is still valid.")
                 .says::<shown::ClusterKey>(200)
                 .may(&[ProblemCode::ReasonMissing]),
         ),
@@ -98,11 +98,11 @@ fn seen(key: &ClusterKey, now: Timestamp) -> shown::ClusterKey {
     }
 }
 
-/// The key of the cluster of this id.
+/// Returns the key of a cluster.
 async fn found(app: &ServerState, id: &str) -> Result<(ClusterId, ClusterKey), Problem> {
     let key = match document::<ClusterKey>(app, id).await? {
         Some(key) => Some(key),
-        // One that tenants share has a key from its registration on, also while nobody has drawn a secret of it.
+        // A shared cluster has a key from its registration, even before its first secret was created.
         None => document::<Cluster>(app, id).await?.as_ref().and_then(undrawn_cluster_key),
     };
     let key = key.ok_or_else(|| Problem::not_found("key of cluster", id))?;
@@ -117,18 +117,18 @@ async fn show(
     Ok(Json(seen(&key, app.engine.clock().now())))
 }
 
-/// How the next key takes the place of the present one.
+/// How the next key replaces the present one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ClusterKeyRotation")]
 struct Rotation {
-    /// How long the one before holds beside it; `0s` ends it at once. An hour if absent, seven days at most.
+    /// How long the previous key stays valid; `0s` ends it now. Default: one hour. Maximum: seven days.
     #[schemars(with = "Option<crate::types::Span>")]
     overlap: Option<String>,
-    /// The newest was never handed on: it ends at once, and the one before it holds on in its place.
+    /// The newest key was never delivered: it ends now, and the previous key stays valid.
     #[serde(default)]
     lost: bool,
-    /// Why, for the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
@@ -142,9 +142,9 @@ impl Rotation {
         let Some(text) = self.overlap.as_deref() else { return Ok(OVERLAP) };
         let span = if text == "0" { Some(Duration::ZERO) } else { duration::parse(text) };
         let span =
-            span.ok_or_else(|| wrong(format!("{text:?} is no span of time: write it like `30m` or `1d`")))?;
+            span.ok_or_else(|| wrong(format!("{text:?} is not a duration; write it like `30m` or `1d`")))?;
         if span > LONGEST * DAY {
-            return Err(wrong(format!("a key holds beside the next one for {LONGEST} days at most")));
+            return Err(wrong(format!("the previous key may stay valid for {LONGEST} days at most")));
         }
         Ok(span)
     }
@@ -168,14 +168,14 @@ async fn rotate(
         rotate_cluster_key(view, &cluster, &next)
     });
     let key = with_reason(&wanted.reason, issued).await?;
-    tracing::info!(%cluster, version = key.version, by = caller.name, "the key of a cluster was rotated");
+    tracing::info!(%cluster, version = key.version, by = caller.name, "a cluster key was rotated");
     let of = seen(&key, app.engine.clock().now());
     let mut answer = Json(ClusterKeyIssued { of, key: secret.reveal() }).into_response();
     answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
-/// Why a key is to open nothing any more.
+/// The reason for revoking a key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ClusterKeyRevocation")]
@@ -192,11 +192,11 @@ async fn revoke(
 ) -> Result<Json<shown::ClusterKey>, Problem> {
     let reason = why.reason.trim();
     if reason.is_empty() {
-        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: say why, for the audit"));
+        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: give a reason for the audit"));
     }
     let (cluster, _) = found(&app, &id).await?;
     let revoked = app.engine.transact(true, |view| revoke_cluster_key(view, &cluster, &caller.name, reason));
     let key = with_reason(reason, revoked).await?;
-    tracing::info!(%cluster, version = key.version, by = caller.name, reason, "the key of a cluster was revoked");
+    tracing::info!(%cluster, version = key.version, by = caller.name, reason, "a cluster key was revoked");
     Ok(Json(seen(&key, app.engine.clock().now())))
 }

@@ -1,7 +1,7 @@
-//! `/` and `/console/{file}`: the console, whose files are part of the program; and `/v1/me`, who is asking.
+//! `/` and `/console/{file}`: the console, whose files are embedded in the program; and `/v1/me`, the caller.
 //!
-//! The files hold nothing of anybody, so they need no token: all that the console shows comes from `/v1`, under the token of whoever
-//! signs in. The policy below lets it load from this server alone and run nothing that is not in these files.
+//! The files contain no data, so they need no token. The console loads its data from `/v1`, with the token of the user. The content security policy below
+//! allows only scripts and data of this server.
 
 use crate::{
     auth::{Caller, Verb, voting_person},
@@ -36,28 +36,28 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/console/{file}",
             Access::Open,
             file,
-            doc("readConsoleFile", "A file of the console.").file(200, "*/*").tagged(),
+            doc("readConsoleFile", "Returns a file of the console.").file(200, "*/*").tagged(),
         ),
-        // What everybody may, whoever may do anything at all.
+        // Every authenticated caller may use this.
         Route::get(
             "/v1/me",
             Access::Tenant(Verb::ReadWorkflows),
             me,
-            doc("showMe", "Who is asking, and what they may do.").says::<Me>(200),
+            doc("showMe", "Shows the caller and their permissions.").says::<Me>(200),
         ),
     ]
 }
 
-/// What the console may do: load from here, and nothing else; no inline script or style; no HTML made of text.
+/// The content security policy of the console: only resources of this server, no inline scripts or styles, no HTML from text.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// The headers of every file, beside those of every answer ([`headers`](crate::http::middleware::headers)).
+/// Returns the headers of every file, in addition to those of every answer ([`headers`](crate::http::middleware::headers)).
 fn guarded() -> [(HeaderName, HeaderValue); 3] {
     [
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
-        // Asked for each time and answered with 304 as a rule: after an upgrade, no page is made of old and new files.
+        // Browsers revalidate every file, usually with 304, so that a page never mixes files of two versions.
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ]
 }
@@ -74,7 +74,7 @@ macro_rules! files {
     };
 }
 
-/// Every file there is; a test compares with the folder.
+/// All files; a test compares them with the folder.
 static FILES: &[File] = &files![
     "access.js",
     "actions.js",
@@ -121,7 +121,7 @@ static FILES: &[File] = &files![
     "theme.js",
 ];
 
-/// The `ETag` of each file: it changes whenever the file does.
+/// The `ETag` of each file, from its content.
 static TAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
     let tag = |file: &File| {
         let digest = hex::encode(&Sha256::digest(file.bytes));
@@ -147,7 +147,7 @@ async fn index(headers: HeaderMap) -> Result<Response, Problem> {
     served("index.html", &headers)
 }
 
-/// The page that shows what `/openapi.json` says.
+/// Returns the page that shows `/openapi.json`.
 pub(in crate::http) async fn reference(headers: HeaderMap) -> Result<Response, Problem> {
     served("reference.html", &headers)
 }
@@ -171,8 +171,7 @@ fn served(name: &str, asked: &HeaderMap) -> Result<Response, Problem> {
     Ok(answer)
 }
 
-/// Who is asking: their name, roles and tenant; `may`, what they may do; `seats`, as whom they sit at approvals; `ends_at`, when what
-/// they asked with ends.
+/// Returns the caller: name, roles and tenant; `may`, their permissions; `seats`, their seats at approvals; `ends_at`, the expiry of their credential.
 async fn me(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,

@@ -1,4 +1,4 @@
-//! `/v1/delegations`: who decides for whom, and until when.
+//! `/v1/delegations`: delegations of votes.
 
 use crate::{
     auth::{Caller, Delegation, NewDelegation, Role, User, Verb, add_delegation, end_delegation},
@@ -37,7 +37,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/delegations",
             read,
             list,
-            doc("listDelegations", "Lists who decides for whom.").lists::<types::users::Delegation>(),
+            doc("listDelegations", "Lists delegations.").lists::<types::users::Delegation>(),
         ),
         Route::get(
             "/v1/delegations/{id}",
@@ -49,7 +49,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/delegations",
             give,
             add,
-            doc("delegate", "Lets somebody decide for somebody else, for a while.")
+            doc("delegate", "Delegates votes to another user for a limited time.")
                 .says::<types::users::Delegation>(201)
                 .located(),
         ),
@@ -57,7 +57,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/delegations/{id}",
             give,
             end,
-            doc("endDelegation", "Ends a delegation; it stays on record.")
+            doc("endDelegation", "Ends a delegation; it stays in the history.")
                 .nothing()
                 .bound(ProblemCode::StaleTag)
                 .may(&[ProblemCode::DelegationForeign]),
@@ -91,7 +91,7 @@ async fn list(
 ) -> Result<Json<ListPage<Value>>, Problem> {
     let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
     if let Some(state) = wanted.state.as_deref().filter(|state| !STATES.contains(state)) {
-        let detail = format!("state: {state:?} is none; use {}", STATES.join(", "));
+        let detail = format!("state: {state:?} is not allowed; use {}", STATES.join(", "));
         return Err(Problem::new(ProblemCode::QueryInvalid, detail));
     }
     let now = app.engine.clock().now();
@@ -103,7 +103,7 @@ async fn list(
     Ok(Json(ListPage::new(found.iter().map(|one| seen(&app, one)).collect(), next)))
 }
 
-/// The states that a delegation can be in.
+/// The states of a delegation.
 const STATES: [&str; 3] = ["planned", "in_force", "over"];
 
 async fn show(
@@ -115,13 +115,13 @@ async fn show(
     Ok(tagged(tag(version), seen(&app, &found)))
 }
 
-/// The delegation, if it is one that the caller may see.
+/// Returns the delegation, if the caller may see it.
 async fn find(app: &ServerState, caller: &Caller, id: &str) -> Result<(Delegation, Sequence), Problem> {
     let found = get_visible_with_version::<Delegation>(app, caller, id).await?;
     found.ok_or_else(|| Problem::not_found("delegation", id))
 }
 
-/// A delegation that is asked for. Without `from` it is the caller's own, without `since` it begins now.
+/// A requested delegation. Without `from` it is the caller's own; without `since` it starts now.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "New")]
@@ -145,11 +145,13 @@ async fn add(
         let user = document::<User>(&app, &from).await?;
         let own = |user: &User| caller.tenant.is_none() || caller.tenant == user.tenant;
         if caller.tenant.is_some() && !user.as_ref().is_some_and(own) {
-            let detail = format!("from: {} may not delegate for people of others", caller.name);
+            let detail = format!("from: {} may not delegate for users of other tenants", caller.name);
             return Err(Problem::new(ProblemCode::ForeignTenant, detail));
         }
         if !caller.roles.contains(&Role::Admin) {
-            let detail = format!("from: only {from}, or an admin, delegates for {from}; leave it out");
+            let detail = format!(
+                "from: only {from} or an admin may delegate for {from}; omit `from` to delegate your own votes"
+            );
             return Err(Problem::new(ProblemCode::Forbidden, detail));
         }
     }

@@ -31,7 +31,7 @@ async fn list(
     QueryParams(paging): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
     let page = paging.page()?;
-    // By name, and of one name by the id of the start.
+    // Sorted by name, then by start id.
     let text =
         |engine: &Value, field| engine.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let place = |engine: &Value| format!("{} {}", text(engine, "name"), text(engine, "id"));

@@ -1,6 +1,6 @@
-//! `/v1/users/{name}:enrol` and `/v1/enrolments:claim`: one-time codes, by which somebody claims a token that nobody else has seen.
+//! `/v1/users/{name}:enrol` and `/v1/enrolments:claim`: one-time codes with which a user gets a token that no other person has seen.
 //!
-//! Claiming is open, since the code is all that whoever claims has. A wrong one is answered as a wrong sign-in is, and slowed alike.
+//! Claiming needs no authentication, because the code is the only credential. A wrong code gets the same answer and the same delay as a failed sign-in.
 
 use crate::{
     auth::{self, Caller, NewEnrolment},
@@ -26,22 +26,22 @@ use program::encoding::rfc3339::format_time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Makes a code for a user.
+/// The route that creates a code.
 pub(in crate::http) fn enrol(access: Access) -> Route {
     let doc = doc(
         "enrolUser",
-        "Makes a one-time code by which a user claims a token of their own, and shows it, once.",
+        "Creates a one-time code for a user, and shows it once. The user exchanges it for a token.",
     )
     .says::<EnrolmentCode>(201)
     .may(&[ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}:enrol", access, enrolled, doc)
 }
 
-/// Takes a code, once.
+/// The route that accepts a code.
 pub(in crate::http) fn claim() -> Route {
     let doc = doc(
         "claimEnrolment",
-        "Takes a one-time code, ends the tokens that its user had, and shows the new one, once.",
+        "Exchanges a one-time code for a new token, and shows the token once. Ends the user's other tokens.",
     )
     .says::<TokenIssued>(201)
     .may(&[ProblemCode::LoginRefused, ProblemCode::StoreUnavailable]);
@@ -60,18 +60,18 @@ async fn enrolled(
     let also = |view: &mut engine::View| record_secret_shown(view, kept.as_ref());
     let made = auth::enrol(&app.engine, &name, &new, caller.act(now), also).await?;
     let (code, until) = made.ok_or_else(|| Problem::not_found("user", &name))?;
-    tracing::info!(user = name, by = caller.name, "enrolment code made");
+    tracing::info!(user = name, by = caller.name, "enrolment code created");
     let body = EnrolmentCode { user: name, code, ends_at: format_time(until) };
     let mut answer = (StatusCode::CREATED, Json(body)).into_response();
     answer.extensions_mut().insert(ContainsSecret);
     Ok(answer)
 }
 
-/// What proves that a claim is whose it is.
+/// The credential of a claim.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
-    /// The code, as it was handed out.
+    /// The one-time code.
     code: String,
 }
 
@@ -80,8 +80,7 @@ async fn claimed(
     JsonBody(proof): JsonBody<Claim>,
 ) -> Result<Response, Problem> {
     let refused = || {
-        let detail =
-            "the code is not known, was used, or is over; ask an admin for another: `tenure user enrol`";
+        let detail = "the code is unknown, used or expired; ask an admin for a new one: `tenure user enrol`";
         Problem::new(ProblemCode::LoginRefused, detail)
     };
     let by = auth::enrolling(&app.engine, &proof.code).await?.ok_or_else(refused)?;

@@ -1,5 +1,5 @@
-//! `POST /v1/events`: CloudEvents 1.0 over HTTP, structured, binary or several at once. `source` and `id` are the key: an event that
-//! comes again is answered with the execution that it started.
+//! `POST /v1/events`: CloudEvents 1.0 over HTTP, structured, binary or batched. `source` and `id` are the key: a repeated event returns the execution that the
+//! first one started.
 
 mod cloudevent;
 
@@ -45,32 +45,35 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/v1/events",
         Access::Tenant(Verb::SendEvents),
         take,
-        doc("sendEvent", "Takes a CloudEvent 1.0, structured or binary, or several; 200 if it came before.")
-            .reads(
-                &["application/cloudevents+json"],
-                Some(inline_schema::<types::stored_documents::CloudEvent>()),
-            )
-            .reads(&[BATCH], Some(inline_schema::<Vec<types::stored_documents::CloudEvent>>()))
-            .reads(DOCUMENT, None)
-            .says::<EventTaken>(200)
-            .says::<EventTaken>(202)
-            .located()
-            .tagged()
-            .may(BEGUN)
-            .may(&[
-                ProblemCode::EventUnknown,
-                ProblemCode::MediaType,
-                ProblemCode::WorkloadRejected,
-                ProblemCode::WorkloadDiffers,
-                ProblemCode::LineFull,
-            ]),
+        doc(
+            "sendEvent",
+            "Accepts one or several CloudEvents 1.0, structured or binary; 200 for a repeated event.",
+        )
+        .reads(
+            &["application/cloudevents+json"],
+            Some(inline_schema::<types::stored_documents::CloudEvent>()),
+        )
+        .reads(&[BATCH], Some(inline_schema::<Vec<types::stored_documents::CloudEvent>>()))
+        .reads(DOCUMENT, None)
+        .says::<EventTaken>(200)
+        .says::<EventTaken>(202)
+        .located()
+        .tagged()
+        .may(BEGUN)
+        .may(&[
+            ProblemCode::EventUnknown,
+            ProblemCode::MediaType,
+            ProblemCode::WorkloadRejected,
+            ProblemCode::WorkloadDiffers,
+            ProblemCode::LineFull,
+        ]),
     )]
 }
 
-/// What an event is answered with: what it began, or what it came to where that is told at once.
+/// The answer to an event: the started execution, or the immediate result.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "describes the answers of others")]
+#[expect(dead_code, reason = "describes the answers of other routes")]
 enum EventTaken {
     Begun(Box<types::executions::Execution>),
     Asked(Box<types::workspaces::Submitted>),
@@ -78,33 +81,33 @@ enum EventTaken {
     Several(Several),
 }
 
-/// What several events came to, in their order.
+/// The results of several events, in their order.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Several {
     items: Vec<Each>,
 }
 
-/// What one of several events came to.
+/// The result of one of several events.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Each {
-    /// The event's.
+    /// The source of the event.
     source: String,
-    /// The event's.
+    /// The id of the event.
     id: String,
-    /// What it would have been answered with alone.
+    /// The HTTP status of a single request with this event.
     status: u16,
-    /// The body of that answer.
+    /// The body of the answer to that request.
     body: Value,
 }
 
-/// The media type of several events.
+/// The media type of a batch of events.
 const BATCH: &str = "application/cloudevents-batch+json";
-/// The most events that are taken at once.
+/// The maximum number of events in a batch.
 const MOST: usize = 100;
-/// The largest answer to one event, in bytes.
+/// The maximum size of the answer to an event, in bytes.
 const MOST_ANSWER: usize = 1 << 20;
 
-/// What an event asks for, by its type.
+/// The request that an event of each type makes.
 #[derive(Clone, Copy, Debug, strum::EnumString, strum::IntoStaticStr, strum::VariantArray)]
 enum EventKind {
     #[strum(serialize = "tenant.create.requested")]
@@ -132,7 +135,7 @@ async fn take(
             understood(&app, &caller, body, |body| structured(&body.text)).await?
         }
         BATCH => return several(&app, &caller, body).await,
-        // Some senders forget to name the media type of an envelope.
+        // Some senders omit the media type of the envelope.
         "application/json" if !headers.contains_key("ce-id") => {
             understood(&app, &caller, body, |body| structured(&body.text)).await?
         }
@@ -141,12 +144,12 @@ async fn take(
     one(&app, &caller, event).await
 }
 
-/// One after the other. Each is answered as if it had come alone: what is wrong with one keeps none of the others back.
+/// Handles the events one after the other, as if each had come in its own request. A faulty event does not affect the others.
 async fn several(app: &SharedState, caller: &Caller, body: TextBody) -> Result<Response, Problem> {
     let events: Vec<Map<String, Value>> =
         understood(app, caller, body, |body| parse_json(&body.text)).await?;
     if events.is_empty() || events.len() > MOST {
-        let detail = format!("there are {} events: send 1 to {MOST} at once", events.len());
+        let detail = format!("{} events: send 1 to {MOST} in one request", events.len());
         return Err(Problem::new(ProblemCode::Malformed, detail));
     }
     let read = (0..).zip(events).map(|(place, fields): (usize, _)| envelope(fields, &format!("/{place}/")));
@@ -164,11 +167,11 @@ async fn several(app: &SharedState, caller: &Caller, body: TextBody) -> Result<R
         items.push(Each { source, id, status, body: serde_json::from_slice(&body).unwrap_or_default() });
     }
     let mut answer = Json(Several { items }).into_response();
-    // The answer tells of no refusal by its status; the audit does all the same.
+    // The status 200 of the batch hides the refusal from the audit layer, so it is recorded here.
     if let Some(refused) = refused {
         answer.extensions_mut().insert(refused);
     }
-    // Nor does it tell that one of them is to come again; events that were taken are taken once.
+    // The batch also hides that an event must be retried. Accepted events are not repeated by a retry.
     if let Some(again) = again {
         answer.extensions_mut().insert(again);
     }
@@ -178,12 +181,13 @@ async fn several(app: &SharedState, caller: &Caller, body: TextBody) -> Result<R
 async fn one(app: &SharedState, caller: &Caller, event: IncomingEvent) -> Result<Response, Problem> {
     let kind = event.kind.parse::<EventKind>().map_err(|_| {
         let known: Vec<&str> = EventKind::VARIANTS.iter().map(|kind| (*kind).into()).collect();
-        let detail = format!("events of type {:?} start nothing; these do: {}", event.kind, known.join(", "));
+        let detail =
+            format!("events of type {:?} start nothing; supported types: {}", event.kind, known.join(", "));
         Problem::new(ProblemCode::EventUnknown, detail)
     })?;
     kind.allowed(caller)?;
     let once = |asked: &str| {
-        // Kept apart by tenant, so that no tenant can use up the key of another.
+        // Keys are separate per tenant, so a tenant cannot block keys of another.
         let bound = caller.tenant.as_deref().unwrap_or_default();
         let (key, earlier) = event_key(bound, &event.source, &event.id);
         Some(StartKey { key, fingerprint: fingerprint(&[&event.kind, asked], &[]), earlier })
@@ -210,26 +214,26 @@ async fn one(app: &SharedState, caller: &Caller, event: IncomingEvent) -> Result
         EventKind::Incident => {
             begin(app, caller, IncidentReport::read(&text, &none)?, once(&event.data.plain()?), &[]).await?
         }
-        // These are answered alike however often they come.
+        // Repeated events of this type always get the same answer.
         EventKind::WorkloadRequested => {
             return ask(app, caller, &document::<NewWorkload>(&text)?.checked()?).await;
         }
         EventKind::WorkloadFinished => return ended(app, caller, document(&text)?).await,
     };
     if answer.headers().contains_key("idempotency-replayed") {
-        // Nothing was begun: the execution is as it stands.
+        // The event started nothing new; the answer shows the existing execution.
         *answer.status_mut() = StatusCode::OK;
     }
     Ok(answer)
 }
 
-/// The key of an event, which CloudEvents identify by source and id, and the key that earlier versions stored for it.
+/// Returns the key of an event, which CloudEvents identify by source and id, and the key that earlier versions stored.
 fn event_key(bound: &str, source: &str, id: &str) -> (String, Option<String>) {
     let parts: [&dyn std::fmt::Display; 4] = [&"event", &bound, &source, &id];
     (CompositeKey::of(&parts).into(), CompositeKey::unescaped(&parts))
 }
 
-/// A workload that has ended, as an event tells it.
+/// An event about a finished workload.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WorkloadEnded {
@@ -243,7 +247,7 @@ async fn ended(app: &ServerState, caller: &Caller, ended: WorkloadEnded) -> Resu
 }
 
 impl EventKind {
-    /// Refuses an event whose like the caller may not ask for by its own address either.
+    /// Rejects an event if the caller may not use the route for the same request.
     fn allowed(self, caller: &Caller) -> Result<(), Problem> {
         let verb = match self {
             Self::TenantCreate => Verb::Onboard,
@@ -256,7 +260,7 @@ impl EventKind {
     }
 }
 
-/// What is asked for, whatever the form in which it was written.
+/// Returns the request in a canonical form.
 fn canonical(request: &OnboardingRequest) -> String {
     let plain = OnboardingRequest { lines: std::collections::BTreeMap::new(), ..request.clone() };
     serde_json::to_string(&plain).unwrap_or_default()
@@ -271,14 +275,14 @@ mod tests {
         let (a, earlier_a) = event_key("", "/detectors/dc1/rack", "8");
         let (b, earlier_b) = event_key("", "/detectors/dc1", "rack/8");
         assert_ne!(a, b);
-        // Earlier versions stored both here.
+        // Earlier versions stored both under this key.
         assert_eq!(earlier_a.as_deref(), Some("event///detectors/dc1/rack/8"));
         assert_eq!(earlier_a, earlier_b);
-        assert_eq!(event_key("acme", "ci", "1").1, None, "it is stored as before");
+        assert_eq!(event_key("acme", "ci", "1").1, None, "the stored key is unchanged");
     }
 
     #[test]
-    fn every_type_of_event_stands_in_the_docs() {
+    fn every_event_type_is_documented() {
         let page = include_str!("../../../../docs/http-api.md");
         for kind in EventKind::VARIANTS {
             let name: &str = (*kind).into();

@@ -1,4 +1,4 @@
-//! `/v1/executions/{id}`: show, journal, diagram, and what operators ask of one.
+//! `/v1/executions/{id}`: shows an execution, its journal and diagram, and accepts operator commands.
 
 use crate::{
     auth::{Caller, Verb},
@@ -30,7 +30,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}",
             read,
             show,
-            doc("showExecution", "An execution in full.")
+            doc("showExecution", "Shows an execution in full.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
                 .may(NAMED),
@@ -39,13 +39,15 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}/journal",
             read,
             journal,
-            doc("showJournal", "The history of an execution.").lists::<types::executions::Line>().may(NAMED),
+            doc("showJournal", "Lists the journal of an execution.")
+                .lists::<types::executions::Line>()
+                .may(NAMED),
         ),
         Route::get(
             "/v1/executions/{id}/diagram",
             read,
             diagram,
-            doc("drawExecution", "The picture of its workflow, with its state lit.")
+            doc("drawExecution", "Draws the diagram of its workflow, with the current state highlighted.")
                 .file(200, "text/plain")
                 .says::<types::executions::Drawn>(200)
                 .may(NAMED),
@@ -56,7 +58,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     .collect()
 }
 
-/// What operators ask of one.
+/// The commands of operators to one execution.
 fn orders() -> Vec<Route> {
     vec![
         Route::post(
@@ -65,7 +67,7 @@ fn orders() -> Vec<Route> {
             cancel,
             doc(
                 "cancelExecution",
-                "Turns an execution back, up to its point of no return; with `dry_run`, says what would be undone.",
+                "Cancels an execution and rolls it back, if it is before its point of no return. With `dry_run`, lists the undos.",
             )
             .foreseen(),
         ),
@@ -73,25 +75,25 @@ fn orders() -> Vec<Route> {
             "/v1/executions/{id}:pause",
             Access::Tenant(Verb::Repair),
             pause,
-            doc("pauseExecution", "Holds an execution between two steps.").foreseen(),
+            doc("pauseExecution", "Pauses an execution between two steps.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:resume",
             Access::Tenant(Verb::Repair),
             resume,
-            doc("resumeExecution", "Lets an execution go on.").foreseen(),
+            doc("resumeExecution", "Resumes a paused execution.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:retry",
             Access::Tenant(Verb::Repair),
             retry,
-            doc("retryExecution", "Tries at once what is parked, or waits for its next attempt.").foreseen(),
+            doc("retryExecution", "Retries a parked execution or a waiting attempt now.").foreseen(),
         ),
         Route::post(
             "/v1/executions/{id}:signal",
             Access::Tenant(Verb::Signal),
             signal,
-            doc("signalExecution", "Tells an execution that something it waits for now has happened.")
+            doc("signalExecution", "Signals an execution that an awaited event has happened.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
                 .bound(ProblemCode::StaleRevision)
@@ -104,7 +106,7 @@ fn orders() -> Vec<Route> {
             terminate,
             doc(
                 "terminateExecution",
-                "Closes an execution by force; needs a reason, and answers with what is left behind; with `dry_run`, what would be.",
+                "Terminates an execution by force; needs a reason. Returns the effects left behind; with `dry_run`, those that would be.",
             )
             .says::<types::executions::Execution>(200)
             .tagged()
@@ -116,7 +118,7 @@ fn orders() -> Vec<Route> {
     ]
 }
 
-/// The execution that `text` names: in full, or by as many leading digits as tell it apart.
+/// Returns an execution by its full id, or by a unique prefix.
 pub(in crate::http) async fn resolve(
     app: &ServerState,
     caller: &Caller,
@@ -130,7 +132,7 @@ pub(in crate::http) async fn resolve(
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let number = u128::from_str_radix(&digits, 16).ok();
     if number.is_some() && digits.len() < 4 {
-        let detail = format!("there is no execution {text}: a shortened id has at least four digits");
+        let detail = format!("there is no execution {text}; a shortened id needs at least four digits");
         return Err(Problem::new(ProblemCode::NotFound, detail));
     }
     let number = number.filter(|_| digits.len() < 32).ok_or_else(missing)?;
@@ -144,7 +146,7 @@ pub(in crate::http) async fn resolve(
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only.clone()),
         (Some(one), Some(other)) => {
-            let detail = format!("{text} could be {} or {}", one.id, other.id);
+            let detail = format!("{text} matches {} and {}", one.id, other.id);
             Err(Problem::new(ProblemCode::IdAmbiguous, detail))
         }
         (None, _) => Err(missing()),
@@ -160,10 +162,10 @@ async fn show(
     full(&app, id, StatusCode::OK).await
 }
 
-/// How often an execution is looked at again that moves while it is being shown.
+/// The maximum number of reads of an execution that changes while it is read.
 const MOST_LOOKS: usize = 8;
 
-/// The execution in full, with its revision as the `ETag`.
+/// Returns the execution in full, with its revision as the `ETag`.
 pub(in crate::http) async fn full(
     app: &ServerState,
     id: ExecutionId,
@@ -171,7 +173,7 @@ pub(in crate::http) async fn full(
 ) -> Result<Response, Problem> {
     let (mut record, mut shown) = app.engine.execution(id).await?;
     let mut body = mapping::execution(&app.engine, &record, &shown).await?;
-    // What it waits for is read after what it is; if it moved between, the two would not belong together.
+    // The record and its tasks are two reads. If the execution changed in between, both are read again.
     for _ in 0..MOST_LOOKS {
         let (now, anew) = app.engine.execution(id).await?;
         if now.revision == record.revision {
@@ -215,7 +217,7 @@ async fn diagram(
     super::workflows::drawn(&app, &record.workflow, drawing.format.as_deref(), Some(&record.state))
 }
 
-/// Why an operator acts.
+/// The reason of a command.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Why")]
@@ -235,7 +237,7 @@ async fn cancel(
     order(&app, &caller, &id, (&how, &bound), why, Event::CancelRequested).await
 }
 
-/// What an order would lead to: what of the trail would be taken back, and what would not. Nothing is kept of it.
+/// Dry run of a command: lists the entries of the trail that would be undone, and those that would not. Nothing is stored.
 async fn foresee(app: &SharedState, id: ExecutionId, event: Event) -> Result<Response, Problem> {
     let turns_back = matches!(
         event,
@@ -302,13 +304,13 @@ async fn terminate(
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     if why.reason.trim().is_empty() {
-        let detail = format!("closing {} by force leaves things behind: say why", record.id);
+        let detail = format!("terminating {} leaves effects behind: give a reason", record.id);
         return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     order(&app, &caller, &id, (&how, &bound), why, Event::TerminateRequested).await
 }
 
-/// What has happened.
+/// A signal.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Happened")]
@@ -317,7 +319,7 @@ struct SignalBody {
     signal: String,
 }
 
-/// Every signal that a workflow waits for.
+/// Returns every signal that a workflow waits for.
 fn signals(app: &ServerState, workflow: &str) -> Vec<String> {
     let drawn = app.engine.diagrams().into_iter().find(|drawn| drawn.workflow == workflow);
     let edges = drawn.map(|drawn| drawn.edges).unwrap_or_default();
@@ -325,7 +327,7 @@ fn signals(app: &ServerState, workflow: &str) -> Vec<String> {
     named.map(ToOwned::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Tells an execution that something it waits for now has happened; it looks for itself whether that is so.
+/// Sends a signal. The execution decides if it waits for it now.
 async fn signal(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -339,7 +341,7 @@ async fn signal(
     if !known.contains(&happened.signal) {
         let said = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let detail = format!(
-            "signal: {:?} is nothing that {} waits for; it waits for: {said}",
+            "signal: {:?} is not a signal of {}; it waits for: {said}",
             happened.signal, record.workflow
         );
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
@@ -349,7 +351,7 @@ async fn signal(
     full(&app, record.id, StatusCode::OK).await
 }
 
-/// Gives an order, or as a dry run says what it would lead to.
+/// Runs a command, or its dry run.
 pub(in crate::http) async fn order(
     app: &SharedState,
     caller: &Caller,
@@ -367,7 +369,7 @@ pub(in crate::http) async fn order(
     super::repairs::command(app, record.id, event, bound).await
 }
 
-/// What came of an order that was bound to a revision, which may have moved on while the order was on its way.
+/// Converts the result of a command that required a revision: the execution may have changed since.
 pub(in crate::http) fn require_change<T>(taken: Result<T, engine::Error>) -> Result<T, Problem> {
     taken.map_err(|error| match error {
         engine::Error::Store(store::Error::Conflict { .. }) => {

@@ -1,4 +1,4 @@
-//! `/v1/clusters`, `/v1/regions` and `/v1/fleet:import`: the hardware there is.
+//! `/v1/clusters`, `/v1/regions` and `/v1/fleet:import`: the hardware.
 
 use crate::{
     auth::{Caller, Verb},
@@ -43,7 +43,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/clusters/{id}",
             read,
             cluster,
-            doc("showCluster", "A cluster with its GPUs.").says::<types::fleet::Cluster>(200),
+            doc("showCluster", "Shows a cluster with its GPUs.").says::<types::fleet::Cluster>(200),
         ),
         Route::get(
             "/v1/regions",
@@ -63,7 +63,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             import,
             doc(
                 "importFleet",
-                "Takes nodes as CSV, or regions and clusters as YAML: all of a file or nothing.",
+                "Imports nodes as CSV, or regions and clusters as YAML: the whole file or nothing.",
             )
             .reads(&["text/csv", "application/yaml"], None)
             .says::<types::fleet::Imported>(200)
@@ -73,7 +73,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/fleet:plan",
             Access::Staff(Verb::ImportFleet),
             plan,
-            doc("planFleet", "What importing a file would change; nothing of it is applied.")
+            doc("planFleet", "Lists the changes that an import would make. Changes nothing.")
                 .reads(&["text/csv", "application/yaml"], None)
                 .says::<types::fleet::Imported>(200)
                 .may(&[ProblemCode::MediaType, ProblemCode::QueryInvalid]),
@@ -90,7 +90,7 @@ struct ListParams {
     cursor: Option<String>,
 }
 
-/// A cluster, with how many GPUs of each model it has and how many of them are free.
+/// Returns a cluster with its total and free GPUs of each model.
 async fn seen(app: &ServerState, cluster: &Cluster) -> Result<Value, Problem> {
     let mut gpus = Map::new();
     for model in &cluster.models {
@@ -150,7 +150,7 @@ struct ImportParams {
     region: Option<String>,
 }
 
-/// All of a file or nothing: nodes as CSV into a cluster, or regions and clusters as YAML.
+/// Imports nodes as CSV into a cluster, or regions and clusters as YAML: the whole file or nothing.
 async fn import(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -162,7 +162,7 @@ async fn import(
     Ok(Json(report))
 }
 
-/// What an import would do, as the books stand.
+/// Dry run of an import.
 async fn plan(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -213,7 +213,7 @@ async fn read(
         Ok(json!({ "kind": "sites", "report": report }))
     } else {
         let detail = format!(
-            "{:?} is no inventory: send nodes as text/csv, or regions and clusters as application/yaml",
+            "{:?} is not a supported inventory type: send nodes as text/csv, or regions and clusters as application/yaml",
             body.media
         );
         Err(Problem::new(ProblemCode::MediaType, detail))
@@ -226,8 +226,9 @@ fn simulated(view: &mut View, cluster: &ClusterId) -> Result<bool, Undecided> {
 }
 
 fn name<T: FromStr<Err: ToString>>(what: &str, text: Option<&str>) -> Result<T, Problem> {
-    let text = text
-        .ok_or_else(|| Problem::new(ProblemCode::QueryInvalid, format!("{what}: nodes need one; name it")))?;
+    let text = text.ok_or_else(|| {
+        Problem::new(ProblemCode::QueryInvalid, format!("{what}: nodes need one; add the parameter"))
+    })?;
     text.parse().map_err(|error: T::Err| {
         Problem::new(ProblemCode::QueryInvalid, format!("{what}: {}", error.to_string()))
     })

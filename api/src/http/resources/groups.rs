@@ -1,4 +1,4 @@
-//! `/v1/groups`: groups of users, for whose members seats of approvals may be.
+//! `/v1/groups`: groups of users, which can have seats at approvals.
 
 use crate::{
     auth::{Caller, Group, Verb, add_group, change_group, remove_group},
@@ -45,7 +45,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/groups",
             manage,
             add,
-            doc("makeGroup", "Makes a group.")
+            doc("makeGroup", "Creates a group.")
                 .says::<types::users::Group>(201)
                 .located()
                 .tagged()
@@ -64,7 +64,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/groups/{name}:leave",
             manage,
             leave,
-            doc("leaveGroup", "Takes a user out of a group.")
+            doc("leaveGroup", "Removes a user from a group.")
                 .says::<types::users::Group>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag),
@@ -107,14 +107,14 @@ async fn show(State(app): State<SharedState>, Path(name): Path<String>) -> Resul
     stands(&app, &name).await
 }
 
-/// The group as it stands.
+/// Returns the present group.
 async fn stands(app: &SharedState, name: &str) -> Result<Response, Problem> {
     let found = document_with_version::<Group>(app, name).await?;
     let (group, version) = found.ok_or_else(|| Problem::not_found("group", name))?;
     Ok(tagged(tag(version), seen(&group)))
 }
 
-/// A group to be made.
+/// A new group.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "New")]
@@ -131,12 +131,12 @@ async fn add(
 ) -> Result<Response, Problem> {
     let by = caller.act(app.engine.clock().now());
     let group = add_group(&app.engine, &new.name, new.members, &by).await?;
-    tracing::info!(group = group.name, by = caller.name, "group made");
+    tracing::info!(group = group.name, by = caller.name, "group created");
     let location = [(header::LOCATION, format!("/v1/groups/{}", group.name))];
     Ok((StatusCode::CREATED, location, stands(&app, &group.name).await?).into_response())
 }
 
-/// Who comes or goes.
+/// The user to add or remove.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Who")]

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/version`: whether the server works, by named checks.
+//! `/livez`, `/readyz`, `/version`: health of the server.
 
 use crate::{
     auth::{Verb, policy::RequestContext},
@@ -31,7 +31,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/livez",
             Access::Open,
             alive,
-            doc("live", "Whether the process answers.").file(200, "text/plain"),
+            doc("live", "Checks if the process answers.").file(200, "text/plain"),
         ),
         Route::get(
             "/readyz",
@@ -39,7 +39,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             ready,
             doc(
                 "ready",
-                "Whether the server works, by named checks; with `verbose` all of them, to whom metrics are shown.",
+                "Checks if the server works. With `verbose`, lists all checks for callers who may read metrics.",
             )
                 .file(200, "text/plain")
                 .says::<Readiness>(200)
@@ -52,7 +52,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/version",
             Access::Open,
             version,
-            doc("version", "Which program answers.").says::<Version>(200),
+            doc("version", "Shows the version of the program.").says::<Version>(200),
         ),
     ]
 }
@@ -71,11 +71,10 @@ struct ReadyParams {
     verbose: Option<String>,
 }
 
-/// Whoever asks does not wait for long: how long a store is given to answer.
+/// The timeout of the store check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whoever asks from elsewhere is told whether it works, and which checks say that it does not; all else names clusters, folders and
-/// addresses.
+/// Remote callers without permission see only the names of failed checks. The details contain names of clusters, folders and addresses.
 async fn ready(
     State(app): State<SharedState>,
     ConnectInfo(PeerAddress(from)): ConnectInfo<PeerAddress>,
@@ -95,7 +94,7 @@ async fn ready(
         loopback::is_loopback(from, &headers)
     };
     let store = tokio::time::timeout(PATIENCE, store_check(&app)).await.unwrap_or_else(|_| unheard());
-    // What is behind the clusters stands in the store.
+    // The backends of clusters are listed in the store.
     let platform = if store.ok { Some(platform_check(&app).await?) } else { None };
     let checks: Vec<Check> = [engine_check(&app), store].into_iter().chain(platform).collect();
     let fine = checks.iter().all(|check| check.ok);
@@ -111,7 +110,7 @@ async fn ready(
     Ok((status, Json(Readiness { ready: fine, checks })).into_response())
 }
 
-/// What is said of a check to whom its words are not told.
+/// The text of a failed check, for callers who may not see the details.
 const FAILING: &str = "failing";
 
 fn engine_check(app: &ServerState) -> Check {
@@ -132,7 +131,7 @@ fn engine_check(app: &ServerState) -> Check {
 
 async fn store_check(app: &ServerState) -> Check {
     let health = app.engine.store().health().await;
-    // It answers and takes commands; that it performs nothing is for people, and no reason to send requests elsewhere.
+    // A held server still answers and accepts commands. Operators must act, but a load balancer must not remove it.
     let held = health
         .hold
         .as_ref()
@@ -151,13 +150,13 @@ async fn store_check(app: &ServerState) -> Check {
     }
 }
 
-/// The store has not answered in time.
+/// The check result after the store's timeout.
 fn unheard() -> Check {
-    let says = format!("it does not answer within {PATIENCE:?}");
+    let says = format!("no answer within {PATIENCE:?}");
     Check { name: "store", ok: false, says, facts: Value::Null }
 }
 
-/// What is behind the clusters. That one is simulated does not make the server less ready, but is said.
+/// Checks the backends of clusters. Simulated clusters are reported, but the server is ready.
 async fn platform_check(app: &ServerState) -> Result<Check, Problem> {
     let page = crate::http::extract::page::Page { limit: 1_000, after: None };
     let (clusters, _) = crate::http::extract::page::documents::<Cluster>(app, "", &page, |_| true).await?;
@@ -167,7 +166,7 @@ async fn platform_check(app: &ServerState) -> Result<Check, Problem> {
     let (simulated, real) = (named(true), named(false));
     let says = match (simulated.is_empty(), real.is_empty()) {
         (true, true) => "no cluster yet".into(),
-        (false, _) => format!("simulated, nothing real is behind: {}", simulated.join(", ")),
+        (false, _) => format!("simulated clusters without hardware: {}", simulated.join(", ")),
         (true, false) => "every cluster has a backend".into(),
     };
     Ok(Check {

@@ -1,4 +1,4 @@
-//! `/v1/incidents` and `/v1/capacity-exhaustions`: what goes wrong, and what runs short.
+//! `/v1/incidents` and `/v1/capacity-exhaustions`: incidents and shortages of GPUs.
 
 use crate::{
     auth::{Caller, Verb},
@@ -28,45 +28,45 @@ use workflows::{
 pub(in crate::http) fn routes() -> Vec<Route> {
     let (report, capacity) = (Access::Staff(Verb::ReportIncident), Access::Staff(Verb::ManageCapacity));
     let mut routes = start_routes::<IncidentReport>(
-        ("/v1/incidents", doc("reportIncident", "Asks for an answer to an incident.")),
-        ("/v1/incidents:plan", doc("planIncident", "What an answer to it would come to. Changes nothing.")),
+        ("/v1/incidents", doc("reportIncident", "Starts the response to an incident.")),
+        ("/v1/incidents:plan", doc("planIncident", "Previews the response to an incident. Changes nothing.")),
         report,
     );
     routes.extend(start_routes::<ExhaustionReport>(
         (
             "/v1/capacity-exhaustions",
-            doc("reportExhaustion", "Asks for an answer to a model that runs short."),
+            doc("reportExhaustion", "Starts the response to a shortage of a GPU model."),
         ),
         (
             "/v1/capacity-exhaustions:plan",
-            doc("planExhaustion", "What an answer to a shortage would come to. Changes nothing."),
+            doc("planExhaustion", "Previews the response to a shortage. Changes nothing."),
         ),
         capacity,
     ));
     routes
 }
 
-/// An incident as it is reported. Whom it concerns follows from what it is about.
+/// A reported incident. The affected tenants follow from its cause.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "IncidentReport")]
 pub(in crate::http) struct IncidentReport {
     kind: IncidentKind,
-    /// The node, of a `gpu_fault`.
+    /// The node, for `gpu_fault`.
     #[schemars(with = "Option<String>")]
     node: Option<NodeId>,
-    /// The cluster, of a `key_leak`.
+    /// The cluster, for `key_leak`.
     #[schemars(with = "Option<String>")]
     cluster: Option<ClusterId>,
-    /// Whom it concerns, of the others.
+    /// The affected tenants, for other types.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     tenants: Vec<TenantId>,
-    /// What kind of thing it is, of an `other`.
+    /// A description of the incident type, for `other`.
     what: Option<String>,
-    /// Who saw it; whoever reports it if absent.
+    /// The detector of the incident; the caller if absent.
     detector: Option<String>,
-    /// What was seen.
+    /// The evidence.
     #[serde(default)]
     evidence: String,
 }
@@ -82,17 +82,17 @@ enum IncidentKind {
 }
 
 impl IncidentReport {
-    /// What happened, with what the books say of it. `next_hash` is of the key that follows one that leaked.
+    /// Returns the cause with facts from the ledger. `next_hash` is the hash of the key that replaces a leaked one.
     fn happening(&self, view: &mut View, next_hash: Option<String>) -> Result<IncidentCause, Undecided> {
         let missing = |field: &str| {
-            ActionError::permanent("document.invalid", format!("{field}: an incident of this kind needs it"))
+            ActionError::permanent("document.invalid", format!("{field}: required for this type of incident"))
         };
         match self.kind {
             IncidentKind::GpuFault => {
                 let id = self.node.as_ref().ok_or_else(|| missing("node"))?;
                 let node = view.require::<Node>(id.as_str())?;
                 let free = || {
-                    let why = format!("node: nobody owns {id}, so nobody is disturbed: mend it");
+                    let why = format!("node: {id} has no owner, so no tenant is affected: repair the node");
                     ActionError::permanent("document.invalid", why)
                 };
                 let tenant = node.owner.ok_or_else(free)?;
@@ -103,7 +103,7 @@ impl IncidentReport {
                 let key = view.require::<ClusterKey>(cluster.as_str())?;
                 let shared = || {
                     let why = format!(
-                        "cluster: tenants share {cluster}: end its key with `tenure cluster key rotate {cluster} --overlap 0`"
+                        "cluster: {cluster} is shared: rotate its key with `tenure cluster key rotate {cluster} --overlap 0`"
                     );
                     ActionError::permanent("document.invalid", why)
                 };
@@ -120,7 +120,7 @@ impl IncidentReport {
         }
     }
 
-    /// Whom it concerns, each of whom there must be.
+    /// Returns the affected tenants, or an error if one does not exist.
     fn concerned(&self, view: &mut View) -> Result<Option<Vec<TenantId>>, Undecided> {
         view.prefetch::<Tenant>(self.tenants.iter().map(ToString::to_string))?;
         for tenant in &self.tenants {
@@ -144,7 +144,7 @@ impl StartRequest for IncidentReport {
         document(body)
     }
 
-    /// It may concern many, and is the platform's to see to.
+    /// An incident may affect many tenants, so it belongs to the platform.
     fn tenant(&self) -> &str {
         ""
     }
@@ -177,7 +177,7 @@ impl StartRequest for IncidentReport {
     }
 }
 
-/// A model that runs short in a region.
+/// A GPU model that runs short in a region.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ExhaustionReport")]
@@ -187,19 +187,19 @@ pub(in crate::http) struct ExhaustionReport {
     #[schemars(with = "String")]
     #[serde(deserialize_with = "as_written")]
     model: GpuModel,
-    /// GPUs that are waited for beside those on waitlists.
+    /// GPUs of waiting requests that are not on a waitlist.
     #[serde(default)]
     wanted: u32,
-    /// What told of it.
+    /// The source of the report.
     #[serde(default)]
     reason: String,
-    /// Whose loans are looked at; all in the region if absent.
+    /// The tenants whose loans are considered; all of the region if absent.
     #[schemars(with = "Option<Vec<String>>")]
     tenants: Option<Vec<TenantId>>,
 }
 
 impl ExhaustionReport {
-    /// Refuses a region that there is not, or that has no such GPUs.
+    /// Rejects an unknown region, or one without GPUs of the model.
     fn known(&self, view: &mut View) -> Result<(), Undecided> {
         let region = view.require::<Region>(self.region.as_str())?;
         let key = |cluster: &ClusterId| FreePool::key(cluster, &self.model);

@@ -1,6 +1,6 @@
-//! `/v1/leftovers`: what executions that were closed by force left behind, and taking it back.
+//! `/v1/leftovers`: effects that terminated executions left behind, and their release.
 //!
-//! An execution is on this list, and on `/v1/stuck`, until nothing of it is left.
+//! An execution stays on this list and on `/v1/stuck` until all its effects are released.
 
 use crate::{
     auth::{Caller, Verb},
@@ -40,14 +40,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/leftovers",
             read,
             list,
-            doc("listLeftovers", "Lists executions that were closed by force, with what each left behind.")
+            doc("listLeftovers", "Lists terminated executions with the effects that each left behind.")
                 .lists::<Leftovers>(),
         ),
         Route::get(
             "/v1/leftovers/{id}",
             read,
             show,
-            doc("showLeftovers", "What an execution that was closed by force left behind.")
+            doc("showLeftovers", "Shows the effects that a terminated execution left behind.")
                 .says::<Leftovers>(200)
                 .may(NAMED),
         ),
@@ -57,7 +57,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             release,
             doc(
                 "releaseLeftovers",
-                "Undoes what an execution left behind that was closed by force; past its point of no return, records that it was seen to.",
+                "Undoes the effects that a terminated execution left behind. Past its point of no return, records that an operator handled them.",
             )
             .foreseen(),
         ),
@@ -93,7 +93,7 @@ async fn show(
 ) -> Result<Json<Leftovers>, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     if !engine::leftovers().accepts(&record) {
-        let detail = format!("execution {} has left nothing behind", record.id);
+        let detail = format!("execution {} has left no effects behind", record.id);
         return Err(Problem::new(ProblemCode::NotFound, detail));
     }
     Ok(Json(left_by(&record)))
@@ -109,13 +109,13 @@ async fn release(
 ) -> Result<Response, Problem> {
     let record = resolve(&app, &caller, &id).await?;
     if why.reason.trim().is_empty() {
-        let detail = format!("reason: say why what {} left behind is released", record.id);
+        let detail = format!("reason: say why the effects that {} left behind are released", record.id);
         return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     order(&app, &caller, &id, (&how, &bound), why, Event::LeftoversReleased).await
 }
 
-/// What the execution of `record` left behind, the latest first.
+/// Returns the effects that the execution of `record` left behind, the latest first.
 fn left_by(record: &Record) -> Leftovers {
     let body: Value = serde_json::from_slice(&record.body).unwrap_or_default();
     let mut left = mapping::trail(body.get("trail"));

@@ -1,4 +1,4 @@
-//! `/v1/holds`: what may not be destroyed, who ordered it, and who let it go.
+//! `/v1/holds`: legal holds, which prevent the destruction of data.
 
 use crate::{
     auth::{Caller, Verb},
@@ -51,8 +51,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/holds",
             read,
             list,
-            doc("listHolds", "Lists what may not be destroyed: in force, or released.")
-                .lists::<types::compliance::Hold>(),
+            doc("listHolds", "Lists legal holds, in force or released.").lists::<types::compliance::Hold>(),
         ),
         Route::get(
             "/v1/holds/{tenant}/{hold}",
@@ -74,7 +73,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/holds/{tenant}/{hold}:release",
             hold,
             release,
-            doc("releaseHold", "Releases a hold of somebody else.")
+            doc("releaseHold", "Releases a hold that another person placed.")
                 .says::<types::compliance::Hold>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag)
@@ -89,7 +88,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Whether holds in force are listed, or those that were released.
+/// The holds to list: in force or released.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "HoldState")]
@@ -153,7 +152,7 @@ async fn list(
     }
 }
 
-/// Holds in force, by tenant and name. They share one document per tenant, so the cursor names a hold and not a document.
+/// Returns the holds in force, by tenant and name. They share one document per tenant, so the cursor names a hold and not a document.
 async fn in_force(
     app: &ServerState,
     caller: &Caller,
@@ -202,7 +201,7 @@ async fn show(
     stands(&app, &caller, &tenant, &hold).await
 }
 
-/// A hold as it stands, with the released holds that had its name before. The version of one that is in force is that of all that are, of its tenant: they share a document.
+/// Returns a hold, with the released holds that had the same name. The version of a hold in force is that of the tenant's document of holds.
 async fn stands(app: &ServerState, caller: &Caller, tenant: &str, hold: &str) -> Result<Response, Problem> {
     let missing = || Problem::not_found("hold", &format!("{tenant}/{hold}"));
     if !caller.sees(tenant) {
@@ -222,7 +221,7 @@ async fn stands(app: &ServerState, caller: &Caller, tenant: &str, hold: &str) ->
     Ok(tagged(tag(version), shown))
 }
 
-/// The holds of this name that were released, the first one first.
+/// Returns the released holds with this name, oldest first.
 async fn released_before(
     app: &ServerState,
     caller: &Caller,
@@ -242,7 +241,7 @@ async fn released_before(
     Ok(all)
 }
 
-/// A hold to be placed. Without a workspace and an asset it is on the whole tenant.
+/// A new hold. Without a workspace and an asset it covers the whole tenant.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewHold {
@@ -267,7 +266,7 @@ async fn place(
     JsonBody(new): JsonBody<NewHold>,
 ) -> Result<Response, Problem> {
     if new.id.contains('/') {
-        return Err(Problem::new(ProblemCode::DocumentInvalid, "id: a hold's name has no '/'"));
+        return Err(Problem::new(ProblemCode::DocumentInvalid, "id: the name of a hold may not contain '/'"));
     }
     let moment = |text: String| text.parse::<Moment>();
     let review_at = new.review_at.map(moment).transpose();
@@ -344,12 +343,12 @@ async fn release(
         Ok(released)
     };
     let release = with_reason(&order.reason, app.engine.transact(true, release));
-    bound.bind::<Holds, _>("what is held", &tenant, release).await?.map_err(refused)?;
+    bound.bind::<Holds, _>("the list of holds", &tenant, release).await?.map_err(refused)?;
     tracing::info!(tenant, hold = id, by = caller.name, "hold released");
     stands(&app, &caller, &tenant, &id).await
 }
 
-/// Why a hold was not placed or released, with what is destroyed and what still exists where that is why.
+/// The problem of a hold that was not placed or released, with the destroyed and the remaining assets where they are the reason.
 fn refused(refused: HoldRefused) -> Problem {
     let code = match &refused.error {
         HoldError::PastPivot { .. } => ProblemCode::HoldPastPivot,

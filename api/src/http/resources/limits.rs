@@ -1,4 +1,4 @@
-//! `/v1/limits`: how much may be asked of a key, who is inside, who waits, and whether it is closed.
+//! `/v1/limits`: the limits of keys, their holders and waiters, and closed keys.
 
 use crate::{
     auth::{Caller, Verb},
@@ -46,20 +46,19 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/limits",
             read,
             list,
-            doc("listLimits", "Lists every limit, and every key at which somebody is inside or waits.")
-                .lists::<Key>(),
+            doc("listLimits", "Lists all limits, and all keys with holders or waiters.").lists::<Key>(),
         ),
         Route::get(
             "/v1/limits/{key}",
             read,
             show,
-            doc("showLimit", "A key, what may be asked of it, and who is inside.").says::<Key>(200).tagged(),
+            doc("showLimit", "Shows a key with its limit, holders and waiters.").says::<Key>(200).tagged(),
         ),
         Route::post(
             "/v1/limits",
             manage,
             set,
-            doc("setLimit", "Sets a limit in place of the one for the same key.")
+            doc("setLimit", "Sets the limit of a key.")
                 .says::<Key>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag),
@@ -68,13 +67,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/limits/{key}",
             manage,
             remove,
-            doc("removeLimit", "Takes a limit back.").nothing().bound(ProblemCode::StaleTag),
+            doc("removeLimit", "Removes the limit of a key.").nothing().bound(ProblemCode::StaleTag),
         ),
         Route::post(
             "/v1/limits/{key}:close",
             manage,
             close,
-            doc("closeKey", "Lets nobody in at a key.")
+            doc("closeKey", "Closes a key: new attempts wait.")
                 .says::<Key>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag)
@@ -84,7 +83,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/limits/{key}:open",
             manage,
             open,
-            doc("openKey", "Lifts the closing of a key, and mends its breaker.")
+            doc("openKey", "Opens a closed key, and resets its circuit breaker.")
                 .says::<Opened>(200)
                 .bound(ProblemCode::StaleTag)
                 .may(&[ProblemCode::Already]),
@@ -102,7 +101,7 @@ fn place(place: &Permit) -> shown::Place {
     }
 }
 
-/// What is let in, in one word, and until when that is so.
+/// Returns the state of a key in one word, and the end of that state.
 fn state(row: &KeyStatus, now: Timestamp) -> (&'static str, Option<Timestamp>) {
     if let Some(closed) = &row.closed {
         return ("closed", closed.until);
@@ -166,7 +165,7 @@ async fn show(State(app): State<SharedState>, Path(key): Path<String>) -> Result
     Ok(tagged(tag, key))
 }
 
-/// How a key stands, and its tag.
+/// Returns the state of a key and its tag.
 async fn stands(app: &ServerState, key: &str) -> Result<(String, Key), Problem> {
     let now = app.engine.clock().now();
     let row = app.engine.limit_status(key).await?.ok_or_else(|| Problem::not_found("limit", key))?;
@@ -174,13 +173,13 @@ async fn stands(app: &ServerState, key: &str) -> Result<(String, Key), Problem> 
     Ok((tag_of(own, row.closed.as_ref()), seen(&row, now)))
 }
 
-/// The tag of what people decide of a key: its own limit, and whether it is closed. Who is inside comes and goes.
+/// Returns the tag of an operator's settings for a key: its own limit and its closure. Holders do not change the tag.
 fn tag_of(own: Option<&Limit>, closed: Option<&KeyClosure>) -> String {
     let digest = hex::encode(&Sha256::digest(json!([own, closed]).to_string()));
     format!("\"{}\"", digest.get(..32).unwrap_or(&digest))
 }
 
-/// Does `work`, which changes what people decide of a key, if it is as was read.
+/// Runs `work`, which changes an operator's settings for a key, if the tag matches.
 async fn bind<F: Future>(bound: IfMatch, key: &str, work: F) -> F::Output {
     let name = key.to_owned();
     let stands = move |view: &mut View| {
@@ -193,7 +192,7 @@ async fn bind<F: Future>(bound: IfMatch, key: &str, work: F) -> F::Output {
     bound.bind_to("request.stale_tag", "the key", stands, work).await
 }
 
-/// A limit to be set. What is left out is not limited.
+/// A new limit. Absent fields are not limited.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewLimit {
@@ -223,13 +222,13 @@ fn refused(error: LimitError) -> Problem {
 }
 
 fn span(field: &str, text: &str) -> Result<Duration, Problem> {
-    let why = || format!("{text:?} is no span of time: write it like `30s` or `1h30m`");
+    let why = || format!("{text:?} is not a duration: write it like `30s` or `1h30m`");
     duration::parse(text).ok_or_else(|| wrong(field, why()))
 }
 
-/// `10/1m`: ten a minute.
+/// Parses `10/1m`: ten per minute.
 fn rate(text: &str, burst: Option<u32>) -> Result<Rate, Problem> {
-    let why = || wrong("rate", format!("{text:?} is no rate: write it like `10/1m`, ten a minute"));
+    let why = || wrong("rate", format!("{text:?} is not a rate: write it like `10/1m`, ten per minute"));
     let (times, per) = text.split_once('/').ok_or_else(why)?;
     let times = times.trim().parse().map_err(|_| why())?;
     let per = duration::parse(per.trim()).ok_or_else(why)?;
@@ -254,7 +253,7 @@ async fn set(
     JsonBody(new): JsonBody<NewLimit>,
 ) -> Result<Response, Problem> {
     if new.burst.is_some() && new.rate.is_none() {
-        return Err(wrong("burst", "it says nothing without a rate"));
+        return Err(wrong("burst", "requires a rate"));
     }
     let limit = Limit {
         concurrency: new.concurrency,
@@ -276,7 +275,7 @@ async fn remove(
     bound: IfMatch,
 ) -> Result<StatusCode, Problem> {
     if bind(bound, &key, app.engine.remove_limit(&key)).await? {
-        tracing::info!(key, by = caller.name, "limit taken back");
+        tracing::info!(key, by = caller.name, "limit removed");
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(Problem::not_found("limit", &key))
@@ -301,7 +300,7 @@ async fn close(
     if closing.reason.trim().is_empty() {
         return Err(Problem::new(
             ProblemCode::ReasonMissing,
-            "say why the key is closed: whoever waits there reads it",
+            "give a reason: it is shown for waiting attempts",
         ));
     }
     let now = app.engine.clock().now();
@@ -314,7 +313,7 @@ async fn close(
     Ok(tagged(tag, Key { warning, ..closed }))
 }
 
-/// That nothing has the name that a key of ours names. It is closed all the same: the thing may be to come.
+/// Returns a warning if the key names an unknown object. The key is closed anyway, because the object may be created later.
 async fn unknown(app: &ServerState, caller: &Caller, key: &str) -> Result<Option<String>, Problem> {
     let Some((kind, name)) = key.split_once('/') else { return Ok(None) };
     let known = match kind {
@@ -339,7 +338,7 @@ async fn open(
     bound: IfMatch,
 ) -> Result<Json<Opened>, Problem> {
     if !bind(bound, &key, app.engine.open_key(&key)).await? {
-        let detail = format!("{key} is neither closed nor left alone, and has no failures to forget");
+        let detail = format!("{key} is not closed and has no failures to reset");
         return Err(Problem::new(ProblemCode::Already, detail));
     }
     tracing::info!(key, by = caller.name, "key opened");

@@ -1,5 +1,5 @@
-//! `/metrics`: everything counted, as Prometheus reads it. No label names a tenant or a person, but clusters are named, and what
-//! is free there: from elsewhere it takes a role ([`loopback`](crate::http::middleware::loopback)).
+//! `/metrics` in the Prometheus format. No label names a tenant or a person, but labels name clusters and their free GPUs. So remote callers need a role
+//! ([`loopback`](crate::http::middleware::loopback)).
 
 use crate::{
     auth::Verb,
@@ -23,24 +23,24 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/metrics",
         Access::Near(Verb::ReadMetrics),
         show,
-        doc("metrics", "Everything counted, as Prometheus reads it.")
+        doc("metrics", "Returns all metrics in the Prometheus format.")
             .file(200, "application/openmetrics-text"),
     )]
 }
 
 async fn show(State(app): State<SharedState>) -> Result<Response, Problem> {
     app.requests.observe(app.engine.store().health().await);
-    // Asked here and not where it is sealed, so that it grows when nothing is.
+    // Read here and not when entries are sealed, so that the lag grows while nothing is sealed.
     match app.auditor.lag().await {
         Ok(lag) => app.audited.observe(lag),
-        Err(error) => tracing::warn!(%error, "how far the audit is behind cannot be told"),
+        Err(error) => tracing::warn!(%error, "cannot read the lag of the audit"),
     }
     if let Some(tls) = &app.tls {
         tls.observe(app.engine.clock().now());
     }
     let standing = app.standing.text(&app).await;
     let mut text = String::new();
-    let unwritten = |_| Problem::new(ProblemCode::Internal, "the metrics could not be written");
+    let unwritten = |_| Problem::new(ProblemCode::Internal, "cannot write the metrics");
     encode_registry(&mut text, &app.registry).map_err(unwritten)?;
     text.push_str(&standing);
     text.push_str(&process::text());

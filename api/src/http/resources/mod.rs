@@ -1,6 +1,6 @@
-//! The resources of `/v1`, one file each: routes, handlers, and the documentation of both.
+//! The resources of `/v1`, one file each, with routes, handlers and documentation.
 //!
-//! Listed in the router's table. Invariant: a handler reads a tenant's documents only through the scope of its caller.
+//! Listed in the table of the router. Invariant: a handler reads documents of tenants only through the scope of its caller.
 
 pub(crate) mod access;
 pub(crate) mod agents;

@@ -1,4 +1,4 @@
-//! `/v1/nodes`: the machines, and whose they are.
+//! `/v1/nodes`: GPU nodes and their owners.
 
 use crate::{
     auth::{Caller, Verb},
@@ -46,7 +46,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/nodes/{id}:retire",
             Access::Staff(Verb::ImportFleet),
             retire,
-            doc("retireNode", "Takes a free node out of the fleet for good.")
+            doc("retireNode", "Retires a free node from the fleet.")
                 .says::<types::fleet::Node>(200)
                 .may(&[ProblemCode::NodeNotFree, ProblemCode::ReasonMissing]),
         ),
@@ -101,23 +101,23 @@ async fn show(
     node.map(|node| Json(mapping::thing(&node, &[]))).ok_or_else(|| Problem::not_found("node", &id))
 }
 
-/// Why a node is retired.
+/// The reason for retiring a node.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Retirement {
-    /// For the audit.
+    /// The reason, for the audit.
     reason: String,
 }
 
-/// Where a node goes.
+/// The destination of a node.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NodeMove")]
 struct Move {
-    /// The cluster that it belongs to afterwards.
+    /// The new cluster of the node.
     #[schemars(with = "String")]
     cluster: ClusterId,
-    /// For the audit.
+    /// The reason, for the audit.
     #[serde(default)]
     reason: String,
 }
@@ -146,7 +146,7 @@ async fn move_to(
     Ok(moved)
 }
 
-/// The node as the change leaves it, or would leave it.
+/// Returns the node after the change, or after its dry run.
 async fn change(
     app: &ServerState,
     id: &str,

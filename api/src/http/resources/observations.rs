@@ -1,4 +1,4 @@
-//! `POST /v1/clusters/{id}/facts`: what was seen of a cluster, sent by the cluster itself under its own key.
+//! `POST /v1/clusters/{id}/facts`: observed facts of a cluster, sent by the cluster with its own key.
 
 use crate::{
     auth::{Caller, Verb},
@@ -34,24 +34,24 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         "/v1/clusters/{id}/facts",
         push,
         take,
-        doc("pushFacts", "What was seen of a cluster, sent by the cluster itself under its own key.")
+        doc("pushFacts", "Reports observed facts of a cluster, with the cluster's own key.")
             .says::<types::workspaces::FactsTaken>(200),
     )]
 }
 
-/// What was seen: of each node and kind of GPU, how many work can use, and how many of them are in use. Of a tenant's nodes
-/// all are named or none: nobody is admitted to a node that was not seen.
+/// Observed facts: for each node and GPU model, how many GPUs are usable and how many are in use. A report has all nodes of a tenant or none; nothing is
+/// admitted to a node that was not reported.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Facts {
-    /// When it was so; now if absent.
+    /// The time of the observation; now if absent.
     #[schemars(with = "Option<types::Time>")]
     at: Option<String>,
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, SeenGpus>>")]
     nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
-    /// Which workloads run on these nodes, an entry for each workload and node. A workload that runs elsewhere than it is booked has its
-    /// booking moved there. Senders that cannot say leave this out.
+    /// The workloads that run on these nodes, one entry per workload and node. The booking of a workload moves to the nodes where it runs. Omit this if the
+    /// sender does not know it.
     #[serde(default)]
     #[schemars(length(max = 10_000))]
     running: Vec<RunningFact>,
@@ -61,60 +61,60 @@ struct Facts {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunningFact {
-    /// The name under which it was submitted, which may be its scheduler's uid.
+    /// The name under which it was submitted; may be its scheduler's uid.
     #[schemars(length(min = 1, max = 64))]
     workload: String,
-    /// Its uid in the cluster.
+    /// The uid of the workload in the cluster.
     #[schemars(length(max = 64))]
     uid: Option<String>,
-    /// The node, which is one of `nodes`.
+    /// The node; must be one of `nodes`.
     #[schemars(with = "String")]
     node: NodeId,
-    /// The node's uid in the cluster.
+    /// The uid of the node in the cluster.
     #[schemars(length(max = 64))]
     node_uid: Option<String>,
-    /// The kind of GPU, such as `H100`; the kind that it asked for if absent.
+    /// The GPU model, such as `H100`; the requested model if absent.
     #[schemars(with = "Option<String>")]
     kind: Option<GpuKind>,
-    /// How many GPUs or slices it has there; as many as `gpus` names if absent.
+    /// The number of GPUs or slices on this node; the length of `gpus` if absent.
     count: Option<u64>,
-    /// Which GPUs, as far as they are known.
+    /// The GPUs, if known.
     #[serde(default)]
     #[schemars(length(max = 128))]
     gpus: Vec<NamedGpu>,
-    /// Since when it runs there.
+    /// The start time on this node.
     #[schemars(with = "Option<types::Time>")]
     since: Option<String>,
 }
 
-/// A GPU on which a workload runs.
+/// A GPU that the workload uses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NamedGpu {
-    /// The UUID of the GPU or of the MIG device, as the driver says.
+    /// The UUID of the GPU or MIG device, from the driver.
     uuid: String,
-    /// Its index on the node, from 0, if it is known.
+    /// The index on the node, from 0, if known.
     index: Option<u16>,
 }
 
-/// How many GPUs of a kind were seen on a node.
+/// The GPUs of a model on a node.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what the core reads")]
+#[expect(dead_code, reason = "describes the type that the core reads")]
 struct SeenGpus {
-    /// How many work can use.
+    /// The number of usable GPUs.
     usable: u64,
-    /// How many of them are in use.
+    /// The number of GPUs in use.
     busy: u64,
 }
 
-/// The most entries of `running` in one request.
+/// The maximum number of `running` entries in a request.
 const MOST_RUNNING: usize = 10_000;
-/// The most GPUs and slices of one node.
+/// The maximum number of GPUs and slices of a node.
 const MOST_ON_NODE: u64 = 128;
-/// The longest name or uid, in bytes.
+/// The maximum length of a name or uid, in bytes.
 const LONGEST: usize = 64;
 
-/// What was seen of one tenant.
+/// The observed facts of one tenant.
 #[derive(Debug, Default)]
 struct SeenOfTenant {
     nodes: BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
@@ -151,7 +151,7 @@ async fn take(
     })))
 }
 
-/// The workloads, if each entry can be understood.
+/// Checks the `running` entries.
 fn checked(
     facts: Vec<RunningFact>,
     nodes: &BTreeMap<NodeId, BTreeMap<GpuKind, ObservedKind>>,
@@ -179,12 +179,12 @@ fn checked(
             since,
         };
         let wrong = if garbled {
-            Some(format!("a name, uid or uuid is not 1 to {LONGEST} letters, digits and signs"))
+            Some(format!("a name, uid or uuid does not have 1 to {LONGEST} letters, digits and signs"))
         } else if !nodes.contains_key(&seen.node) {
-            Some(format!("nodes has no {}; say there how many of its GPUs are usable and busy", seen.node))
+            Some(format!("nodes has no {}; add it with its usable and busy GPUs", seen.node))
         } else if !(1..=MOST_ON_NODE).contains(&seen.amount()) || seen.gpus.len() as u64 > MOST_ON_NODE {
             Some(format!(
-                "{} GPUs; name 1 to {MOST_ON_NODE} in gpus, or say how many in count",
+                "{} GPUs; list 1 to {MOST_ON_NODE} in gpus, or give their number in count",
                 seen.amount()
             ))
         } else {
@@ -205,12 +205,12 @@ fn checked(
     if faults.is_empty() {
         return Ok(running);
     }
-    let detail = format!("{} entries of running cannot be used; nothing was taken in", faults.len());
+    let detail = format!("{} entries of running are invalid; nothing was stored", faults.len());
     faults.truncate(100);
     Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults))
 }
 
-/// What was seen by the tenant whose nodes they are. Nodes that nobody owns say nothing about anybody's work.
+/// Sorts the facts by the tenant that owns the nodes. Nodes without an owner have no tenant's workloads.
 async fn sorted(
     app: &ServerState,
     caller: &Caller,
@@ -236,7 +236,7 @@ async fn sorted(
             Some(None) => {}
             None => faults.push(Fault {
                 pointer: format!("/nodes/{id}"),
-                message: format!("cluster {} has no such node; leave it out", cluster.id),
+                message: format!("cluster {} has no such node; remove the entry", cluster.id),
                 line: None,
                 column: None,
             }),
@@ -244,12 +244,12 @@ async fn sorted(
     }
     if !faults.is_empty() {
         let detail =
-            format!("{} nodes are not of cluster {}; nothing was taken in", faults.len(), cluster.id);
+            format!("{} nodes do not belong to cluster {}; nothing was stored", faults.len(), cluster.id);
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail).at(faults));
     }
     for mut seen in running {
         if let Some((owner, model)) = owners.get(&seen.node) {
-            // By the name of the books, as the counts of nodes are.
+            // Uses the name of the ledger, as the counts of nodes do.
             seen.kind = seen.kind.map(|kind| match model {
                 Some(model) => kind.on(model),
                 None => kind,

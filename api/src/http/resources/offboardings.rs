@@ -1,4 +1,4 @@
-//! `/v1/offboardings`: a tenant leaves, and its data is destroyed; `/v1/classifications`: what open assets are.
+//! `/v1/offboardings`: offboarding of a tenant with destruction of its data; `/v1/classifications`: the data class of open assets.
 
 use crate::{
     auth::{Caller, Verb},
@@ -34,24 +34,24 @@ use workflows::{
 pub(in crate::http) fn routes() -> Vec<Route> {
     let leave = Access::Tenant(Verb::Offboard);
     let mut routes = start_routes::<OffboardingRequest>(
-        ("/v1/offboardings", doc("offboard", "Lets a tenant leave, and its data be destroyed.")),
         (
-            "/v1/offboardings:plan",
-            doc("planOffboarding", "What a tenant's way out would come to. Changes nothing."),
+            "/v1/offboardings",
+            doc("offboard", "Starts the offboarding of a tenant, with destruction of its data."),
         ),
+        ("/v1/offboardings:plan", doc("planOffboarding", "Previews an offboarding. Changes nothing.")),
         leave,
     );
     routes.push(Route::post(
         "/v1/classifications",
         Access::Staff(Verb::Classify),
         classify_asset,
-        doc("classifyAsset", "Says what the data of an open asset is.")
+        doc("classifyAsset", "Classifies the data of an open asset.")
             .says::<types::compliance::Classification>(200),
     ));
     routes
 }
 
-/// A tenant that is to leave.
+/// The tenant to offboard.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "OffboardingRequest")]
@@ -61,7 +61,7 @@ pub(in crate::http) struct OffboardingRequest {
     /// `contract_end`, `tenant_request`, `erasure_request` or `legal_order`.
     #[schemars(with = "String")]
     basis: ErasureBasis,
-    /// The contract line, the order's number.
+    /// The reference: a contract line or the number of an order.
     #[serde(default)]
     reference: String,
     #[serde(default)]
@@ -117,7 +117,7 @@ impl StartRequest for OffboardingRequest {
     }
 }
 
-/// The open execution that changes a tenant as a whole, if there is one: it is told what it may wait for.
+/// Returns the open execution that changes the whole tenant, if any. It gets the signals that it may wait for.
 pub(in crate::http) async fn changing(
     app: &ServerState,
     tenant: &str,
@@ -125,7 +125,7 @@ pub(in crate::http) async fn changing(
     Ok(app.engine.store().guard_holder(&format!("tenant/{tenant}")).await?)
 }
 
-/// Refuses an asset that the tenant surely has not, with assets of similar names.
+/// Rejects an asset that the tenant certainly does not have, with similar names.
 pub(in crate::http) async fn require_asset(
     app: &ServerState,
     tenant: &TenantId,
@@ -136,7 +136,7 @@ pub(in crate::http) async fn require_asset(
     Err(problem.with("nearest", json!(unknown.nearest)))
 }
 
-/// What people say that an asset's data is.
+/// The classification of an asset.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Said")]
@@ -145,7 +145,7 @@ struct ClassifyBody {
     tenant: TenantId,
     #[schemars(with = "String")]
     asset: AssetId,
-    /// Such as `workload`, `model`, `secret`, `backup`, `accounting`.
+    /// The class, such as `workload`, `model`, `secret`, `backup`, `accounting`.
     #[schemars(with = "String")]
     class: DataClass,
     reason: String,

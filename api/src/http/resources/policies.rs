@@ -1,4 +1,4 @@
-//! `/v1/policies`: which platform policy is in force, which ones there were, and how another comes into force.
+//! `/v1/policies`: the platform policy, its versions, and publication of a new one.
 
 use crate::{
     auth::{Caller, Verb},
@@ -39,14 +39,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/policies",
             read,
             list,
-            doc("listPolicies", "Lists every time that a policy came into force.")
+            doc("listPolicies", "Lists the publications of the policy.")
                 .lists::<types::compliance::PolicyRow>(),
         ),
         Route::get(
             "/v1/policies/{id}",
             read,
             show,
-            doc("showPolicy", "A version of the policy by its number, or `current`, with its text.")
+            doc("showPolicy", "Shows the text of a policy version, by number or `current`.")
                 .says::<types::compliance::Policy>(200)
                 .tagged(),
         ),
@@ -54,20 +54,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/policies",
             put,
             submit,
-            doc(
-                "publishPolicy",
-                "Brings another policy into force; with `If-Match`, in place of that one alone.",
-            )
-            .takes::<types::stored_documents::PolicyDocument>()
-            .says::<types::stored_documents::PolicyPublished>(200)
-            .tagged()
-            .bound(ProblemCode::StaleTag),
+            doc("publishPolicy", "Publishes a policy; with `If-Match`, only if that version is current.")
+                .takes::<types::stored_documents::PolicyDocument>()
+                .says::<types::stored_documents::PolicyPublished>(200)
+                .tagged()
+                .bound(ProblemCode::StaleTag),
         ),
         Route::post(
             "/v1/policies:plan",
             put,
             plan,
-            doc("planPolicy", "What publishing would change, and what it would leave as it is.")
+            doc("planPolicy", "Previews the effects of publishing a policy. Changes nothing.")
                 .takes::<types::stored_documents::PolicyDocument>()
                 .says::<types::stored_documents::PolicyPublished>(200),
         ),
@@ -75,7 +72,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/tenants/{id}/policy",
             Access::Tenant(Verb::ReadTenants),
             of_tenant,
-            doc("showTenantPolicy", "Every rule that holds for a tenant, with the place that says so.")
+            doc("showTenantPolicy", "Lists every rule for a tenant with its source.")
                 .says::<types::stored_documents::TenantRules>(200),
         ),
     ]
@@ -89,7 +86,7 @@ struct ListParams {
     cursor: Option<String>,
 }
 
-/// Every time that a policy came into force: which, instead of which, by whom, from when.
+/// Lists the publications of the policy, each with the version that it replaced, its author and time.
 async fn list(
     State(app): State<SharedState>,
     QueryParams(wanted): QueryParams<ListParams>,
@@ -109,7 +106,7 @@ async fn list(
     Ok(Json(ListPage::new(changes.iter().map(row).collect(), next)))
 }
 
-/// One version by its number, or `current`, with its text.
+/// Returns a version by its number, or `current`, with its text.
 async fn show(State(app): State<SharedState>, Path(id): Path<String>) -> Result<Response, Problem> {
     let ruling = app.engine.transact(false, in_force).await?;
     let findings: Vec<String> = ruling.broken_promises().iter().map(ToString::to_string).collect();
@@ -143,7 +140,7 @@ async fn show(State(app): State<SharedState>, Path(id): Path<String>) -> Result<
     Ok(tagged(tag_of(version), with_findings(body)))
 }
 
-/// The tag of a version: its text never changes, and which one is in force is what a change is bound to.
+/// Returns the tag of a version. The text of a version never changes; `If-Match` compares the current version.
 fn tag_of(version: u32) -> String {
     format!("\"{version}\"")
 }
@@ -162,7 +159,7 @@ async fn submit(
     Ok(tagged(format!("\"{version}\""), answer))
 }
 
-/// What publishing would change, and what it would leave as it is.
+/// Dry run of a publication.
 async fn plan(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -200,7 +197,7 @@ async fn put(app: &ServerState, caller: &Caller, body: TextBody, keep: bool) -> 
     Ok(answer)
 }
 
-/// Every rule that holds for a tenant, with the place that says so.
+/// Lists every rule for a tenant with its source.
 async fn of_tenant(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,

@@ -1,4 +1,4 @@
-//! `/v1/reclaims`: lent GPUs called back, and `/v1/reclaims-missed`: promises that were broken.
+//! `/v1/reclaims`: reclaims of lent GPUs, and `/v1/reclaims-missed`: broken promises.
 
 use crate::{
     auth::{Caller, Verb},
@@ -27,18 +27,15 @@ use workflows::{
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let mut routes = start_routes::<ReclaimRequest>(
-        ("/v1/reclaims", doc("reclaim", "Asks for a reclaim of lent GPUs.")),
-        (
-            "/v1/reclaims:plan",
-            doc("planReclaim", "What a reclaim of lent GPUs would come to. Changes nothing."),
-        ),
+        ("/v1/reclaims", doc("reclaim", "Starts a reclaim of lent GPUs.")),
+        ("/v1/reclaims:plan", doc("planReclaim", "Previews a reclaim. Changes nothing.")),
         Access::Tenant(Verb::Reclaim),
     );
     routes.push(Route::get(
         "/v1/reclaims-missed",
         Access::Tenant(Verb::ReadAccounts),
         list::<MissedPromise>,
-        doc("listMissedReclaims", "Lists promises of GPUs that were broken.")
+        doc("listMissedReclaims", "Lists broken promises of GPUs.")
             .lists::<types::workspaces::Missed>()
             .filters::<MissedPromise>(),
     ));
@@ -56,15 +53,14 @@ impl ResourceKind for MissedPromise {
     }
 }
 
-/// What is to be called back, and why: for a workload that waits, what a workspace uses beyond its quota, or loans that
-/// have lasted too long.
+/// The cause of a reclaim: a queued workload, usage of a workspace above its quota, or overdue loans.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ReclaimRequest")]
 pub(in crate::http) struct ReclaimRequest {
     #[schemars(with = "String")]
     tenant: TenantId,
-    /// Such as `gpu/H100`.
+    /// The resource, such as `gpu/H100`.
     #[schemars(with = "Option<String>")]
     #[serde(default, deserialize_with = "as_written_if_any")]
     resource: Option<Resource>,
@@ -77,7 +73,7 @@ pub(in crate::http) struct ReclaimRequest {
 }
 
 impl ReclaimRequest {
-    /// The reclaim that it asks for; what a workload wants is looked up.
+    /// Resolves the request. For a workload, the missing GPUs are computed.
     fn resolve(&self, view: &mut View) -> Result<Reclaim, Undecided> {
         let cause = match (&self.workload, &self.workspace, self.amount) {
             (Some(name), ..) => {
@@ -99,7 +95,7 @@ impl ReclaimRequest {
         self.with(view, self.resource.clone(), cause)
     }
 
-    /// The reclaim of a kind that the tenant has, from a workspace that it has.
+    /// Returns the reclaim of a resource of the tenant, from one of its workspaces.
     fn with(
         &self,
         view: &mut View,
@@ -109,17 +105,17 @@ impl ReclaimRequest {
         let invalid = |why: String| ActionError::permanent("document.invalid", why);
         let tenant = &self.tenant;
         let Some(cohort) = view.get::<Cohort>(tenant.as_str())? else {
-            return Err(invalid(format!("tenant: {tenant} has no account of GPUs")).into());
+            return Err(invalid(format!("tenant: {tenant} has no GPU account")).into());
         };
         let balances = cohort.accounts.values().flat_map(|account| account.balances.keys());
         let kinds: BTreeSet<&Resource> =
             cohort.stock.keys().chain(balances).filter(|kind| kind.gpu().is_some()).collect();
         let there = || kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let Some(resource) = asked else {
-            return Err(invalid(format!("resource: name it; {tenant} has {}", there())).into());
+            return Err(invalid(format!("resource: required; {tenant} has {}", there())).into());
         };
         if !kinds.contains(&resource) {
-            return Err(invalid(format!("resource: {tenant} has no {resource}, but {}", there())).into());
+            return Err(invalid(format!("resource: {tenant} has no {resource}, only {}", there())).into());
         }
         if let ReclaimCause::Excess { workspace, .. } = &cause
             && !cohort.accounts.contains_key(workspace)
@@ -132,22 +128,24 @@ impl ReclaimRequest {
 }
 
 impl ReclaimRequest {
-    /// Why nothing has to be freed: an empty plan would look like a mistake.
+    /// Returns the reason why nothing must be freed, because an empty plan would look like a mistake.
     fn why_nothing(&self, view: &mut View) -> Result<String, Undecided> {
-        let Some(name) = &self.workload else { return Ok("nothing is owed that somebody waits for".into()) };
+        let Some(name) = &self.workload else {
+            return Ok("no queued workload waits for owed GPUs".into());
+        };
         let Some(workload) = view.get::<Workload>(&Workload::key(&self.tenant, name))? else {
             return Ok(format!("there is no workload {name}"));
         };
         let state: &str = (&workload.state).into();
         Ok(match workload.state {
             WorkloadState::Waiting => format!(
-                "workload {name} waits, and nothing more has to be freed: it fits, or what it needs is being freed already; \
-                 `tenure executions list --filter 'workflow = reclaim'` shows reclaims under way"
+                "workload {name} is queued, but no more GPUs must be freed: it fits, or a reclaim already frees them; `tenure executions list --filter \
+                 'workflow = reclaim'` lists reclaims"
             ),
             WorkloadState::Admitted
             | WorkloadState::Reclaimed { .. }
             | WorkloadState::Finished
-            | WorkloadState::Rejected => format!("workload {name} is {state}: it waits for nothing"),
+            | WorkloadState::Rejected => format!("workload {name} is {state}: it is not queued"),
         })
     }
 }
@@ -164,7 +162,7 @@ impl StartRequest for ReclaimRequest {
             (true, false, false) | (false, true, false) | (false, false, true) => Ok(recall),
             _ => {
                 let detail =
-                    "say one cause: `workload`, or `workspace` with `amount`, or `overdue: true`".to_owned();
+                    "send one cause: `workload`, or `workspace` with `amount`, or `overdue: true`".to_owned();
                 Err(Problem::new(ProblemCode::DocumentInvalid, detail))
             }
         }

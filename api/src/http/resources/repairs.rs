@@ -1,5 +1,4 @@
-//! `/v1/executions/{id}:repair` and `/v1/proposals`: what operators do to an execution that cannot go on by itself, and
-//! what waits for a second one of them.
+//! `/v1/executions/{id}:repair` and `/v1/proposals`: repairs of executions that cannot continue, and commands that wait for a second person.
 
 use crate::{
     auth::{Caller, Verb},
@@ -41,7 +40,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}:repair",
             repair,
             repair_execution,
-            doc("repairExecution", "Mends an execution that cannot go on by itself.")
+            doc("repairExecution", "Repairs an execution that cannot continue.")
                 .takes_json::<types::stored_documents::Repair>()
                 .ordered()
                 .says::<types::executions::RepairPreview>(200),
@@ -57,7 +56,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/proposals/{id}",
             read,
             show,
-            doc("showProposal", "A command that waits for a second person.")
+            doc("showProposal", "Shows a command that waits for a second person.")
                 .says::<types::executions::Proposal>(200)
                 .tagged(),
         ),
@@ -65,7 +64,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/proposals/{id}:second",
             repair,
             second,
-            doc("secondProposal", "Lets a command of somebody else take effect.")
+            doc("secondProposal", "Confirms another person's command, which then takes effect.")
                 .says::<types::executions::Execution>(200)
                 .tagged()
                 .bound(ProblemCode::StaleTag)
@@ -76,7 +75,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/proposals/{id}:withdraw",
             repair,
             withdraw,
-            doc("withdrawProposal", "Takes a proposal back.").nothing().bound(ProblemCode::StaleTag),
+            doc("withdrawProposal", "Withdraws a proposal.").nothing().bound(ProblemCode::StaleTag),
         ),
     ]
 }
@@ -93,14 +92,14 @@ async fn repair_execution(
     let reason = sent.as_object_mut().and_then(|fields| fields.remove("reason"));
     let reason = reason.as_ref().and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     if reason.is_empty() {
-        let detail = format!("reason: say why {} is mended so; it is kept in its history", record.id);
+        let detail = format!("reason: say why {} is repaired; its history records it", record.id);
         return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     let repair: Repair = serde_json::from_value(sent).map_err(|error| {
         let known = "kind: edit, mark_done, mark_not_done, skip or undo_with";
         Problem::new(
             ProblemCode::RepairInvalid,
-            format!("{error}; {known}; the manual, page operations has an example of each"),
+            format!("{error}; {known}; the page operations of the manual has an example of each"),
         )
     })?;
     let event = Event::Repaired { repair, order: Attribution { by: caller.name.clone(), reason } };
@@ -120,7 +119,7 @@ async fn repair_execution(
     command(&app, record.id, event, bound).await
 }
 
-/// Which fields of the data change, from what to what. A list is one field.
+/// Lists changed fields with their old and new values. A list counts as one field.
 fn differences(path: &str, from: &Value, to: &Value, changes: &mut Vec<Value>) {
     if from == to {
         return;
@@ -137,7 +136,7 @@ fn differences(path: &str, from: &Value, to: &Value, changes: &mut Vec<Value>) {
     }
 }
 
-/// Gives a command; what needs a second person is answered with what waits for one.
+/// Runs a command. A command that needs a second person becomes a proposal.
 pub(in crate::http) async fn command(
     app: &ServerState,
     id: ExecutionId,
@@ -158,7 +157,7 @@ pub(in crate::http) async fn command(
     }
 }
 
-/// A proposal, and whether it can still take effect.
+/// Returns a proposal, and whether it can still take effect.
 async fn shown(app: &ServerState, proposal: &Proposal) -> Result<Value, Problem> {
     let stands = app.engine.record(proposal.execution).await?.revision;
     let mut value = mapping::readable(proposal, &["at"]);
@@ -194,13 +193,13 @@ async fn list(
     Ok(Json(ListPage::new(items, found.next)))
 }
 
-/// The proposal as it stands, and what a change of it rests on.
+/// Returns the proposal and the precondition of a change.
 async fn find(app: &ServerState, caller: &Caller, id: &str) -> Result<(Proposal, Read), Problem> {
     let found = app.engine.proposal(id).await?;
     if caller.sees(&found.0.tenant) { Ok(found) } else { Err(Problem::not_found("proposal", id)) }
 }
 
-/// The tag of a proposal that was read so.
+/// Returns the tag of a proposal.
 fn tag_of(read: &Read) -> String {
     tag(read.version.unwrap_or_default())
 }
@@ -227,7 +226,7 @@ async fn second(
     require_another_person(&app, &caller, vec![given]).await?;
     let execution = proposal.execution;
     app.engine.approve_proposal_as_read((proposal, read), &caller.name).await?;
-    tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a command was agreed to");
+    tracing::info!(%execution, trace_id = %execution.trace_id(), by = caller.name, "a proposal was confirmed");
     full(&app, execution, StatusCode::OK).await
 }
 
@@ -248,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_is_told_by_field_from_what_to_what() {
+    fn differences_are_listed_by_field_with_old_and_new_values() {
         let from = json!({ "request": { "gpus": 16, "name": "acme" }, "nodes": ["a"], "gone": 1 });
         let to = json!({ "request": { "gpus": 8, "name": "acme" }, "nodes": ["a", "b"] });
         let mut changes = Vec::new();

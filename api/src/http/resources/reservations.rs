@@ -1,4 +1,4 @@
-//! `POST /v1/reservations`: GPUs that a workspace is promised, so that what it lends comes back in time.
+//! `POST /v1/reservations`: GPUs promised to a workspace. Loans of them are reclaimed in time.
 
 use crate::{
     auth::{Caller, Verb},
@@ -41,31 +41,37 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/reservations",
             reserve,
             add,
-            doc("reserve", "Promises GPUs to a workspace. The same again is the one that stands (200).")
-                .says::<workspaces::Reservation>(201)
-                .located()
-                .says::<workspaces::Reservation>(200)
-                .located()
-                .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
+            doc(
+                "reserve",
+                "Reserves GPUs for a workspace. A repeated request returns the existing reservation (200).",
+            )
+            .says::<workspaces::Reservation>(201)
+            .located()
+            .says::<workspaces::Reservation>(200)
+            .located()
+            .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
         ),
         Route::post(
             "/v1/reservations:plan",
             reserve,
             plan,
-            doc("planReservation", "What would be promised, or why it would not be; nothing is.")
-                .says::<workspaces::Reservation>(200)
-                .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
+            doc(
+                "planReservation",
+                "Previews a reservation, or the reason for its rejection. Changes nothing.",
+            )
+            .says::<workspaces::Reservation>(200)
+            .may(&[ProblemCode::BeyondNominal, ProblemCode::ReservationDiffers]),
         ),
         Route::delete(
             "/v1/reservations/{tenant}/{workspace}/{reservation}",
             reserve,
             remove,
-            doc("removeReservation", "Takes a reservation back.").nothing().bound(ProblemCode::StaleTag),
+            doc("removeReservation", "Removes a reservation.").nothing().bound(ProblemCode::StaleTag),
         ),
     ]
 }
 
-/// A reservation that is asked for. What is absent follows policy, and begins at once.
+/// A new reservation. Absent terms come from the policy; without a start it begins now.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewReservation {
@@ -74,7 +80,7 @@ struct NewReservation {
     #[schemars(with = "String")]
     workspace: WorkspaceName,
     name: String,
-    /// A model, or a slice as `MODEL/PROFILE`.
+    /// A GPU model, or a slice as `MODEL/PROFILE`.
     #[schemars(with = "String")]
     #[serde(deserialize_with = "as_written")]
     kind: GpuKind,
@@ -102,7 +108,7 @@ async fn add(
     Ok((status, location, Json(reservation.seen(None))).into_response())
 }
 
-/// What would stand then, as the books are.
+/// Dry run of a reservation.
 async fn plan(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -113,7 +119,7 @@ async fn plan(
 }
 
 impl NewReservation {
-    /// What is to be decided for it: the reservation that stands then, and whether it is a new one.
+    /// Returns the reservation to store, and whether it is new.
     fn wished(
         self,
         caller: &Caller,
@@ -147,15 +153,15 @@ impl NewReservation {
     }
 }
 
-/// Writes a reservation and the promise of it in one commit. Never more is promised at any time than the workspace's own
-/// quota has; the same again is the one that stands.
+/// Writes a reservation and its promise in one commit. The promises never exceed the workspace's nominal quota at any time. A repeated request returns the
+/// existing reservation.
 fn promise(view: &mut View, new: Reservation, from_now: bool) -> Result<(Reservation, bool), Undecided> {
     if let Some(stands) = view.get::<Reservation>(&new.id())? {
         let from = if from_now { stands.from } else { new.from };
         if stands == (Reservation { from, ..new.clone() }) {
             return Ok((stands, false));
         }
-        let why = format!("reservation {} stands with other terms", new.id());
+        let why = format!("reservation {} exists with other terms", new.id());
         return Err(ActionError::permanent("reservation.differs", why).into());
     }
     let cohort = view.require::<Cohort>(new.tenant.as_str())?;
@@ -165,13 +171,13 @@ fn promise(view: &mut View, new: Reservation, from_now: bool) -> Result<(Reserva
     })?;
     let resource = Resource::Gpu(new.kind.clone());
     let nominal = account.balance(&resource).allowance.nominal;
-    // The most that is promised at once is promised when a reservation begins.
+    // The sum of promises is largest at the start of a reservation.
     let begins = account.promises.values().map(|promise| promise.from).chain([new.from]);
     let during = |at: &Timestamp| new.is_active(*at);
     let most = begins.filter(during).map(|at| account.reserved(&resource, at)).max().unwrap_or(0);
     if most.saturating_add(new.count) > nominal {
         let why = format!(
-            "count: {most} of {nominal} {resource} of workspace {} are promised already, so {} more are too many",
+            "count: {most} of {nominal} {resource} of workspace {} are already promised; {} more exceed the quota",
             new.workspace, new.count
         );
         return Err(ActionError::permanent("reservation.beyond_nominal", why).into());
@@ -218,18 +224,19 @@ fn wrong(field: &str, why: &str) -> Problem {
     Problem::new(ProblemCode::DocumentInvalid, format!("{field}: {why}"))
 }
 
-/// A moment as people write it.
+/// Parses a timestamp.
 pub(in crate::http) fn time(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let read = DateTime::parse_from_rfc3339(text).ok();
     let at = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
-    at.map(Some)
-        .ok_or_else(|| wrong(field, &format!("{text:?} is no moment; write it like `2026-03-01T00:00:00Z`")))
+    at.map(Some).ok_or_else(|| {
+        wrong(field, &format!("{text:?} is not a timestamp; write it like `2026-03-01T00:00:00Z`"))
+    })
 }
 
 fn span(field: &str, text: Option<&str>) -> Result<Option<Duration>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let read = duration::parse(text);
     read.map(Some)
-        .ok_or_else(|| wrong(field, &format!("{text:?} is no span of time; write it like `15m` or `1h30m`")))
+        .ok_or_else(|| wrong(field, &format!("{text:?} is not a duration; write it like `15m` or `1h30m`")))
 }

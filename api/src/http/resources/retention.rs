@@ -1,4 +1,4 @@
-//! `/v1/retention`: which finished executions are kept no longer, and forgetting them now.
+//! `/v1/retention`: finished executions whose retention period is over, and their removal.
 
 use crate::{
     auth::Verb,
@@ -22,8 +22,24 @@ use serde::Deserialize;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/retention", Access::Staff(Verb::ReadRetention), show, doc("listExpiring", "Lists finished executions that would be forgotten at once, and why one that is old enough is not.").lists::<operations::Expiring>()),
-        Route::post("/v1/retention:run", Access::Staff(Verb::RunRetention), run, doc("forget", "Forgets what is kept no longer.").says::<Forgotten>(200)),
+        Route::get(
+            "/v1/retention",
+            Access::Staff(Verb::ReadRetention),
+            show,
+            doc(
+                "listExpiring",
+                "Lists finished executions that can be removed now, and the \
+            reasons that keep others.",
+            )
+            .lists::<operations::Expiring>(),
+        ),
+        Route::post(
+            "/v1/retention:run",
+            Access::Staff(Verb::RunRetention),
+            run,
+            doc("forget", "Removes finished executions whose retention period is over.")
+                .says::<Forgotten>(200),
+        ),
     ]
 }
 
@@ -47,7 +63,7 @@ fn seen(one: &ExpiredExecution) -> operations::Expiring {
     }
 }
 
-/// What would be forgotten now, and what stays although it is old enough, with the reason. Changes nothing.
+/// Lists the executions to remove, and older executions that are kept, with the reason. Changes nothing.
 async fn show(
     State(app): State<SharedState>,
     QueryParams(wanted): QueryParams<ListParams>,
@@ -65,7 +81,7 @@ async fn show(
     }
 }
 
-/// Forgets what is kept no longer, all of it, and says how many went and what stays.
+/// Removes all executions whose retention period is over. Returns the number removed and those kept.
 async fn run(State(app): State<SharedState>) -> Result<Json<Forgotten>, Problem> {
     forget(&app).await.map(Json)
 }

@@ -1,4 +1,4 @@
-//! `/v1/approvals/reviews`: what somebody decided alone, until somebody else has reviewed it.
+//! `/v1/approvals/reviews`: break-glass decisions, each to be reviewed by another person.
 
 use crate::{
     auth::{Caller, delegations_to},
@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Whether those are listed that wait, or those that are done.
+/// The reviews to list: waiting or done.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ReviewState")]
@@ -44,7 +44,7 @@ pub(in crate::http) struct ListParams {
     cursor: Option<String>,
 }
 
-/// A review, named by its approval.
+/// Returns a review, named by its approval.
 fn seen(review: &Review) -> Value {
     let mut value = mapping::readable(review, &["at"]);
     if let Some(fields) = value.as_object_mut() {
@@ -75,7 +75,7 @@ pub(in crate::http) async fn list(
     Ok(Json(ListPage::new(found.iter().map(seen).collect(), next)))
 }
 
-/// What was found.
+/// The findings of a review.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Found")]
@@ -110,14 +110,14 @@ pub(in crate::http) async fn review(
         })
         .await?;
     let Some(ReviewDone(review)) = done else {
-        let detail = format!("nothing about approval {} waits for a review", case.id);
+        let detail = format!("approval {} has no open review", case.id);
         return Err(Problem::new(ProblemCode::NotFound, detail));
     };
-    tracing::info!(approval = case.id, by = caller.name, "reviewed what was decided alone");
+    tracing::info!(approval = case.id, by = caller.name, "reviewed a break-glass decision");
     Ok(Json(seen(&review)))
 }
 
-/// The review of this approval that waits for somebody.
+/// Returns the open review of this approval.
 async fn waiting_review(app: &ServerState, approval: &str) -> Result<Option<Review>, Problem> {
     Ok(app.engine.transact(false, |view| view.get::<Review>(approval)).await?)
 }

@@ -1,4 +1,4 @@
-//! Finding executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or by the language of `docs/search.md`.
+//! Search for executions: `GET /v1/executions` and `GET /v1/stuck`, by parameters or in the language of `docs/search.md`.
 
 mod closed_rows;
 mod hold_rows;
@@ -45,7 +45,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions",
             read,
             list,
-            doc("listExecutions", "Finds executions, by parameters or by the language of docs/search.md.")
+            doc("listExecutions", "Finds executions, by parameters or in the language of docs/search.md.")
                 .says::<FoundPage<Row>>(200)
                 .may(&[ProblemCode::FilterMisread, ProblemCode::NotFound]),
         ),
@@ -55,7 +55,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             stuck,
             doc(
                 "listStuck",
-                "Finds what somebody has to look at: since when, whose turn it is, and what to do.",
+                "Lists everything that needs an operator: since when, who must act, and the next step.",
             )
             .says::<StuckFound>(200)
             .may(&[ProblemCode::FilterMisread, ProblemCode::NotFound]),
@@ -63,7 +63,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Which executions are asked for, and which part of the list of them.
+/// The search conditions and the page.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Wanted")]
@@ -83,24 +83,24 @@ pub(in crate::http) struct SearchParams {
 }
 
 impl SearchParams {
-    /// Whether channels with dead letters are meant too: they are on the first page, and no condition on executions meets them.
+    /// Returns true if channels with dead letters are included. They are on the first page, and conditions on executions never match them.
     fn means_channels(&self) -> bool {
         self.means(channels::Stuck::WORKFLOW, &[channels::Stuck::REASON])
     }
 
-    /// Returns true if schedules are meant too, in the same way.
+    /// Returns true if schedules are included, by the same rule.
     fn means_schedules(&self) -> bool {
         self.means(schedules::Stuck::WORKFLOW, &schedules::Stuck::REASONS)
     }
 
-    /// Returns true if limits and the clock are meant too, in the same way.
+    /// Returns true if limits and the clock are included, by the same rule.
     fn means_platform(&self) -> bool {
         self.means(StuckPlatform::LIMIT, &[StuckPlatform::CLOSED])
             || self.means(StuckPlatform::CLOCK, &[StuckPlatform::JUMPED])
             || self.means(StuckPlatform::START, &[StuckPlatform::NOT_STARTED])
     }
 
-    /// Returns true if holds and what waits for them are meant too, in the same way.
+    /// Returns true if holds and offboardings that wait for them are included, by the same rule.
     fn means_holds(&self) -> bool {
         let reasons = HoldConcern::VARIANTS.iter().map(|concern| concern.into()).collect::<Vec<&str>>();
         self.means(StuckHold::HOLD, &reasons) || self.means(Offboarding::NAME, &reasons)
@@ -122,28 +122,28 @@ impl SearchParams {
             && self.reason.as_deref().is_none_or(|said| reasons.contains(&said))
     }
 
-    /// Whether it asks for a first page, as streams begin with.
+    /// Checks that the search starts with the first page, as a stream does.
     pub(in crate::http) fn begins(&self) -> Result<(), Problem> {
         if self.cursor.is_some() {
-            let detail = "cursor: a stream begins with the first page; the list goes on from there";
+            let detail = "cursor: a stream begins with the first page; omit the cursor";
             return Err(Problem::new(ProblemCode::QueryInvalid, detail));
         }
         Page::of(self.limit, None).map(drop)
     }
 }
 
-/// A page of what was found.
+/// A page of search results.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Found")]
 pub(in crate::http) struct FoundPage<T> {
     #[serde(flatten)]
     listed: ListPage<T>,
-    /// The page ended early, having looked at as much as one page may; `next` goes on.
+    /// The search limit ended the page early; `next` continues.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
 }
 
-/// What somebody has to look at.
+/// Items that need an operator.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StuckFound {
     #[serde(flatten)]
@@ -176,7 +176,7 @@ pub(in crate::http) fn invalid_query(misread: &FilterError) -> Problem {
     }
 }
 
-/// What of all there is the caller may meet, whatever is asked: a tenant's token meets that tenant's alone.
+/// Returns the query for everything that the caller may see: with a tenant's token, only executions of that tenant.
 pub(in crate::http) fn scope(caller: &Caller) -> Query {
     caller.tenant.as_ref().map_or(Query::All, |tenant| Query::is("tenant", tenant))
 }
@@ -185,7 +185,7 @@ fn query(app: &ServerState, caller: &Caller, wanted: &SearchParams) -> Result<Qu
     Ok(scope(caller).and(said(app, wanted)?))
 }
 
-/// What is asked for at this moment.
+/// Builds the query at this time.
 pub(in crate::http) fn said(app: &ServerState, wanted: &SearchParams) -> Result<Query, Problem> {
     let columns = Filter {
         tenant: wanted.tenant.clone(),
@@ -205,7 +205,7 @@ pub(in crate::http) fn said(app: &ServerState, wanted: &SearchParams) -> Result<
     Ok(others.fold(Query::from(&columns), Query::and).and(said))
 }
 
-/// A page of what `query` finds.
+/// Returns a page of results.
 pub(in crate::http) async fn page(
     app: &ServerState,
     wanted: &SearchParams,
@@ -217,7 +217,7 @@ pub(in crate::http) async fn page(
     Ok(app.engine.search(query, after, page.limit).await?)
 }
 
-/// The page as it is answered, each record by `row`.
+/// Converts the page to an answer, each record with `row`.
 pub(in crate::http) fn answer<T>(found: &Found, row: impl Fn(&Record) -> T) -> Json<FoundPage<T>> {
     let items = found.items.iter().map(row).collect();
     Json(FoundPage {
@@ -235,13 +235,13 @@ async fn list(
     Ok(rows(&app, &found).await)
 }
 
-/// The page as lists answer it, each with how far it is.
+/// Converts the page to an answer of list rows with their progress.
 pub(in crate::http) async fn rows(app: &ServerState, found: &Found) -> Json<FoundPage<Row>> {
     let told = app.paces.told(&app.engine, &found.items).await;
     answer(found, |record| Row { progress: told.get(&record.id).cloned(), ..mapping::row(record) })
 }
 
-/// What somebody has to look at: since when, who, and what to do.
+/// Lists everything that needs an operator.
 async fn stuck(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -309,24 +309,26 @@ fn stuck_row(record: &Record, now: Timestamp) -> Stuck {
             None if engine::leftovers().accepts(record) => {
                 "see `tenure leftovers show ID`, then `tenure leftovers release ID --reason WHY`"
             }
-            None => "look at it with `tenure executions show`",
+            None => "check it with `tenure executions show`",
         },
         errors: values("error"),
         message: message.map(ToOwned::to_owned),
     }
 }
 
-/// What to do about a reason, in a line; `docs/operations.md` has the rest.
+/// Returns the next step for a reason, in one line; `docs/operations.md` has the details.
 fn next_of(reason: Reason) -> &'static str {
     match reason {
-        Reason::OutcomeUnknown => "look at the target, then retry or cancel",
-        Reason::CompensationBlocked => "remove the cause in errors, then retry",
-        Reason::PastPivotFailure => "remove the cause in errors, then retry; it cannot be cancelled",
-        Reason::ProtectionFailed => "remove the cause in errors, then retry; or cancel",
-        Reason::Poisoned => "read the log before each crash, mend the cause, then retry",
-        Reason::CommitRefused => "see in errors what cannot be stored, then cancel, or mend it and retry",
-        Reason::LimitReached => "see in errors which bound was reached, then retry or cancel",
-        Reason::Overdue => "see with show what it waits for; nothing has to be retried",
+        Reason::OutcomeUnknown => "check the target, then retry or cancel",
+        Reason::CompensationBlocked => "fix the cause in `errors`, then retry",
+        Reason::PastPivotFailure => "fix the cause in `errors`, then retry; it cannot be cancelled",
+        Reason::ProtectionFailed => "fix the cause in `errors`, then retry; or cancel",
+        Reason::Poisoned => "read the log before each crash, fix the cause, then retry",
+        Reason::CommitRefused => {
+            "see in `errors` which data cannot be stored, then cancel, or fix it and retry"
+        }
+        Reason::LimitReached => "see in `errors` which limit was reached, then retry or cancel",
+        Reason::Overdue => "see with `show` what it waits for; no retry is needed",
     }
 }
 
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_what_is_stuck_sees_since_when_whose_turn_it_is_and_what_to_do() {
+    fn a_stuck_item_has_its_time_its_owner_and_the_next_step() {
         let error = json!({ "code": "gpu.lost", "message": "no answer" });
         let body = json!({ "phase": { "parked": { "since": 4_000, "errors": [error] } } });
         let parked = stuck_row(&record("parked", "outcome_unknown", &body), Timestamp(64_000));

@@ -1,6 +1,6 @@
-//! `/login` and `/v1/sessions`: signing in through an identity provider (`docs/adr/0018`).
+//! `/login` and `/v1/sessions`: sign-in with an identity provider (`docs/adr/0018`).
 //!
-//! These routes are open, since who asks is what they find out. What they are sent is proved by the provider or refused.
+//! These routes need no authentication, because they provide it. The identity provider verifies every credential that they accept.
 
 use crate::{
     auth::{self, Caller, Session, Verb, begin_session, redeem_sign_in, store_sign_in},
@@ -40,25 +40,29 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/login",
             Access::Open,
             offered,
-            doc("showLogin", "How people sign in here.").says::<LoginOffered>(200),
+            doc("showLogin", "Lists the sign-in methods.").says::<LoginOffered>(200),
         ),
         Route::get(
             "/login",
             Access::Open,
             leave,
-            doc("leaveToSignIn", "Leads a browser to the identity provider.").moves().may(LOGIN),
+            doc("leaveToSignIn", "Redirects a browser to the identity provider.").moves().may(LOGIN),
         ),
         Route::get(
             "/login/callback",
             Access::Open,
             callback,
-            doc("returnSignedIn", "Where the provider leads a browser back; goes on to the console.").moves(),
+            doc(
+                "returnSignedIn",
+                "Receives the browser from the identity provider, and redirects it to the console.",
+            )
+            .moves(),
         ),
         Route::post(
             "/v1/sessions",
             Access::Open,
             sign_in,
-            doc("signIn", "Signs in with what proves who somebody is, and shows a token, once.")
+            doc("signIn", "Exchanges the proof of a sign-in for a token, and shows the token once.")
                 .says::<SessionBegun>(201)
                 .may(LOGIN),
         ),
@@ -66,9 +70,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/sessions",
             read,
             list,
-            doc("listSessions", "Lists who is signed in.").lists::<users::Session>(),
+            doc("listSessions", "Lists sessions.").lists::<users::Session>(),
         ),
-        // What everybody may, whoever may do anything at all.
+        // Every authenticated caller may use this.
         Route::delete(
             "/v1/sessions/mine",
             Access::Tenant(Verb::ReadWorkflows),
@@ -79,7 +83,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-/// With what signing in may be refused.
+/// Problems of a sign-in.
 const LOGIN: &[ProblemCode] = &[
     ProblemCode::LoginOff,
     ProblemCode::LoginRefused,
@@ -88,7 +92,7 @@ const LOGIN: &[ProblemCode] = &[
     ProblemCode::StoreUnavailable,
 ];
 
-/// Where the console goes on with what came back. What follows `#` is never sent to a server.
+/// The page of the console that completes the sign-in. Browsers never send the part after `#` to a server.
 const CONSOLE: &str = "/#/signed-in";
 
 impl From<SignInError> for Problem {
@@ -108,11 +112,11 @@ impl From<SignInError> for Problem {
 }
 
 fn provider(app: &ServerState) -> Result<&Provider, SignInError> {
-    let off = || SignInError::Off("the settings name no identity provider (`oidc.issuer`)".into());
+    let off = || SignInError::Off("no identity provider is configured (`oidc.issuer`)".into());
     app.provider.as_ref().ok_or_else(off)
 }
 
-/// How people sign in here, for those who have not.
+/// Returns the sign-in methods, without authentication.
 async fn offered(State(app): State<SharedState>) -> Json<LoginOffered> {
     let Some(provider) = &app.provider else { return Json(LoginOffered { token: true, oidc: None }) };
     let settings = provider.settings();
@@ -126,7 +130,7 @@ async fn offered(State(app): State<SharedState>) -> Json<LoginOffered> {
     Json(LoginOffered { token: true, oidc: Some(oidc) })
 }
 
-/// The key of attempts: one a store, so that another server of it can end what this one began.
+/// The key that signs sign-in attempts. Servers of one store share it, so any of them can complete an attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct SignInKey {
     key: String,
@@ -153,7 +157,7 @@ async fn attempts(app: &ServerState) -> Result<Attempts, Problem> {
 
 fn drawn<const N: usize>() -> Result<[u8; N], Problem> {
     random().map_err(|error| {
-        Problem::new(ProblemCode::Internal, format!("the system has no randomness to give: {error}"))
+        Problem::new(ProblemCode::Internal, format!("the system's random number generator failed: {error}"))
     })
 }
 
@@ -161,7 +165,7 @@ fn drawn<const N: usize>() -> Result<[u8; N], Problem> {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Leaving")]
 struct LoginParams {
-    /// SHA-256 of what the tab keeps, as base64url without padding: 43 characters.
+    /// The SHA-256 of the verifier that the browser tab keeps, as base64url without padding: 43 characters.
     challenge: String,
 }
 
@@ -181,7 +185,7 @@ async fn leave(
     Ok(unkept(Redirect::to(url.as_str()).into_response()))
 }
 
-/// Neither an address with a code in it nor where it leads is to stay anywhere.
+/// Prevents caches and referrers from keeping a URL with a code.
 fn unkept(mut answer: Response) -> Response {
     let headers = answer.headers_mut();
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
@@ -198,7 +202,7 @@ struct CallbackParams {
     error_description: Option<String>,
 }
 
-/// A browser is told by the console what went wrong, and not by a document that it cannot read.
+/// Redirects errors to the console, which shows them to the user.
 async fn callback(
     State(app): State<SharedState>,
     QueryParams(coming): QueryParams<CallbackParams>,
@@ -223,12 +227,15 @@ async fn returned(app: &ServerState, coming: CallbackParams) -> Result<String, P
     let attempt = attempts(app).await?.end(&state, now)?;
     if let Some(error) = coming.error {
         let said = coming.error_description.unwrap_or_default();
-        return Err(
-            SignInError::Refused(format!("the provider refused: {error} {said}").trim().to_owned()).into()
-        );
+        return Err(SignInError::Refused(
+            format!("the identity provider refused: {error} {said}").trim().to_owned(),
+        )
+        .into());
     }
     let Some(code) = coming.code else {
-        return Err(SignInError::Refused("the provider sent neither a code nor an error".into()).into());
+        return Err(
+            SignInError::Refused("the identity provider sent neither a code nor an error".into()).into()
+        );
     };
     let person = provider.come_back(&code, &attempt, now).await?;
     let name = person.name.clone();
@@ -241,16 +248,16 @@ fn on(name: &str, asked: &str) -> AuditContext {
     AuditContext { by: name.into(), operation: asked.into(), path: at.into() }
 }
 
-/// What proves who somebody is.
+/// The proof of a sign-in.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Proof")]
 struct SignInBody {
-    /// An ID token of the provider, made for this service's client.
+    /// An ID token of the identity provider for the client id of this server.
     id_token: Option<String>,
-    /// What the console was given by `/login/callback`.
+    /// The code that `/login/callback` gave to the console.
     code: Option<String>,
-    /// What its challenge was made of.
+    /// The verifier of the challenge.
     verifier: Option<String>,
 }
 
@@ -263,12 +270,11 @@ async fn sign_in(
     let person = match (&proof.id_token, &proof.code, &proof.verifier) {
         (Some(token), None, None) => provider.person(token.trim(), None, app.engine.clock().now()).await?,
         (None, Some(code), Some(verifier)) => {
-            let over =
-                || SignInError::Refused("the code is not known, was used, or is over; sign in again".into());
+            let over = || SignInError::Refused("the code is unknown, used or expired; sign in again".into());
             redeem_sign_in(&app.engine, code, verifier).await?.ok_or_else(over)?
         }
         _ => {
-            let detail = "send `id_token` alone, or `code` and `verifier`";
+            let detail = "send either `id_token`, or `code` and `verifier`";
             return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
         }
     };
@@ -288,7 +294,7 @@ async fn sign_in(
     Ok(answer)
 }
 
-/// A session without what proves it.
+/// Returns a session without its token.
 fn seen(session: &Session) -> Value {
     let mut value = mapping::thing(session, &["began_at", "ends_at"]);
     if let Some(fields) = value.as_object_mut() {
@@ -327,7 +333,7 @@ async fn sign_out(
         None => false,
     };
     if !ended {
-        let detail = format!("{} has not signed in, but has a token that an admin gave", caller.name);
+        let detail = format!("{} has no session; the token was issued by an admin", caller.name);
         return Err(Problem::new(ProblemCode::NotFound, detail));
     }
     tracing::info!(user = caller.name, "signed out");

@@ -1,4 +1,4 @@
-//! `/v1/store`: how the store is, whether it is held, what it would perform, and letting it go.
+//! `/v1/store`: the state of the store, and its hold.
 
 use crate::{
     auth::{Caller, Verb},
@@ -31,20 +31,20 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/store",
             Access::Staff(Verb::ReadFleet),
             show,
-            doc("showStore", "How the store is, and whether it is held.").says::<Store>(200),
+            doc("showStore", "Shows the state of the store and its hold.").says::<Store>(200),
         ),
         Route::get(
             "/v1/store/pending",
             Access::Staff(Verb::ReadFleet),
             pending,
-            doc("listPending", "Lists what waits in the store and would be performed.")
+            doc("listPending", "Lists the tasks that wait in the store.")
                 .lists::<PendingWork>(),
         ),
         Route::post(
             "/v1/store:hold",
             Access::Staff(Verb::HoldStore),
             hold,
-            doc("holdStore", "Lets the store perform nothing.")
+            doc("holdStore", "Holds the store: it performs no tasks.")
                 .says::<Store>(200)
                 .may(&[ProblemCode::ReasonMissing]),
         ),
@@ -52,7 +52,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/store:release",
             Access::Staff(Verb::HoldStore),
             release,
-            doc("releaseStore", "Lets the store go, from the hold that was looked at.")
+            doc("releaseStore", "Releases the hold of the store that the caller has read.")
                 .says::<Store>(200)
                 .may(&[ProblemCode::ReasonMissing, ProblemCode::StoreFree]),
         ),
@@ -62,7 +62,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             confirm_clock,
             doc(
                 "confirmClock",
-                "Says that the clock is right after a jump: retention, ended contracts and deadlines of approvals go on.",
+                "Confirms that the clock is right after a jump: retention, contract ends and approval deadlines continue.",
             )
             .says::<ClockConfirmed>(200)
             .may(&[ProblemCode::ReasonMissing]),
@@ -70,7 +70,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A hold of the store, and who began or ended it. On record before it takes effect.
+/// The start or end of a hold, with its author. Recorded before it takes effect.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct StoreHoldEvent {
     since: Timestamp,
@@ -113,7 +113,7 @@ struct HoldBody {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "End")]
 struct ReleaseBody {
-    /// The moment the hold began, as `GET /v1/store` shows it: so that only a hold that was looked at is ended.
+    /// The start of the hold from `GET /v1/store`, so that only a hold that the caller has read is released.
     #[schemars(with = "Time")]
     since: String,
     reason: String,
@@ -148,7 +148,7 @@ fn awaited(one: &PendingTask) -> Value {
     value
 }
 
-/// What waits in the store and would be performed, by execution. Changes nothing.
+/// Lists waiting tasks, by execution. Changes nothing.
 async fn pending(
     State(app): State<SharedState>,
     QueryParams(wanted): QueryParams<PendingParams>,
@@ -161,12 +161,12 @@ async fn pending(
 
 fn reason(text: &str) -> Result<(), Problem> {
     if text.trim().is_empty() {
-        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: say why, for the audit"));
+        return Err(Problem::new(ProblemCode::ReasonMissing, "reason: give a reason for the audit"));
     }
     Ok(())
 }
 
-/// Puts it on record, on behalf of whoever asked.
+/// Records the event, with the caller as its author.
 async fn record(app: &ServerState, held: &StoreHoldEvent) -> Result<(), Problem> {
     Ok(app.engine.transact(true, |view| view.put(held)).await?)
 }
@@ -221,14 +221,14 @@ async fn release(
 ) -> Result<Json<Store>, Problem> {
     reason(&end.reason)?;
     if chrono::DateTime::parse_from_rfc3339(&end.since).is_err() {
-        let detail = format!("since: {:?} is no moment; send the one that GET /v1/store shows", end.since);
+        let detail = format!("since: {:?} is not a timestamp; send the one from GET /v1/store", end.since);
         return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
     }
     let Some(hold) = app.engine.store().current_hold().await? else {
-        return Err(Problem::new(ProblemCode::StoreFree, "the store is not held"));
+        return Err(Problem::new(ProblemCode::StoreFree, "the store is not on hold"));
     };
     if format_time(hold.since) != end.since {
-        let detail = format!("since: the store is held since {}; look at it again", format_time(hold.since));
+        let detail = format!("since: the store is on hold since {}; check it again", format_time(hold.since));
         return Err(Problem::new(ProblemCode::StoreFree, detail));
     }
     let held = app
@@ -248,7 +248,7 @@ async fn release(
     };
     record(&app, &held).await?;
     app.engine.unhold(hold.since).await?;
-    tracing::warn!(since = %format_time(hold.since), by = held.released_by, "the store was let go");
+    tracing::warn!(since = %format_time(hold.since), by = held.released_by, "the hold of the store was released");
     app.freed.notify_one();
     show(State(app)).await
 }

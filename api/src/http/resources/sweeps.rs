@@ -1,4 +1,4 @@
-//! `/v1/sweeps`: what was looked after and found, and a sweep right now.
+//! `/v1/sweeps`: scheduled checks, their findings, and immediate runs.
 
 use crate::{
     auth::{Caller, Verb},
@@ -32,7 +32,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/sweeps",
             read,
             list::<SweepReport>,
-            doc("listSweeps", "Lists what sweeps found.")
+            doc("listSweeps", "Lists the findings of sweeps.")
                 .lists::<types::schedules::Swept>()
                 .filters::<SweepReport>(),
         ),
@@ -40,12 +40,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/sweeps/{name}:run",
             Access::Staff(Verb::RunSweeps),
             run,
-            doc("runSweep", "Runs a sweep at once.").says::<types::schedules::Swept>(200),
+            doc("runSweep", "Runs a sweep now.").says::<types::schedules::Swept>(200),
         ),
     ]
 }
 
-/// Sweeps look over all tenants, so what they found is the platform's.
+/// Sweeps check all tenants, so their reports belong to the platform.
 impl ResourceKind for SweepReport {
     const WORD: &'static str = "sweep";
     const FILTERS: &'static [(&'static str, &'static str)] = &[("sweep", "/sweep"), ("by", "/by")];
@@ -72,7 +72,7 @@ async fn run(
 ) -> Result<Json<Value>, Problem> {
     let sweep = name.parse::<Sweep>().map_err(|_| {
         let known: Vec<&str> = Sweep::VARIANTS.iter().map(|sweep| (*sweep).into()).collect();
-        Problem::not_found("sweep", &format!("{name}; there are: {}", known.join(", ")))
+        Problem::not_found("sweep", &format!("{name}; use one of: {}", known.join(", ")))
     })?;
     let swept = sweeps::run(&app.engine, sweep, None, &caller.name).await?;
     Ok(Json(swept.seen(None)))

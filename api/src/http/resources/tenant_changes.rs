@@ -1,4 +1,4 @@
-//! `/v1/quota-requests` and `/v1/sla-changes`: what a tenant has and was promised, changed.
+//! `/v1/quota-requests` and `/v1/sla-changes`: changes of a tenant's quota and terms.
 
 use crate::{
     auth::{Caller, Verb},
@@ -25,54 +25,50 @@ use workflows::{
     tenancy::{Entitlement, GpuModel, Quota, Resource, Tenant, Workspace, workspace_key},
 };
 
-/// What `direction` means.
-const WAY: &str = "`increase` or `decrease`; where it is left out, the way that leads to `to`; for a change of limits alone, down if one falls.";
+/// The description of `direction`.
+const WAY: &str = "`increase` or `decrease`. Default: the direction that leads to `to`; for a change of limits only, a decrease if a limit falls.";
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     let change = Access::Tenant(Verb::ChangeQuota);
     let mut routes = start_routes::<QuotaChangeRequest>(
         (
             "/v1/quota-requests",
-            doc("changeQuota", "Asks for another quota of a workspace.")
+            doc("changeQuota", "Requests a quota change for a workspace.")
                 .asks("direction", WAY)
                 .may(&[ProblemCode::NotFound]),
         ),
         (
             "/v1/quota-requests:plan",
-            doc("planQuota", "What another quota of a workspace would come to. Changes nothing.")
-                .asks("direction", WAY),
+            doc("planQuota", "Previews a quota change. Changes nothing.").asks("direction", WAY),
         ),
         change,
     );
     routes.extend(start_routes::<SlaRequest>(
-        ("/v1/sla-changes", doc("changeSla", "Asks for other terms of a tenant.")),
-        (
-            "/v1/sla-changes:plan",
-            doc("planSla", "What other terms of a tenant would come to. Changes nothing."),
-        ),
+        ("/v1/sla-changes", doc("changeSla", "Requests a change of a tenant's terms.")),
+        ("/v1/sla-changes:plan", doc("planSla", "Previews a change of terms. Changes nothing.")),
         Access::Tenant(Verb::ChangeSla),
     ));
     routes
 }
 
-/// The request that a text says, as YAML or JSON.
+/// Parses a quota request, as YAML or JSON.
 pub(in crate::http) fn quota_request(text: &str, is_json: bool) -> Result<QuotaRequest, Problem> {
     by_place(text, is_json, QuotaRequest::from_yaml, QuotaRequest::from_json)
 }
 
-/// A request for another quota, and which way; what is asked for `to` an amount goes the way that leads there.
+/// A quota request and its direction. A request for `to` an amount has the direction that leads to it.
 pub(in crate::http) struct QuotaChangeRequest {
     pub(in crate::http) request: QuotaRequest,
     pub(in crate::http) direction: Option<Direction>,
 }
 
-/// Why a request could never be carried out.
+/// The reason why a request can never be carried out.
 enum Unmet {
-    /// There is no such thing, by kind and name.
+    /// An object does not exist, by type and name.
     Unknown(&'static str, String),
-    /// The tenant did not buy the model; which it bought.
+    /// The tenant did not buy the model; the model that it bought.
     NotBought(Resource, GpuModel),
-    /// There is no such model, with the nearest names.
+    /// The model does not exist, with similar names.
     NoModel(String),
 }
 
@@ -81,7 +77,7 @@ impl Unmet {
         match self {
             Self::Unknown(kind, name) => Problem::not_found(kind, &name),
             Self::NotBought(resource, bought) => {
-                at_resource(format!("{resource} was not bought; the tenant bought gpu/{bought}"))
+                at_resource(format!("the tenant did not buy {resource}; it bought gpu/{bought}"))
             }
             Self::NoModel(message) => at_resource(message),
         }
@@ -94,7 +90,7 @@ fn at_resource(message: String) -> Problem {
 }
 
 impl QuotaChangeRequest {
-    /// What the request names that there is not: a typo is refused before it becomes an execution.
+    /// Returns the unknown object that the request names, so that a typo is rejected before the execution starts.
     fn unmet(&self, view: &mut View) -> Result<Option<Unmet>, Undecided> {
         let request = &self.request;
         if view.get::<Tenant>(request.tenant.as_str())?.is_none() {
@@ -111,7 +107,7 @@ impl QuotaChangeRequest {
         Ok(unknown.or_else(|| Some(Unmet::NotBought(request.resource.clone(), bought))))
     }
 
-    /// The request with the model that its name stands for by the aliases of policy.
+    /// Replaces an alias of the policy by its GPU model.
     fn named(&self, view: &mut View) -> Result<Self, Undecided> {
         let resource = resource_named(view, &self.request.tenant, &self.request.resource)?;
         Ok(Self { request: QuotaRequest { resource, ..self.request.clone() }, direction: self.direction })

@@ -1,4 +1,4 @@
-//! `/v1/tenants`: who has GPUs, how to ask for a tenant, and what would come of it.
+//! `/v1/tenants`: tenants and their onboarding.
 
 use crate::{
     auth::{Caller, Verb},
@@ -57,7 +57,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/tenants/{id}",
             read,
             show,
-            doc("showTenant", "A tenant, what it bought and holds, and what is going on with it.")
+            doc("showTenant", "Shows a tenant: purchased and held GPUs, and open executions.")
                 .says::<types::fleet::TenantInFull>(200),
         ),
         Route::post(
@@ -66,7 +66,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             onboard,
             doc(
                 "askForTenant",
-                "Asks for a tenant; of one with its own cluster, Tenure-Cluster-Key is the key.",
+                "Starts the onboarding of a tenant. For a tenant with its own cluster, the header Tenure-Cluster-Key has the key.",
             )
             .takes::<types::stored_documents::TenantRequest>()
             .labelled()
@@ -79,7 +79,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/tenants:plan",
             ask,
             plan,
-            doc("planTenant", "What would be decided on a tenant, and done. Changes nothing.")
+            doc("planTenant", "Previews the onboarding of a tenant. Changes nothing.")
                 .takes::<types::stored_documents::TenantRequest>()
                 .says::<types::stored_documents::OnboardingPlan>(200),
         ),
@@ -111,7 +111,7 @@ async fn list(
     Ok(Json(ListPage::new(tenants.iter().map(|tenant| mapping::thing(tenant, TIMES)).collect(), next)))
 }
 
-/// A tenant, with what it bought, what it holds, and what is going on with it.
+/// Returns a tenant with its purchased and held GPUs and its open executions.
 async fn show(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -133,7 +133,7 @@ async fn show(
     Ok(Json(value))
 }
 
-/// The request that a document says: YAML, or JSON with its places named all the same.
+/// Parses an onboarding request, as YAML or JSON. Errors name their position.
 pub(in crate::http) fn read_request(text: &str, is_json: bool) -> Result<OnboardingRequest, Problem> {
     by_place(text, is_json, OnboardingRequest::from_yaml, OnboardingRequest::from_json)
 }
@@ -171,7 +171,7 @@ async fn onboard(
     start(&app, &caller, request, once.start_key(), &labels).await
 }
 
-/// Starts an onboarding, or finds the one that was started under the same key.
+/// Starts an onboarding, or returns the existing one with the same idempotency key.
 pub(in crate::http) async fn start(
     app: &ServerState,
     caller: &Caller,
@@ -201,14 +201,14 @@ pub(in crate::http) async fn start(
     Ok(answer)
 }
 
-/// The request with the model that its name stands for by the aliases of policy.
+/// Replaces aliases of the policy by their GPU models.
 fn by_aliases(view: &mut View, request: &OnboardingRequest) -> Result<OnboardingRequest, Undecided> {
     let mut named = request.clone();
     named.entitlement.gpu_model = model_named(view, &request.entitlement.gpu_model)?;
     Ok(named)
 }
 
-/// A tenant with a cluster of its own gets a key for it; only the hash goes on.
+/// Creates the key of a tenant's own cluster; only its hash is passed on.
 fn cluster_secret(request: &OnboardingRequest) -> Result<Option<Token>, Problem> {
     match request.tenant.isolation {
         Isolation::DedicatedCluster => {
@@ -219,7 +219,7 @@ fn cluster_secret(request: &OnboardingRequest) -> Result<Option<Token>, Problem>
     }
 }
 
-/// What a JSON value inside an envelope asks for; places are named below `prefix`.
+/// Parses the JSON value of an envelope; errors name positions below `prefix`.
 pub(in crate::http) fn read_value(value: &Value, prefix: &str) -> Result<OnboardingRequest, Problem> {
     OnboardingRequest::from_json(value).map_err(|invalid| {
         let faults = invalid.findings.iter().map(|finding| Fault {

@@ -1,4 +1,4 @@
-//! `/v1/users/{name}/tokens`: what a user proves to be themselves with. A secret is shown once, when it is drawn.
+//! `/v1/users/{name}/tokens`: tokens of a user. The request that creates a secret shows it once.
 
 use crate::{
     auth::{Caller, KeptToken, NewToken, User, issue_token, remove_token, rotate_token, tokens_of},
@@ -25,31 +25,34 @@ use axum::{
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 
-/// Lists the tokens of a user.
+/// The route that lists tokens.
 pub(in crate::http) fn list(access: Access) -> Route {
-    let doc = doc("listTokens", "Lists the tokens of a user: their names, ends and last uses.");
+    let doc = doc("listTokens", "Lists the tokens of a user with their names, expiry and last use.");
     Route::get("/v1/users/{name}/tokens", access, all, doc.lists::<Shown>())
 }
 
-/// Draws one more.
+/// The route that issues a token.
 pub(in crate::http) fn issue(access: Access) -> Route {
-    let doc = doc("issueToken", "Draws one more token for a user, and shows it, once.")
+    let doc = doc("issueToken", "Issues another token for a user, and shows it once.")
         .says::<TokenIssued>(201)
         .may(&[ProblemCode::TokenExists, ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}:token", access, drawn, doc)
 }
 
-/// Draws the next in the place of one.
+/// The route that rotates a token.
 pub(in crate::http) fn rotate(access: Access) -> Route {
-    let doc = doc("rotateToken", "Draws the next token in the place of one, and shows it, once. The one before opens nothing from then on.")
-        .says::<TokenIssued>(200)
-        .may(&[ProblemCode::SecretShown]);
+    let doc = doc(
+        "rotateToken",
+        "Replaces a token and shows the new one once. The old token is invalid from then on.",
+    )
+    .says::<TokenIssued>(200)
+    .may(&[ProblemCode::SecretShown]);
     Route::post("/v1/users/{name}/tokens/{id}:rotate", access, rotated, doc)
 }
 
-/// Takes one back.
+/// The route that revokes a token.
 pub(in crate::http) fn remove(access: Access) -> Route {
-    let doc = doc("removeToken", "Takes a token back, by its id or name.").nothing();
+    let doc = doc("removeToken", "Revokes a token, by its id or name.").nothing();
     Route::delete("/v1/users/{name}/tokens/{id}", access, removed, doc)
 }
 
@@ -93,7 +96,7 @@ async fn drawn(
     let also = |view: &mut engine::View| record_secret_shown(view, kept.as_ref());
     let issued = issue_token(&app.engine, &name, &new, &caller.act(now), also).await?;
     let (kept, token) = issued.ok_or_else(|| Problem::not_found("user", &name))?;
-    tracing::info!(user = name, token = kept.id, by = caller.name, "token drawn");
+    tracing::info!(user = name, token = kept.id, by = caller.name, "token issued");
     let body = TokenIssued { of: seen(&kept, now), token: token.reveal() };
     let mut answer = (StatusCode::CREATED, Json(body)).into_response();
     answer.extensions_mut().insert(ContainsSecret);

@@ -1,4 +1,4 @@
-//! `GET /v1/usage/{tenant}:export`: what a tenant used, month by month and with list prices, for spreadsheets and for tools that read bills.
+//! `GET /v1/usage/{tenant}:export`: a tenant's usage by month with list prices, for spreadsheets and billing tools.
 
 use crate::{
     auth::{Caller, Verb},
@@ -32,7 +32,7 @@ use workflows::{
     usage_statement::{self, StatementPlace},
 };
 
-/// Months that are read at once.
+/// The number of months read at once.
 const AT_ONCE: usize = 1_000;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -42,14 +42,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         export,
         doc(
             "exportUsage",
-            "What a tenant used by month, with list prices, as CSV or in the columns of FOCUS.",
+            "Exports a tenant's usage by month with list prices, as CSV or in the FOCUS format.",
         )
         .file(200, "text/csv")
         .may(&[ProblemCode::QueryInvalid]),
     )]
 }
 
-/// How it is written.
+/// The format of the export.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "UsageForm")]
@@ -66,7 +66,7 @@ struct ExportParams {
     workspace: Option<String>,
     /// The first month, as `2026-01`.
     from: Option<String>,
-    /// The last month, which is part of it.
+    /// The last month, included.
     to: Option<String>,
     #[serde(default)]
     format: UsageFormat,
@@ -104,7 +104,7 @@ async fn export(
     Ok(([(header::CONTENT_TYPE, "text/csv")], text).into_response())
 }
 
-/// The account is read before the months that are closed: one that is closed in between is in both, and counted once.
+/// Reads the account before the closed months. A month that closes in between is in both reads, and counted once.
 async fn lines(
     app: &ServerState,
     caller: &Caller,
@@ -131,7 +131,7 @@ async fn lines(
     Ok(usage_statement::lines(&usages, &place, &policy))
 }
 
-/// Where the tenant's GPUs are, as far as it is on record.
+/// Returns the recorded location of the tenant's GPUs.
 async fn place(app: &ServerState, tenant: &Tenant) -> Result<StatementPlace, Problem> {
     let Some(cluster) = &tenant.cluster else { return Ok(StatementPlace::default()) };
     let found = document::<Cluster>(app, cluster.as_str()).await?;
@@ -139,7 +139,7 @@ async fn place(app: &ServerState, tenant: &Tenant) -> Result<StatementPlace, Pro
     Ok(found.as_ref().map_or_else(unknown, StatementPlace::from))
 }
 
-/// Whether this is a month as `2026-01`, so that months compare as texts do.
+/// Returns true if the text is a month like `2026-01`, so that months compare as text.
 fn is_month(text: &str) -> bool {
     let Some((year, month)) = text.split_once('-') else { return false };
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! `/v1/users`: who may use the service. Tokens are shown once, when they are drawn.
+//! `/v1/users`: users of the service. The request that creates a token shows it once.
 
 use crate::{
     auth::{Caller, NewUser, Role, User, Verb, add_user, remove_user},
@@ -42,7 +42,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/users",
             manage,
             add,
-            doc("addUser", "Adds a user, and shows their token, once.")
+            doc("addUser", "Adds a user, and shows their token once.")
                 .says::<types::users::UserMade>(201)
                 .located()
                 .may(&[ProblemCode::UserExists]),
@@ -70,7 +70,7 @@ struct ListParams {
     cursor: Option<String>,
 }
 
-/// A user without anything that names the tokens.
+/// Returns a user without fields about tokens.
 fn seen(user: &User) -> Value {
     let mut value = mapping::thing(user, &["created_at", "claimed_at"]);
     if let Some(fields) = value.as_object_mut() {
@@ -114,10 +114,10 @@ async fn add(
         fields.insert("token".into(), Value::String(token.reveal()));
         if let Some(tenant) = unknown {
             let warning =
-                format!("there is no tenant {tenant} yet: until there is, {} sees nothing", user.name);
+                format!("tenant {tenant} does not exist yet: {} sees nothing until it does", user.name);
             fields.insert("warning".into(), Value::String(warning));
         } else if user.tenant.is_none() && user.roles.contains(&Role::TenantOwner) {
-            let warning = format!("no tenant was named: {} speaks for every tenant there is", user.name);
+            let warning = format!("no tenant was given: {} acts for every tenant", user.name);
             fields.insert("warning".into(), Value::String(warning));
         }
     }

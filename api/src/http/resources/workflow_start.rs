@@ -1,7 +1,7 @@
-//! Requests that become executions: one type a workflow says how it is read, begun and tried out.
+//! Requests that start executions. One type per workflow defines how to parse, start and preview its request.
 //!
-//! Every such collection has two addresses: a POST to it begins an execution (202, with its address), and a POST to
-//! `:plan` beside it says what would be decided and done, and changes nothing.
+//! Every such collection has two routes. A POST to the collection starts an execution (202 with its path). A POST to `:plan` returns the decision and the plan,
+//! and changes nothing.
 
 use crate::{
     auth::Caller,
@@ -32,28 +32,28 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, future::Future};
 use workflows::policy::Invalid;
 
-/// Parameters of the address.
+/// Query parameters.
 pub(in crate::http) type Parameters = BTreeMap<String, String>;
 
-/// A request that becomes an execution.
+/// A request that starts an execution.
 pub(in crate::http) trait StartRequest: Sized + Send + Sync + 'static {
-    /// What its documents look like.
+    /// The document type of the request.
     type Document: JsonSchema;
-    /// What `:plan` answers.
+    /// The answer type of `:plan`.
     type Planned: JsonSchema;
 
-    /// The request that a document says. `asked` are the parameters of the address.
+    /// Parses a document. `asked` are the query parameters.
     fn read(document: &TextBody, asked: &Parameters) -> Result<Self, Problem>;
 
-    /// Whose it is; empty for the platform's own.
+    /// The tenant of the request; empty for the platform.
     fn tenant(&self) -> &str;
 
-    /// The request with what only a search finds.
+    /// Adds values that need a search.
     fn prepare(self, _app: &ServerState) -> impl Future<Output = Result<Self, Problem>> + Send {
         async { Ok(self) }
     }
 
-    /// Begins the execution.
+    /// Starts the execution.
     fn start(
         self,
         app: &ServerState,
@@ -61,11 +61,11 @@ pub(in crate::http) trait StartRequest: Sized + Send + Sync + 'static {
         asked: engine::Request,
     ) -> impl Future<Output = Result<Started, Problem>> + Send;
 
-    /// What would be decided and done, by the books as they stand.
+    /// Returns the decision and the plan, from the present ledger.
     fn plan(&self, view: &mut View) -> Result<Value, Undecided>;
 }
 
-/// The two routes of a request, with what they say of themselves.
+/// Returns the two routes of a request, with their documentation.
 pub(in crate::http) fn start_routes<W: StartRequest>(
     (start_at, started): (&'static str, RouteDoc),
     (plan_at, planned): (&'static str, RouteDoc),
@@ -90,7 +90,7 @@ async fn start<W: StartRequest>(
     begin(&app, &caller, wish, once.start_key(), &labels).await
 }
 
-/// Begins what is asked for, or finds the execution that was begun under the same key.
+/// Starts an execution, or returns the existing one with the same idempotency key.
 pub(in crate::http) async fn begin<W: StartRequest>(
     app: &ServerState,
     caller: &Caller,
@@ -127,7 +127,7 @@ async fn plan<W: StartRequest>(
     Ok(Json(with_separation(&app, planned)))
 }
 
-/// A plan, which says so where people count who are not separate from each other.
+/// Returns a plan, with a warning if the server accepts votes of persons who are not separate.
 pub(in crate::http) fn with_separation(app: &ServerState, mut planned: Value) -> Value {
     let separation = app.engine.separation();
     if let Some(fields) = planned.as_object_mut().filter(|_| !separation.is_enforced()) {
@@ -136,7 +136,7 @@ pub(in crate::http) fn with_separation(app: &ServerState, mut planned: Value) ->
     planned
 }
 
-/// Refuses to act for a tenant that the caller is not bound to.
+/// Rejects a request for a tenant other than the one the caller is bound to.
 pub(in crate::http) fn own(caller: &Caller, tenant: &str) -> Result<(), Problem> {
     if caller.sees(tenant) {
         return Ok(());
@@ -144,22 +144,20 @@ pub(in crate::http) fn own(caller: &Caller, tenant: &str) -> Result<(), Problem>
     Err(Problem::new(ProblemCode::ForeignTenant, format!("{} may not act for tenant {tenant}", caller.name)))
 }
 
-/// A plan with its digest, as people vote on it.
+/// Returns a plan with the digest that approvers vote on.
 pub(in crate::http) fn planned<W: Workflow>(plan: &Plan) -> Value {
     json!({ "plan": plan, "digest": plan.digest(W::NAME, W::SCHEMA) })
 }
 
-/// Refuses parameters that are not among `known`.
+/// Rejects parameters that are not in `known`.
 pub(in crate::http) fn only(asked: &Parameters, known: &[&str]) -> Result<(), Problem> {
     match asked.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(other) => {
-            Err(Problem::new(ProblemCode::QueryInvalid, format!("{other}: this is no parameter here")))
-        }
+        Some(other) => Err(Problem::new(ProblemCode::QueryInvalid, format!("{other}: unknown parameter"))),
     }
 }
 
-/// The value that a document of JSON or YAML says.
+/// Parses a JSON or YAML document.
 pub(in crate::http) fn document<T: DeserializeOwned>(body: &TextBody) -> Result<T, Problem> {
     if !body.is_yaml() {
         return parse_json(if body.text.trim().is_empty() { "{}" } else { &body.text });
@@ -167,7 +165,7 @@ pub(in crate::http) fn document<T: DeserializeOwned>(body: &TextBody) -> Result<
     yaml(&body.text)
 }
 
-/// A request that knows its own documents: YAML, or JSON with its places named all the same.
+/// Parses a document with its own parser. Errors in YAML and JSON name their position.
 pub(in crate::http) fn by_place<T>(
     text: &str,
     is_json: bool,

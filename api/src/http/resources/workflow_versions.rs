@@ -1,5 +1,4 @@
-//! `/v1/workflow-versions`: which schemas the open executions rest at, which stand in the way of removing an old one, and
-//! bringing them up to date.
+//! `/v1/workflow-versions`: schemas of open executions, obstacles to the removal of an old schema, and migration.
 
 use crate::{
     auth::{Caller, Verb},
@@ -31,14 +30,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workflow-versions",
             read,
             list,
-            doc("listVersions", "Counts the open executions by workflow and schema.")
+            doc("listVersions", "Counts open executions by workflow and schema.")
                 .lists::<operations::Generation>(),
         ),
         Route::get(
             "/v1/workflow-versions/blockers",
             read,
             blockers,
-            doc("listBlockers", "Lists open executions of other versions, and whom each waits for.")
+            doc("listBlockers", "Lists open executions of other schemas, and what each waits for.")
                 .lists::<operations::Migrated>()
                 .may(&[ProblemCode::NotFound]),
         ),
@@ -46,7 +45,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workflow-versions:migrate",
             Access::Staff(Verb::Migrate),
             migrate,
-            doc("migrate", "Brings executions of older versions up to date.")
+            doc("migrate", "Migrates executions to the current schema.")
                 .lists::<operations::Migrated>()
                 .may(&[ProblemCode::NotFound]),
         ),
@@ -69,7 +68,7 @@ async fn list(
     Ok(Json(ListPage::part(app.engine.schema_usage().await?, &page, name).each(row)))
 }
 
-/// Of which workflow.
+/// The workflow to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Wanted")]
@@ -77,7 +76,7 @@ struct ListParams {
     workflow: Option<String>,
 }
 
-/// Refuses a workflow that there is not, so that a slip of the pen is not taken for all being well.
+/// Rejects an unknown workflow, so that a typo does not look like an empty list.
 async fn known(app: &ServerState, workflow: Option<&str>) -> Result<(), Problem> {
     let Some(name) = workflow else { return Ok(()) };
     if app.engine.schema_usage().await?.iter().any(|one| one.workflow == name) {
@@ -95,7 +94,7 @@ async fn blockers(
     seen(&app, &found).await
 }
 
-/// What is to be brought up to date.
+/// The executions to migrate.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Order")]
@@ -129,7 +128,7 @@ async fn seen(app: &ServerState, found: &[Migration]) -> Result<Json<ListPage<Mi
     Ok(Json(ListPage::new(rows, None)))
 }
 
-/// An execution of another version: what can be done about it, and whom it waits for.
+/// Returns an execution of another schema, with its options and what it waits for.
 async fn row(app: &ServerState, one: &Migration) -> Result<Migrated, Problem> {
     let record = &one.record;
     let (answer, to, why) = match &one.answer {
@@ -138,7 +137,7 @@ async fn row(app: &ServerState, one: &Migration) -> Result<Migrated, Problem> {
         MigrationAnswer::Refused(why) => ("refused", None, Some(why)),
     };
     let waits_for = match record.phase.as_str() {
-        "paused" => "whoever paused it, to resume it".to_owned(),
+        "paused" => "the user who paused it, to resume it".to_owned(),
         "parked" => format!("an operator: {}", record.reason.as_deref().unwrap_or("parked")),
         _ => match app.engine.approval(record.id).await? {
             Some(case) => format!("people: {}", mapping::wanted(&case.seats)),

@@ -1,4 +1,4 @@
-//! `/v1/workflows`: what can run, and its picture.
+//! `/v1/workflows`: workflows and their diagrams.
 
 use crate::{
     auth::Verb,
@@ -27,17 +27,12 @@ use serde_json::json;
 pub(in crate::http) fn routes() -> Vec<Route> {
     let read = Access::Tenant(Verb::ReadWorkflows);
     vec![
-        Route::get(
-            "/v1/workflows",
-            read,
-            list,
-            doc("listWorkflows", "Lists what can run.").lists::<Workflow>(),
-        ),
+        Route::get("/v1/workflows", read, list, doc("listWorkflows", "Lists workflows.").lists::<Workflow>()),
         Route::get(
             "/v1/workflows/{name}/diagram",
             read,
             diagram,
-            doc("drawWorkflow", "The picture of a workflow, as Mermaid or JSON.")
+            doc("drawWorkflow", "Draws the diagram of a workflow, as Mermaid or JSON.")
                 .file(200, "text/plain")
                 .says::<Drawn>(200),
         ),
@@ -73,7 +68,7 @@ async fn diagram(
     drawn(&app, &name, drawing.format.as_deref(), None)
 }
 
-/// The picture of a workflow as Mermaid (the default) or JSON, with `current` lit.
+/// Draws a workflow as Mermaid (default) or JSON, with `current` highlighted.
 pub(in crate::http) fn drawn(
     app: &ServerState,
     name: &str,

@@ -1,4 +1,4 @@
-//! `POST /v1/workloads`: GPUs for a workload, now, in line, or never; and its end.
+//! `POST /v1/workloads`: requests GPUs for a workload; the answer is admitted, queued or rejected. Also ends workloads.
 
 use crate::{
     auth::{Caller, Verb},
@@ -42,7 +42,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workloads",
             submit_access,
             submit,
-            doc("submitWorkload", "Asks for GPUs: 200 has them, 202 waits in line, 422 never can.")
+            doc("submitWorkload", "Requests GPUs for a workload: 200 if admitted, 202 if queued, 422 if it can never be admitted.")
                 .takes::<NewWorkload>()
                 .says::<types::workspaces::Submitted>(200)
                 .located()
@@ -61,7 +61,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             plan,
             doc(
                 "planWorkload",
-                "Whether a workload would be admitted, wait, or never be, and why; nothing is asked for.",
+                "Previews the admission decision for a workload, with its reasons. Changes nothing.",
             )
             .takes::<NewWorkload>()
             .says::<types::workspaces::Submitted>(200)
@@ -75,13 +75,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/workloads/{tenant}/{workload}:finish",
             submit_access,
             finish,
-            doc("finishWorkload", "Says that a workload has ended, or is no longer wanted.")
+            doc("finishWorkload", "Ends a workload that has finished or is no longer needed.")
                 .says::<types::workspaces::Finished>(200),
         ),
     ]
 }
 
-/// A workload that is asked for.
+/// A new workload.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct NewWorkload {
@@ -97,7 +97,7 @@ pub(in crate::http) struct NewWorkload {
     class: WorkloadClass,
     #[serde(default)]
     priority: i32,
-    /// Whether it may be evicted for others; one that may not never borrows.
+    /// True if the workload may be evicted. Other workloads never borrow.
     #[serde(default = "yes")]
     preemptible: bool,
     /// `none`, `signal` or `api`.
@@ -130,7 +130,7 @@ impl NewWorkload {
             return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
         }
         if self.requests.values().all(|amount| *amount == 0) {
-            let detail = "requests: say what it asks for, such as `gpu/H100: 4`";
+            let detail = "requests: name the requested resources, such as `gpu/H100: 4`";
             return Err(Problem::new(ProblemCode::DocumentInvalid, detail));
         }
         Ok(WorkloadRequest {
@@ -148,8 +148,7 @@ impl NewWorkload {
     }
 }
 
-/// Changes a tenant's account, and in the same commit begins what the change calls for. Whoever else can be admitted then
-/// is, before it is answered.
+/// Changes the account of a tenant, and starts the resulting executions in the same commit. Then admits queued workloads that now fit, before it returns.
 pub(in crate::http) async fn change<T>(
     app: &ServerState,
     tenant: &TenantId,
@@ -184,7 +183,7 @@ async fn submit(
     ask(&app, &caller, &request).await
 }
 
-/// What would be answered, as the books stand. That it can never be admitted is an answer, too.
+/// Dry run of a request. A rejection is a valid answer.
 async fn plan(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -196,7 +195,7 @@ async fn plan(
     Ok(Json(shown(&submitted)))
 }
 
-/// Asks for GPUs: 200 when it has them, 202 when it waits, 422 with every reason when it never can.
+/// Requests GPUs: 200 if admitted, 202 if queued, 422 with all reasons if the workload can never be admitted.
 pub(in crate::http) async fn ask(
     app: &ServerState,
     caller: &Caller,
@@ -246,7 +245,7 @@ async fn finish(
     end(&app, &caller, &workload.tenant, &workload.name).await.map(Json)
 }
 
-/// Says that a workload has ended, or is no longer wanted; answers with it and with who was admitted by that.
+/// Ends a workload. Returns it with the workloads that were admitted as a result.
 pub(in crate::http) async fn end(
     app: &ServerState,
     caller: &Caller,
@@ -272,7 +271,7 @@ pub(in crate::http) async fn end(
     Ok(shown)
 }
 
-/// Tells the platform that a workload is over. Its cluster knows, or is simulated; what it says to it changes nothing.
+/// Reports the end of a workload to its cluster. The cluster usually knows it already, and its answer changes nothing.
 async fn clear_away(app: &ServerState, ran: &WorkloadRef) {
     let key = format!("ended/{}", ran.full_name());
     let step = key.clone();
@@ -286,11 +285,11 @@ async fn clear_away(app: &ServerState, ran: &WorkloadRef) {
         dry_run: false,
     };
     if let Err(error) = app.engine.platform().workloads.notify_ended(ran, &stamp).await {
-        tracing::warn!(%error, workload = ran.full_name(), "the platform did not hear that a workload is over");
+        tracing::warn!(%error, workload = ran.full_name(), "cannot report the end of a workload to its cluster");
     }
 }
 
-/// Executions that wait until less is used look again now, not only when their time comes.
+/// Wakes executions that wait for free quota, so that they check again now.
 async fn admit_next(app: &ServerState, tenant: &TenantId) -> Result<(), Problem> {
     let waiting = [
         (QuotaDecrease::NAME, "DrainingExcess", decrease::USE_FELL),

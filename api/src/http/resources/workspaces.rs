@@ -1,4 +1,4 @@
-//! What is in a tenant's account: workspaces, quotas, loans, workloads, decisions on admission, and usage.
+//! The account of a tenant: workspaces, quotas, loans, workloads, admission decisions and usage.
 
 use crate::{
     auth::{Caller, Verb},
@@ -33,12 +33,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     routes.extend(read_routes::<Workspace>(
         (
             "/v1/workspaces",
-            doc("listWorkspaces", "Lists workspaces, and what is used of their quotas.")
+            doc("listWorkspaces", "Lists workspaces with their quota usage.")
                 .lists::<types::workspaces::Workspace>(),
         ),
         (
             "/v1/workspaces/{tenant}/{workspace}",
-            doc("showWorkspace", "A workspace, and what is used of its quotas.")
+            doc("showWorkspace", "Shows a workspace with its quota usage.")
                 .says::<types::workspaces::Workspace>(200),
         ),
         read,
@@ -46,11 +46,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     routes.extend(read_routes::<Quota>(
         (
             "/v1/quotas",
-            doc("listQuotas", "Lists quotas, and what is used of them.").lists::<types::workspaces::Quota>(),
+            doc("listQuotas", "Lists quotas with their usage.").lists::<types::workspaces::Quota>(),
         ),
         (
             "/v1/quotas/{tenant}/{workspace}",
-            doc("showQuota", "The quota of a workspace, and what is used of it.")
+            doc("showQuota", "Shows the quota of a workspace with its usage.")
                 .says::<types::workspaces::Quota>(200),
         ),
         read,
@@ -75,7 +75,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     routes
 }
 
-/// What runs in an account, and what it comes to.
+/// Workloads, decisions and usage of an account.
 fn work(read: Access) -> Vec<Route> {
     let mut routes = Vec::new();
     routes.extend(read_routes::<Workload>(
@@ -89,23 +89,20 @@ fn work(read: Access) -> Vec<Route> {
     routes.extend(read_routes::<Admission>(
         (
             "/v1/decisions",
-            doc("listDecisions", "Lists decisions on admission.").lists::<types::workspaces::Decision>(),
+            doc("listDecisions", "Lists admission decisions.").lists::<types::workspaces::Decision>(),
         ),
         (
             "/v1/decisions/{tenant}/{number}",
-            doc("showDecision", "A decision on admission, with everything that was weighed.")
+            doc("showDecision", "Shows an admission decision with all its inputs.")
                 .says::<types::workspaces::Decision>(200),
         ),
         read,
     ));
     routes.extend(read_routes::<MonthlyUsage>(
-        (
-            "/v1/usage",
-            doc("listUsage", "Lists months of usage that have ended.").lists::<types::workspaces::Usage>(),
-        ),
+        ("/v1/usage", doc("listUsage", "Lists closed months of usage.").lists::<types::workspaces::Usage>()),
         (
             "/v1/usage/{tenant}/{workspace}/{month}",
-            doc("showUsage", "A month of usage that has ended.").says::<types::workspaces::Usage>(200),
+            doc("showUsage", "Shows a closed month of usage.").says::<types::workspaces::Usage>(200),
         ),
         read,
     ));
@@ -113,13 +110,13 @@ fn work(read: Access) -> Vec<Route> {
         "/v1/usage/{tenant}",
         read,
         so_far,
-        doc("showUsageSoFar", "What each workspace of a tenant has used in the month that runs.")
+        doc("showUsageSoFar", "Shows the usage of each workspace of a tenant in the current month.")
             .lists::<types::workspaces::Usage>(),
     ));
     routes
 }
 
-/// Adds fields to a shown document.
+/// Adds fields to an answer.
 fn with<const N: usize>(mut value: Value, more: [(&str, Value); N]) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
@@ -127,7 +124,7 @@ fn with<const N: usize>(mut value: Value, more: [(&str, Value); N]) -> Value {
     value
 }
 
-/// What is used of each resource of an account.
+/// Returns the usage of each resource of an account.
 fn used(account: &Account) -> Value {
     let of = |balance: &Balance| {
         json!({
@@ -284,7 +281,7 @@ impl ResourceKind for MonthlyUsage {
     }
 }
 
-/// What each workspace of a tenant has used in the month that runs.
+/// Returns the usage of each workspace of a tenant in the current month.
 async fn so_far(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,

@@ -1,4 +1,4 @@
-//! `email`: mail by SMTP, one message to all that the channel names. What is about the same matter is one thread.
+//! `email`: mail by SMTP, one message to all recipients of the channel. A matter is one thread.
 
 use crate::{
     config::{self, MailTls},
@@ -26,7 +26,7 @@ pub(in crate::notify) struct Email {
 impl Email {
     pub(in crate::notify) fn of(settings: &config::Channel) -> Result<Self, String> {
         let mailbox = |key: &str, text: &str| {
-            let wrong = |error| format!("{key}: {text:?} is no address: {error}");
+            let wrong = |error| format!("{key}: {text:?} is not an e-mail address: {error}");
             text.parse::<Mailbox>().map_err(wrong)
         };
         let unset = || "server: write it like `smtp.example.com:587`".to_owned();
@@ -55,7 +55,7 @@ impl Email {
     pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
         let letter = match self.letter(message) {
             Ok(letter) => letter,
-            Err(error) => return Sent::Refused(format!("it cannot be written: {error}"), None),
+            Err(error) => return Sent::Refused(format!("cannot build the message: {error}"), None),
         };
         match self.server.deliver(&letter).await {
             Ok(response) => {
@@ -112,7 +112,7 @@ fn tls(host: &str, ca_file: &str) -> Result<TlsParameters, String> {
     tls.build().map_err(|error| format!("tls: {error}"))
 }
 
-/// What it is called in the head of a letter, where few characters may stand.
+/// Returns a name for a mail header, which allows few characters.
 fn name(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     text.chars().map(|c| if fits(c) { c } else { '-' }).collect()

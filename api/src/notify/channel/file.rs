@@ -1,4 +1,4 @@
-//! `file`: one line of JSON for each notification, behind those that are there. For trying channels out, and for whoever reads files.
+//! `file`: appends one line of JSON per notification, for tests of channels and for programs that read files.
 
 use crate::{
     config,
@@ -24,7 +24,7 @@ impl LogFile {
 
     pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
         let (path, line) = (self.path.clone(), format!("{}\n", event(message)));
-        // In one write, so that several servers may write to one file.
+        // A single write, so that several servers can write to one file.
         let write = move || {
             let mut file = open(&path)?;
             file.write_all(line.as_bytes())?;
@@ -32,16 +32,16 @@ impl LogFile {
         };
         match tokio::task::spawn_blocking(write).await {
             Ok(Ok(())) => Sent::Taken("written".into()),
-            Ok(Err(error)) => Sent::Unreached(format!("it cannot be written to: {error}")),
-            Err(error) => Sent::Unreached(format!("it was not written: {error}")),
+            Ok(Err(error)) => Sent::Unreached(format!("cannot write the file: {error}")),
+            Err(error) => Sent::Unreached(format!("cannot write the file: {error}")),
         }
     }
 }
 
-/// The file, made for its owner alone if there is none. Nothing but a file is opened: a pipe would keep whoever writes waiting.
+/// Opens the file; a new one is only for its owner. Rejects anything but regular files, because a pipe could block the writer.
 fn open(path: &Path) -> io::Result<fs::File> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }

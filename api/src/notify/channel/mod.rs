@@ -1,4 +1,4 @@
-//! Channels as they are used: made of the settings, with their secrets read, at the start of the server.
+//! Channels in use: created from the settings with their secrets, at the start of the server.
 
 pub(crate) mod email;
 pub(crate) mod file;
@@ -24,25 +24,25 @@ use store::Timestamp;
 use webhook::Webhook;
 use workflows::notices::{NoticeKind, QuietHours, Severity, kind_of, matter};
 
-/// How long an answer is waited for.
+/// The timeout of an attempt.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest pause between two tries.
+/// The maximum delay between two attempts.
 const MOST_PAUSE: Duration = Duration::from_secs(3_600);
-/// The longest pause that a receiver may ask for.
+/// The maximum delay that a receiver may request.
 const MOST_ASKED: Duration = Duration::from_secs(86_400);
-/// How much of an answer is kept, in characters.
+/// The maximum length of a stored answer, in characters.
 const KEPT: usize = 200;
 
 /// One channel.
 pub(crate) struct Channel {
-    /// What it is called.
+    /// The name.
     pub(crate) name: String,
-    /// As it is set.
+    /// The settings.
     pub(crate) settings: config::Channel,
     line: Transport,
 }
 
-/// How it tells.
+/// The transport.
 enum Transport {
     Webhook(Webhook),
     Slack(Slack),
@@ -51,35 +51,35 @@ enum Transport {
     File(LogFile),
 }
 
-/// A notification as channels tell it.
+/// A notification to be sent.
 pub(super) struct Message<'a> {
     pub(super) told: &'a Notification,
     pub(super) kind: NoticeKind,
     pub(super) matter: String,
-    /// Where it stands among traces, as the header `traceparent` has it.
+    /// The trace context, as a `traceparent` header.
     pub(super) trace: Option<String>,
-    /// For people.
+    /// The text for readers.
     pub(super) words: NotificationText,
-    /// When it is sent.
+    /// The time of sending.
     pub(super) now: Timestamp,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It was taken, with this answer.
+    /// Accepted, with this answer.
     Taken(String),
-    /// It was answered and not taken; the receiver may have said when to come again.
+    /// Refused, with this answer and the requested delay, if any.
     Refused(String, Option<Duration>),
-    /// There was no answer.
+    /// No answer.
     Unreached(String),
 }
 
 impl Channel {
-    /// The channel `name` as it is set.
+    /// Creates the channel `name` from its settings.
     ///
     /// # Errors
-    /// The setting at fault: a file that cannot be read, a secret that is too short, an address that is none.
+    /// The invalid setting: an unreadable file, a short secret, or an invalid address.
     pub(super) fn of(name: &str, settings: &config::Channel) -> Result<Self, String> {
         let line = match settings.kind {
             config::ChannelKind::Webhook => Webhook::of(settings).map(Transport::Webhook),
@@ -95,7 +95,7 @@ impl Channel {
         Ok(Self { name: name.into(), settings: settings.clone(), line })
     }
 
-    /// Sends `told`, in the words of `texts`.
+    /// Sends `told` with the text of `texts`.
     pub(super) async fn send(
         &self,
         told: &Notification,
@@ -113,14 +113,14 @@ impl Channel {
         }
     }
 
-    /// Until when it keeps silent about `told`, if it does at `at`.
+    /// Returns the end of the quiet hours for `told` at `at`, if any.
     pub(crate) fn silent(&self, told: &Notification, at: Timestamp) -> Option<Timestamp> {
         let urgent: Severity = self.settings.urgent;
         let quiet: Option<&QuietHours> = self.settings.quiet.as_ref();
         quiet.filter(|_| kind_of(told).severity < urgent).and_then(|quiet| quiet.quiet_until(at))
     }
 
-    /// The pause after `failed` tries, or `None` when it was the last.
+    /// Returns the delay after `failed` attempts; `None` after the last one.
     pub(super) fn pause(&self, failed: u32, asked: Option<Duration>, seed: u64) -> Option<Duration> {
         let policy = RetryPolicy {
             first: Duration::from_secs(2),
@@ -133,13 +133,13 @@ impl Channel {
     }
 }
 
-/// A client that goes nowhere but where it is sent.
+/// Returns a client that follows no redirects.
 pub(super) fn client() -> Result<Client, String> {
     let client = outbound::client().timeout(PATIENCE).build();
     client.map_err(|error| format!("url: {error}"))
 }
 
-/// The content of the file of a secret.
+/// Reads the file of a secret.
 pub(super) fn secret(key: &str, file: &str) -> Result<String, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{key}: {file}: {error}"))?;
     let text = text.trim();
@@ -149,7 +149,7 @@ pub(super) fn secret(key: &str, file: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-/// Sends a request, and says what became of it. `secret` is kept out of what is said.
+/// Sends a request, and returns the result with `secret` masked.
 pub(super) async fn send_request(request: RequestBuilder, secret: &str) -> Sent {
     match request.send().await {
         Ok(answer) => outcome(answer, secret).await,
@@ -157,12 +157,12 @@ pub(super) async fn send_request(request: RequestBuilder, secret: &str) -> Sent 
     }
 }
 
-/// Why there was no answer, without the address, which may be a secret.
+/// Describes a connection error without the URL, which may be a secret.
 fn connection_error(error: &reqwest::Error) -> String {
     match error {
         error if error.is_timeout() => format!("no answer within {} s", PATIENCE.as_secs()),
-        error if error.is_connect() => "it cannot be reached".into(),
-        _ => "the connection broke".into(),
+        error if error.is_connect() => "cannot connect".into(),
+        _ => "the connection was closed".into(),
     }
 }
 
@@ -173,12 +173,12 @@ async fn outcome(answer: Response, secret: &str) -> Sent {
     if status.is_success() {
         return Sent::Taken(status.to_string());
     }
-    // Receivers say there what they did not like.
+    // Receivers describe errors in the body.
     let body = outbound::excerpt_text(answer).await;
     Sent::Refused(shortened(&format!("{status} {body}"), secret), asked)
 }
 
-/// A text from outside, as it may be kept: short, on one line, and without the secret.
+/// Prepares external text for storage: short, on one line, and without the secret.
 pub(super) fn shortened(text: &str, secret: &str) -> String {
     let text = if secret.is_empty() { text.to_owned() } else { text.replace(secret, "***") };
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(KEPT).collect();
@@ -198,12 +198,12 @@ mod tests {
     };
 
     #[test]
-    fn what_a_receiver_says_is_kept_short_and_without_the_secret() {
+    fn the_answer_of_a_receiver_is_stored_shortened_and_without_the_secret() {
         assert_eq!(shortened("400 no key\nR0UTE here", "R0UTE"), "400 no key *** here");
         assert_eq!(shortened(&"x".repeat(1_000), "").len(), KEPT);
     }
 
-    /// A receiver that refuses, and says why without an end; how much of it was taken.
+    /// A receiver that refuses with an endless body; counts the bytes that were read.
     async fn endless() -> (String, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (url, sent) =
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_receiver_whose_answer_never_ends_is_refused_by_its_beginning() {
+    async fn only_the_start_of_an_endless_answer_is_read() {
         program::install_tls();
         let (url, sent) = endless().await;
 

@@ -1,5 +1,5 @@
-//! `pagerduty`: events of the Events API v2. One matter is one incident: what opens it triggers, what takes it up acknowledges,
-//! and what closes it resolves, all under the matter's name.
+//! `pagerduty`: Events API v2. A matter is an incident: its opening event triggers, taking it up acknowledges, and its closing event resolves it. The key of
+//! the matter is the deduplication key.
 
 use crate::{
     config,
@@ -16,9 +16,9 @@ pub(in crate::notify) struct Pagerduty {
     key: String,
 }
 
-/// The longest summary, in characters.
+/// The maximum length of a summary, in characters.
 const SUMMARY: usize = 1_024;
-/// The longest name of an incident, in characters.
+/// The maximum length of a deduplication key, in characters.
 const NAME: usize = 255;
 
 impl Pagerduty {
@@ -33,7 +33,7 @@ impl Pagerduty {
     pub(in crate::notify) async fn send(&self, message: &Message<'_>) -> Sent {
         let sent = self.tell(event(message)).await;
         if message.told.kind == "channel.test" && matches!(sent, Sent::Taken(_)) {
-            // Nobody is to be kept awake by it.
+            // A test resolves its incident at once, so that it causes no alert.
             return self.tell(json!({ "event_action": "resolve", "dedup_key": name(message) })).await;
         }
         sent
@@ -47,12 +47,12 @@ impl Pagerduty {
     }
 }
 
-/// What the incident is called.
+/// Returns the deduplication key.
 fn name(message: &Message<'_>) -> String {
     message.matter.chars().take(NAME).collect()
 }
 
-/// The event, but for the key of whoever sends it.
+/// Returns the event, without the integration key.
 fn event(message: &Message<'_>) -> Value {
     let action = match message.kind.act {
         MatterChange::Opens | MatterChange::Tells => "trigger",

@@ -1,55 +1,55 @@
-//! Signatures of webhooks, as Standard Webhooks has them: made by channels, and checked by whoever tries them out.
+//! Signatures of webhooks according to Standard Webhooks: created by channels, and verified by test receivers.
 
 use crate::notify::channel::secret;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::hmac;
 
-/// How far the moment of a signature may be from the clock of whoever checks it, in seconds; as the standard says.
+/// The maximum difference between the time of a signature and the verifier's clock, in seconds; from the standard.
 const TOLERATED: u64 = 300;
 
-/// The secret, and the one before it: each signs.
+/// The present and the previous secret: each signs.
 pub struct SigningKeys(Vec<hmac::Key>);
 
-/// Why a message is not taken for what its sender sent.
+/// The reason why a signature is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum SignatureError {
-    /// It says no id, no moment or no signature.
+    /// The id, time or signature is missing.
     #[strum(serialize = "not signed")]
     Not,
-    /// Its moment is too far from now.
+    /// The time is too far from now.
     #[strum(serialize = "signed too long ago, or clocks differ")]
     Late,
-    /// No signature is of a key that is known.
+    /// No signature matches a known key.
     #[strum(serialize = "signed by another secret, or changed on its way")]
     Other,
 }
 
 impl SigningKeys {
-    /// Those in files, each by the setting that names it.
+    /// Reads the keys from files, each with its setting.
     ///
     /// # Errors
-    /// The setting at fault.
+    /// The invalid setting.
     pub fn of<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         files.map(|(key, file)| key_of(key, file)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// `sha256=` and the HMAC-SHA256 of the body under the first secret, in hexadecimal.
+    /// Returns `sha256=` and the HMAC-SHA256 of the body with the first secret, in hexadecimal.
     pub(in crate::notify) fn first(&self, body: &str) -> Option<String> {
         let tag = |key| program::encoding::hex::encode(hmac::sign(key, body.as_bytes()).as_ref());
         self.0.first().map(|key| format!("sha256={}", tag(key)))
     }
 
-    /// Of each key `v1,` and the HMAC-SHA256 of id, moment and body in base64, with spaces between.
+    /// Returns for each key `v1,` and the HMAC-SHA256 of id, time and body in base64, separated by spaces.
     pub(in crate::notify) fn signatures(&self, id: &str, seconds: u64, body: &str) -> String {
         let signed = format!("{id}.{seconds}.{body}");
         let one = |key| format!("v1,{}", STANDARD.encode(hmac::sign(key, signed.as_bytes())));
         self.0.iter().map(one).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether one of the signatures is of one of the keys, at a moment that is near `now`, both in seconds since 1970.
+    /// Verifies that a signature matches a key, and that its time is near `now`, both in seconds since 1970.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it is invalid.
     pub fn verify(
         &self,
         (id, seconds, signatures): (&str, &str, &str),
@@ -72,12 +72,12 @@ impl SigningKeys {
     }
 }
 
-/// The key in a file: what follows `whsec_` in base64, or its bytes as they are.
+/// Reads the key in a file: base64 after `whsec_`, or the raw bytes.
 fn key_of(key: &str, file: &str) -> Result<hmac::Key, String> {
     let text = secret(key, file)?;
     let bytes = match text.strip_prefix("whsec_") {
         Some(encoded) => {
-            let wrong = |_| format!("{key}: {file}: what follows `whsec_` is no base64");
+            let wrong = |_| format!("{key}: {file}: the text after `whsec_` is not base64");
             STANDARD.decode(encoded).map_err(wrong)?
         }
         None => text.into_bytes(),
@@ -98,7 +98,7 @@ mod tests {
 
     /// RFC 4231, test case 2.
     #[test]
-    fn a_body_is_signed_as_the_standard_says() {
+    fn a_body_has_the_signature_of_the_standard() {
         let keys = SigningKeys(vec![key(b"Jefe")]);
         assert_eq!(
             keys.first("what do ya want for nothing?").unwrap(),
@@ -108,7 +108,7 @@ mod tests {
 
     /// The example of the specification of Standard Webhooks.
     #[test]
-    fn a_message_is_signed_as_standard_webhooks_says() {
+    fn a_message_has_the_signature_of_standard_webhooks() {
         let keys = SigningKeys(vec![key(&STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap())]);
         let (id, at, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         let signed = keys.signatures(id, at, body);
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_either_secret_while_they_change_believes_it_and_nobody_else() {
-        let (old, new) = (b"the secret before this one".as_slice(), b"the secret that is to come".as_slice());
+    fn while_secrets_change_a_receiver_with_either_one_accepts_the_signature() {
+        let (old, new) = (b"the previous secret".as_slice(), b"the next secret".as_slice());
         let both = SigningKeys(vec![key(new), key(old)]);
         let signed = both.signatures("m-1", 1_000, "told");
         let checked = |secret: &[u8], body: &str, now: u64| {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(checked(old, "told", 1_100), Ok(()));
         assert_eq!(checked(new, "told", 900), Ok(()));
         assert_eq!(checked(new, "tolt", 1_000), Err(SignatureError::Other));
-        assert_eq!(checked(b"a secret of somebody else", "told", 1_000), Err(SignatureError::Other));
+        assert_eq!(checked(b"a foreign secret", "told", 1_000), Err(SignatureError::Other));
         assert_eq!(checked(new, "told", 1_301), Err(SignatureError::Late));
         assert_eq!(both.verify(("m-1", "1000", ""), b"told", 1_000), Err(SignatureError::Not));
     }

@@ -1,4 +1,4 @@
-//! `slack`: the JSON of Slack's incoming webhooks, which Mattermost and others take too. The address is the secret.
+//! `slack`: the JSON of Slack's incoming webhooks, which Mattermost and others accept too. The URL is the secret.
 
 use crate::{
     config,
@@ -12,14 +12,14 @@ pub(in crate::notify) struct Slack {
     url: String,
 }
 
-/// The most that is said, in characters; Slack cuts what is longer.
+/// The maximum length of a text, in characters; Slack cuts longer ones.
 const MOST: usize = 3_000;
 
 impl Slack {
     pub(in crate::notify) fn of(settings: &config::Channel) -> Result<Self, String> {
         let url = secret("url_file", &settings.url_file)?;
         if reqwest::Url::parse(&url).is_err() {
-            return Err(format!("url_file: {}: its content is no URL", settings.url_file));
+            return Err(format!("url_file: {}: its content is not a URL", settings.url_file));
         }
         Ok(Self { client: client()?, url })
     }
@@ -30,7 +30,7 @@ impl Slack {
     }
 }
 
-/// The title in bold, and the rest below it.
+/// Returns the title in bold, with the body below.
 fn text(title: &str, body: &str) -> String {
     let title = escaped(title);
     let whole = match escaped(body) {
@@ -40,7 +40,7 @@ fn text(title: &str, body: &str) -> String {
     whole.chars().take(MOST).collect()
 }
 
-/// Without the three characters that Slack reads as its own: nobody is called by a name in a text.
+/// Escapes the three control characters of Slack, so that a text cannot mention users.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_calls_nobody() {
+    fn a_text_mentions_no_user() {
         assert_eq!(text("a <!channel> & b", ""), "*a &lt;!channel&gt; &amp; b*");
         assert_eq!(text("a", "b"), "*a*\nb");
     }

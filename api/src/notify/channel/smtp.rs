@@ -1,4 +1,4 @@
-//! One conversation with a mail server, of which no more than 1 MiB is heard and which takes no longer than 30 s.
+//! A conversation with a mail server, limited to 1 MiB of answers and 30 s.
 
 use crate::notify::channel::PATIENCE;
 use futures_util::io::{AsyncRead as _, AsyncWrite as _};
@@ -27,12 +27,12 @@ use tokio::{
     time::timeout,
 };
 
-/// How much is heard of a server, in bytes. Its answers are lines.
+/// The maximum size of a server's answers, in bytes.
 const MOST_HEARD: usize = 1 << 20;
-/// How long all of it may take. Default 30 s.
+/// The timeout of the whole conversation. Default 30 s.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// A mail server, and how it is spoken to.
+/// A mail server with its settings.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) host: String,
@@ -41,12 +41,12 @@ pub(super) struct Server {
     pub(super) credentials: Option<Credentials>,
 }
 
-/// Why a letter was not taken.
+/// The reason of a failed delivery.
 #[derive(Debug)]
 pub(super) enum Untaken {
-    /// The server said so, or what was said is not understood.
+    /// The server refused it, or its answer was invalid.
     Smtp(Error),
-    /// It is not there, or does not come to an end.
+    /// The server is unreachable or too slow.
     Unreached(String),
 }
 
@@ -57,13 +57,13 @@ impl From<Error> for Untaken {
 }
 
 impl Server {
-    /// Hands over a letter.
+    /// Sends a message.
     pub(super) async fn deliver(&self, letter: &Message) -> Result<Response, Untaken> {
         self.deliver_within(letter, WITHIN).await
     }
 
     async fn deliver_within(&self, letter: &Message, within: Duration) -> Result<Response, Untaken> {
-        let late = |_| Untaken::Unreached(format!("it was not done within {} s", within.as_secs()));
+        let late = |_| Untaken::Unreached(format!("not finished within {} s", within.as_secs()));
         timeout(within, self.converse(letter)).await.map_err(late)?
     }
 
@@ -81,7 +81,7 @@ impl Server {
     async fn connect(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, Untaken> {
         let unreached = |error: io::Error| Untaken::Unreached(format!("Connection error: {error}"));
         let connecting = timeout(PATIENCE, TcpStream::connect((self.host.as_str(), self.port)));
-        let late = |_| Untaken::Unreached("Connection error: it does not answer".into());
+        let late = |_| Untaken::Unreached("Connection error: no answer".into());
         let stream = connecting.await.map_err(late)?.map_err(unreached)?;
         let stream = Box::new(Metered { stream, left: MOST_HEARD });
         match &self.tls {
@@ -95,7 +95,7 @@ impl Server {
                 Ok(connection)
             }
             Tls::None => Ok(AsyncSmtpConnection::connect_with_transport(stream, hello).await?),
-            // Never set: whether letters are encrypted is not left to the server.
+            // Never configured: encryption must not depend on the server.
             Tls::Opportunistic(_) => Err(Untaken::Unreached("Connection error: no TLS is set".into())),
         }
     }
@@ -108,7 +108,7 @@ async fn wrapped(stream: Box<Metered>, parameters: TlsParameters) -> Result<Wrap
     Ok(Wrapped(stream))
 }
 
-/// A connection that breaks when more comes than may be heard.
+/// A connection that fails when the answers exceed the limit.
 #[derive(Debug)]
 struct Metered {
     stream: TcpStream,
@@ -132,7 +132,9 @@ impl AsyncRead for Metered {
         match self.left.checked_sub(buf.filled().len() - before) {
             Some(left) => self.left = left,
             None => {
-                return Poll::Ready(Err(io::Error::other(format!("it says more than {MOST_HEARD} bytes"))));
+                return Poll::Ready(Err(io::Error::other(format!(
+                    "the server sent more than {MOST_HEARD} bytes"
+                ))));
             }
         }
         read
@@ -153,7 +155,7 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// A connection that is TLS from its first byte.
+/// A connection with TLS from its first byte.
 #[derive(Debug)]
 #[expect(deprecated, reason = "as above")]
 struct Wrapped(AsyncNetworkStream);
@@ -199,7 +201,7 @@ mod tests {
         Message::builder().from(address.clone()).to(address).body("read me".to_owned()).unwrap()
     }
 
-    /// A server that says this again and again, with a pause after each.
+    /// A server that repeats this text, with a pause in between.
     async fn server(says: Vec<u8>, pause: Duration) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mail_server_that_never_ends_its_line_is_left() {
+    async fn a_mail_server_with_an_endless_line_is_disconnected() {
         let server = server(vec![b'2'; 64 << 10], Duration::ZERO).await;
 
         let untaken = server.deliver(&letter()).await.unwrap_err();
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_a_mail_server_that_sends_a_byte_now_and_then() {
+    async fn a_mail_server_that_sends_a_byte_now_and_then_times_out() {
         let (server, began) =
             (server(vec![b'2'], Duration::from_millis(50)).await, engine::Stopwatch::start());
 

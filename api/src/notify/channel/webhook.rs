@@ -1,6 +1,6 @@
-//! `webhook`: CloudEvents 1.0 by POST, signed as Standard Webhooks says.
+//! `webhook`: CloudEvents 1.0 by POST, signed according to Standard Webhooks.
 //!
-//! The header `tenure-signature` says the same in the older way: over the body alone, which does not bind the moment.
+//! The header `tenure-signature` is an older signature: it covers only the body, not the time.
 
 use crate::{
     config,
@@ -47,7 +47,7 @@ impl Webhook {
     }
 }
 
-/// A notification as a CloudEvent 1.0, with the extensions `sequence` and, where there is a trace, `traceparent`.
+/// Returns a notification as a CloudEvent 1.0, with the extension `sequence`, and `traceparent` if there is a trace.
 pub(in crate::notify) fn event(message: &Message<'_>) -> Value {
     let (told, severity): (_, &str) = (message.told, message.kind.severity.into());
     let mut event = json!({

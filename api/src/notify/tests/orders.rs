@@ -1,4 +1,4 @@
-//! What people do about deliveries, and what is on record of their attempts.
+//! Tests of commands to deliveries, and of the records of their attempts.
 
 use super::*;
 
@@ -10,28 +10,28 @@ fn this(did: CommandOutcome) -> Delivery {
 }
 
 #[tokio::test]
-async fn what_waits_is_sent_at_once_when_somebody_says_so() {
+async fn an_operator_can_send_a_waiting_delivery_now() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::TOO_MANY_REQUESTS, Some("3000"))]);
     bench.tell("approval.opened", "a-1").await;
     assert_eq!(bench.hears().await.len(), 1);
     bench.clock.advance(MINUTE);
-    assert_eq!(bench.hears().await.len(), 0, "the receiver wants to be left alone");
+    assert_eq!(bench.hears().await.len(), 0, "the receiver requests a delay");
     let name = bench.waiting().await[0].name();
 
     let sent = this(bench.does("chat", &name, DeliveryKeys::retry).await);
 
-    assert_eq!(sent.order, Some(DeliveryCommand { by: "ada".into(), why: "it is mended".into() }));
+    assert_eq!(sent.order, Some(DeliveryCommand { by: "ada".into(), why: "it is fixed".into() }));
     assert_eq!(bench.hears().await, ["approval.opened a-1"]);
     assert!(
         matches!(bench.does("chat", &name, DeliveryKeys::retry).await, CommandOutcome::Nothing),
-        "it waits no more"
+        "it no longer waits"
     );
 }
 
-/// Nobody knows yet whether it was taken: given up now, it would be told and not on record; tried now, told twice.
+/// The outcome of the attempt is still unknown: discarding now could lose the record of a sent notification, and sending now could send it twice.
 #[tokio::test]
-async fn what_is_being_sent_is_neither_given_up_nor_sent_beside() {
+async fn a_running_attempt_is_neither_discarded_nor_repeated() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
     bench.outbox.share().await.unwrap();
@@ -53,7 +53,7 @@ async fn what_is_being_sent_is_neither_given_up_nor_sent_beside() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_is_given_up_is_on_record_with_who_and_why() {
+async fn a_discarded_dead_letter_records_the_operator_and_the_reason() {
     let bench = Bench::of(&format!("{CHAT}attempts = 1\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().push_back((StatusCode::GONE, None));
     bench.tell("approval.opened", "a-1").await;
@@ -64,12 +64,12 @@ async fn a_dead_letter_that_is_given_up_is_on_record_with_who_and_why() {
 
     assert!(bench.dead().await.is_empty());
     let settled = bench.outbox.all::<SettledDelivery>("").await.unwrap().remove(0).1.0;
-    assert_eq!((settled.state, settled.order.unwrap().why.as_str()), (State::Discarded, "it is mended"));
+    assert_eq!((settled.state, settled.order.unwrap().why.as_str()), (State::Discarded, "it is fixed"));
     assert!(matches!(bench.does("chat", &name, DeliveryKeys::discard).await, CommandOutcome::Nothing));
 }
 
 #[tokio::test]
-async fn what_was_delivered_is_sent_again_as_another_delivery_and_stays_on_record() {
+async fn a_settled_delivery_is_resent_as_a_new_one_and_is_kept() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.opened", "a-1").await;
     bench.tell("approval.opened", "a-2").await;
@@ -82,11 +82,11 @@ async fn what_was_delivered_is_sent_again_as_another_delivery_and_stays_on_recor
     assert_eq!(bench.hears().await, ["approval.opened a-1"]);
 
     assert_eq!(again.replay.unwrap().of, first.name());
-    assert_eq!(bench.settled().await.len(), 3, "both are on record");
+    assert_eq!(bench.settled().await.len(), 3, "both are recorded");
 }
 
 #[tokio::test]
-async fn the_last_ten_attempts_stay_on_record_with_what_each_came_to() {
+async fn the_last_ten_attempts_are_stored_with_their_results() {
     let bench = Bench::of(&format!("{CHAT}attempts = 12\n{TO_CHAT}")).await;
     bench.ears.answers.lock().unwrap().extend([(StatusCode::BAD_REQUEST, None); 11]);
     bench.ears.answers.lock().unwrap().push_back((StatusCode::IM_A_TEAPOT, None));
@@ -104,9 +104,9 @@ async fn the_last_ten_attempts_stay_on_record_with_what_each_came_to() {
     assert!(dead.attempts.is_sorted_by_key(|attempt| attempt.at));
 }
 
-/// Whoever takes events in any order can put them into theirs.
+/// A receiver can order events that arrive in any order.
 #[tokio::test]
-async fn events_say_their_order_and_what_closes_a_matter_sorts_behind_what_opens_it() {
+async fn events_have_an_order_and_the_end_of_a_matter_sorts_after_its_start() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     bench.tell("approval.granted", "a-1").await;
     bench.tell("approval.opened", "a-1").await;
@@ -115,12 +115,12 @@ async fn events_say_their_order_and_what_closes_a_matter_sorts_behind_what_opens
     let heard = bench.ears.heard();
     let order: Vec<_> = heard.iter().map(|event| event["sequence"].as_str().unwrap()).collect();
     assert_eq!(order, ["1795293000000.0", "1795293000000.3"]);
-    assert!(heard.iter().all(|event| event.get("traceparent").is_none()), "nothing is traced");
+    assert!(heard.iter().all(|event| event.get("traceparent").is_none()), "there are no traces");
 }
 
 #[cfg(feature = "otlp")]
 #[tokio::test]
-async fn where_executions_are_traced_an_event_names_its_trace() {
+async fn an_event_of_a_traced_execution_has_its_trace() {
     let bench = Bench::of(&format!("{CHAT}{TO_CHAT}")).await;
     let bench = Bench { outbox: bench.outbox.traced(true), ..bench };
     let id = store::ExecutionId::new(EVENING, [7; 10]);
@@ -134,12 +134,12 @@ async fn where_executions_are_traced_an_event_names_its_trace() {
     let traces: Vec<_> = heard.iter().map(trace).collect();
     let wanted = format!("00-{}-", id.to_string().replace('-', ""));
     assert!(traces[0].as_ref().is_some_and(|trace| trace.starts_with(&wanted)), "{traces:?}");
-    assert_eq!(traces.iter().flatten().count(), 2, "a sweep is no execution: {traces:?}");
+    assert_eq!(traces.iter().flatten().count(), 2, "a sweep is not an execution: {traces:?}");
     assert_eq!(trace(&heard[0]), trace(&heard[1]));
 }
 
 #[tokio::test]
-async fn a_file_has_a_line_for_each_notification_and_is_its_owners_alone() {
+async fn a_file_has_one_line_per_notification_and_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("told.jsonl");

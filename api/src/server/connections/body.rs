@@ -1,4 +1,4 @@
-//! Bodies: one that comes may not take for ever, and the end of one that goes is noticed.
+//! Request bodies with timeouts, and answer bodies that report their end.
 
 use super::timed::Phase;
 use crate::state::{
@@ -14,11 +14,11 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// So many bytes of a body give it another second.
+/// A request body gets one more second for this many bytes.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The body of a request. It has so long from when it is first read, and another second for every 64 KiB that have come: whoever
-/// sends much over a slow line is waited for, and whoever sends a byte now and then is not.
+/// The body of a request. Its deadline starts with the first read, and moves by one second for every 64 KiB received: a long body over a slow line succeeds,
+/// and a body that trickles in fails.
 pub(super) struct TimedBody {
     body: Incoming,
     within: Duration,
@@ -78,7 +78,7 @@ impl Body for TimedBody {
     }
 }
 
-/// The body of an answer; when it is dropped the answer has ended.
+/// The body of an answer; dropping it marks the answer as ended.
 pub(super) struct ResponseBody {
     body: axum::body::Body,
     phase: Phase,

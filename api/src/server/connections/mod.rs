@@ -1,7 +1,7 @@
-//! Where the world begins: connections are taken, bounded, timed and ended in order, and callers are held to their rate.
+//! Connections: accepts them, limits their number, times them out, and closes them in order.
 //!
-//! Called by `server`, which says until when; what is asked on a connection is answered by `http`. Invariant: nobody who is slow
-//! or silent keeps a connection for longer than the settings say, and there are never more connections than they say.
+//! Called by `server`; `http` answers the requests. Invariant: a slow or silent client keeps a connection at most for the configured timeouts, and the number
+//! of connections never exceeds the setting.
 
 mod body;
 mod runtime;
@@ -37,29 +37,29 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// The longest that a handshake takes.
+/// The timeout of a TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it is waited when the system gives no connection, as when there are no descriptors left.
+/// The delay after a failed accept, for example without free file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
-/// What answers requests, and the runtime on which it does.
+/// The request service, and its runtime.
 type Answering = (TowerToHyperService<Router>, Handle);
 
-/// How long whoever is slow is waited for.
+/// The timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Limits {
-    /// For the head of a request, and for its body beside what follows from its length.
+    /// For the head of a request; for its body in addition to the time for its length.
     read: Duration,
-    /// For the next request, and for an answer to be taken.
+    /// For the next request, and for progress of an answer.
     idle: Duration,
 }
 
-/// Answers whoever asks until `over` is, and what was asked by then. With TLS where there is a certificate.
+/// Serves connections until `over`, and finishes the requests received by then. With TLS if there is a certificate.
 ///
-/// Connections have threads of their own; requests are answered on the runtime of the caller. Dropped, it ends every connection at once.
+/// Connections have their own threads; requests run on the runtime of the caller. Dropping the future closes every connection.
 ///
 /// # Errors
-/// That there are no threads to be had.
+/// The threads cannot be created.
 pub(crate) async fn serve(
     app: &SharedState,
     listener: TcpListener,
@@ -71,7 +71,7 @@ pub(crate) async fn serve(
     let (tell, broken) = oneshot::channel();
     runtime
         .run(async move {
-            // It is told by the runtime that takes connections when one comes.
+            // The listener is registered with the runtime of the connections.
             match TcpListener::from_std(listener) {
                 Ok(listener) => take(app, (router, main), listener, over).await,
                 Err(error) => drop(tell.send(error)),
@@ -81,7 +81,7 @@ pub(crate) async fn serve(
     broken.await.map_or(Ok(()), Err)
 }
 
-/// Takes connections until `over` is, and waits for those that are open.
+/// Accepts connections until `over`, then waits for the open ones.
 async fn take(
     app: SharedState,
     (router, main): Answering,
@@ -98,7 +98,7 @@ async fn take(
                 app.edge.was_full();
                 tracing::warn!(
                     most,
-                    "as many connections are open as there may be; others wait (http.connections)"
+                    "the maximum number of connections is open; further ones wait (http.connections)"
                 );
             }
         }
@@ -113,7 +113,7 @@ async fn take(
                 }
                 Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "no connection can be taken; trying again");
+                    tracing::error!(%error, "cannot accept a connection; trying again");
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             },
@@ -124,13 +124,13 @@ async fn take(
     while open.join_next().await.is_some() {}
 }
 
-/// Whether an error is that of one connection, which is gone, and none of listening.
+/// Returns true if the error concerns a single connection, which is gone, and not the listener.
 fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }
 
-/// One connection, from its first byte to its last. Handshakes are made here and so side by side: one that is slow keeps nobody waiting.
+/// Serves a connection from start to end. Each handshake runs in its own task, so a slow one delays no other.
 async fn accept_connection(
     app: SharedState,
     answering: Answering,
@@ -150,17 +150,17 @@ async fn accept_connection(
         Ok(Err(error)) => tracing::debug!(%from, %error, "a handshake failed"),
         Err(_) => {
             app.edge.was_slow(connections::HANDSHAKE);
-            tracing::debug!(%from, "a handshake took too long");
+            tracing::debug!(%from, "a handshake timed out");
         }
     }
 }
 
-/// Until it is over. What the channel answers is let go at once: it may not be carried from thread to thread.
+/// Waits until `over`. The value of the channel is dropped at once, because it may not move between threads.
 async fn stopped(mut over: watch::Receiver<bool>) {
     drop(over.wait_for(|over| *over).await);
 }
 
-/// Answers what is asked on a connection until it ends; once `over`, the request under way is the last.
+/// Answers requests on a connection until it ends; after `over`, the current request is the last.
 async fn serve_connection<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     app: SharedState,
     (router, main): Answering,
@@ -183,7 +183,7 @@ async fn serve_connection<Io: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         }
     });
     let mut http1 = http1::Builder::new();
-    // It runs from one answer to the head after it; `timed` sees to it that a head once begun is quicker.
+    // This timer runs from an answer to the next head; `timed` has a shorter deadline for a head that has begun.
     http1.timer(TokioTimer::new()).header_read_timeout(limits.idle.max(limits.read));
     let mut connection = pin!(http1.serve_connection(TokioIo::new(timed), answer));
     let ended = tokio::select! {

@@ -1,7 +1,6 @@
-//! Threads of their own for connections: bytes come and go, and whether the process lives is answered, whatever keeps the others busy.
+//! Separate threads for connections, so that input, output and liveness checks work while the other threads are busy.
 //!
-//! Invariant: nothing runs there that computes for long. What is asked is handed to the runtime that the server was started on;
-//! `/livez` alone is answered in place.
+//! Invariant: no long computation runs on these threads. Requests are answered on the runtime of the server; only `/livez` is answered directly.
 
 use axum::{
     Router,
@@ -17,28 +16,28 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How many threads. One could wait for a handshake.
+/// The number of threads. One may be busy with a handshake.
 const THREADS: usize = 2;
-/// What is answered in place.
+/// The path that is answered directly.
 const IN_PLACE: &str = "/livez";
 
-/// The runtime of connections. Dropped, it ends whatever runs on it, and waits for nothing.
+/// The runtime of connections. Dropping it ends its tasks without waiting.
 pub(super) struct ConnectionRuntime(Option<Runtime>);
 
 impl ConnectionRuntime {
     /// # Errors
-    /// That there are no threads to be had.
+    /// The threads cannot be created.
     pub(super) fn new() -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("connections").enable_all().build()?;
         Ok(Self(Some(runtime)))
     }
 
-    /// Runs `work` there until it ends.
+    /// Runs `work` on these threads until it ends.
     pub(super) async fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         let Some(runtime) = &self.0 else { return };
         let mut running = Aborted(runtime.spawn(work));
-        // A panic there is told by its hook; there is nothing left to serve.
+        // The panic hook has logged the panic; there is nothing left to serve.
         let _panicked = (&mut running.0).await;
     }
 }
@@ -51,7 +50,7 @@ impl Drop for ConnectionRuntime {
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when its waiter is dropped.
 struct Aborted<T>(JoinHandle<T>);
 
 impl<T> Drop for Aborted<T> {
@@ -60,7 +59,7 @@ impl<T> Drop for Aborted<T> {
     }
 }
 
-/// The answer to a request, made on `main` unless it is made in place.
+/// Answers a request, on `main` or directly.
 pub(super) async fn answer(
     main: &Handle,
     router: TowerToHyperService<Router>,
@@ -72,7 +71,7 @@ pub(super) async fn answer(
     let mut answering = Aborted(main.spawn(async move { router.call(request).await }));
     match (&mut answering.0).await {
         Ok(answer) => answer,
-        // The router catches panics; what is left is a runtime that shuts down.
+        // The router catches panics, so this means that the runtime shuts down.
         Err(_) => Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()),
     }
 }

@@ -1,4 +1,4 @@
-//! A connection on which nothing takes for ever: a head that has begun comes soon, and what is written is taken.
+//! A connection with timeouts for request heads and for writes.
 
 use super::Limits;
 use crate::state::{SharedState, connections};
@@ -17,17 +17,17 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// Whether a request is being answered: between its head and the end of its answer.
+/// True while a request is being answered: from its head to the end of its answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phase(Arc<AtomicBool>);
 
 impl Phase {
-    /// A head was read.
+    /// Records that a head was read.
     pub(super) fn answering(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// The answer has ended.
+    /// Records that the answer has ended.
     pub(super) fn answered(&self) {
         self.0.store(false, Ordering::Release);
     }
@@ -37,15 +37,15 @@ impl Phase {
     }
 }
 
-/// A connection with its limits.
+/// A connection with timeouts.
 pub(super) struct TimedConnection<Io> {
     io: Io,
     phase: Phase,
     limits: Limits,
     app: SharedState,
-    /// Until when the head that has begun is to be there. Of the first request it begins with the connection.
+    /// The deadline of the head that is being read. For the first request it starts with the connection.
     head: Option<Pin<Box<Sleep>>>,
-    /// Until when something of what is written is to be taken.
+    /// The deadline for progress of the pending write.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
@@ -54,7 +54,7 @@ impl<Io> TimedConnection<Io> {
         Self { io, phase, limits, app, head: Some(Box::pin(sleep(limits.read))), stuck: None }
     }
 
-    /// Waits for the rest of a head, no longer than it may take.
+    /// Waits for the rest of a head until its deadline.
     fn wait_for_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(head) = &mut self.head else { return Poll::Pending };
         if head.as_mut().poll(cx).is_pending() {
@@ -64,7 +64,7 @@ impl<Io> TimedConnection<Io> {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// What came of writing, which may not be stuck for longer than an idle connection is kept.
+    /// Checks the progress of a write, which may be stuck at most for the idle timeout.
     fn progressed<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.stuck = None;

@@ -1,15 +1,15 @@
-//! Puts requests that were refused on record for the audit.
+//! Records refused requests for the audit.
 
 use crate::state::SharedState;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often what was noted is written.
+/// The interval of writes.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a server that stops tries to write what is left.
+/// How long a stopping server tries to write the rest.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Writes until `over` says that nothing is answered any more, and then what is left.
+/// Runs until `over` reports that no more requests are answered, then writes the rest.
 pub(crate) async fn run(app: SharedState, mut over: oneshot::Receiver<()>) {
     let mut told = None;
     loop {
@@ -19,23 +19,23 @@ pub(crate) async fn run(app: SharedState, mut over: oneshot::Receiver<()>) {
         };
         let problem = if last {
             let written = tokio::time::timeout(LAST, app.denials.write(&app.engine, true)).await;
-            written.map_or_else(|_| Some("the store does not answer".to_owned()), |ended| said(ended.err()))
+            written.map_or_else(|_| Some("no answer from the store".to_owned()), |ended| said(ended.err()))
         } else {
             said(app.denials.write(&app.engine, false).await.err())
         };
         if problem != told {
             match &problem {
                 Some(why) => {
-                    tracing::error!(why, "what was denied cannot be put on record; it is kept in memory")
+                    tracing::error!(why, "cannot record refused requests; they are kept in memory")
                 }
-                None => tracing::info!("what was denied is put on record again"),
+                None => tracing::info!("refused requests are recorded again"),
             }
             told = problem;
         }
         if last {
             let left = app.denials.left();
             if left > 0 {
-                tracing::error!(left, "requests that were denied are not on record: the server stops");
+                tracing::error!(left, "some refused requests are not recorded: the server stops");
             }
             return;
         }

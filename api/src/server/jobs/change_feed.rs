@@ -1,4 +1,4 @@
-//! The reader itself: the history of all from where it stands, in changes, with the records and approvals that somebody watches.
+//! Reads the global order of changes from a position, with the records and approvals that streams watch.
 
 use crate::state::{
     ServerState, SharedState,
@@ -12,21 +12,21 @@ use std::time::Duration;
 use store::Sequence;
 use tokio::sync::watch;
 
-/// How often it is looked for what other servers commit.
+/// The interval of checks for commits of other servers.
 const EVERY: Duration = Duration::from_millis(250);
-/// Commits come in bursts; one look serves them all.
+/// Commits come in bursts; one read serves all commits within this time.
 const PAUSE: Duration = Duration::from_millis(10);
-/// After a store that did not answer.
+/// The delay after an error of the store.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often tokens are looked at, beside whenever somebody asked for something.
+/// The interval of token checks, in addition to a check after every request.
 const TOKENS: Duration = Duration::from_secs(5);
 
-/// Works until `stop` says so; then every stream ends.
+/// Runs until `stop`; then every stream ends.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let reads = async {
         loop {
             if let Err(error) = follow_history(&app).await {
-                tracing::warn!(%error, "the history could not be followed; trying again");
+                tracing::warn!(%error, "cannot read the history; trying again");
             }
             tokio::time::sleep(AGAIN).await;
         }
@@ -39,7 +39,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     app.feed.end();
 }
 
-/// Ends the streams of tokens that are no longer good.
+/// Ends the streams of invalid tokens.
 async fn check_tokens(app: &ServerState) {
     loop {
         tokio::select! {
@@ -51,7 +51,7 @@ async fn check_tokens(app: &ServerState) {
     }
 }
 
-/// Follows the history whenever somebody listens.
+/// Reads the history while there are streams.
 async fn follow_history(app: &ServerState) -> Result<(), Error> {
     let asking = &app.feed.asking;
     loop {
@@ -70,13 +70,13 @@ async fn follow_history(app: &ServerState) -> Result<(), Error> {
                         break;
                     }
                     tokio::time::sleep(PAUSE).await;
-                    // Another server's commits ring nothing here.
+                    // Commits of other servers send no notification here.
                     _ = tokio::time::timeout(EVERY, app.feed.bell.notified()).await;
                 }
                 Ok(ReadOutcome::Some(up_to)) => (at, limit) = (up_to, PAGE),
                 Ok(ReadOutcome::TooLittle) => limit = limit.saturating_mul(4),
                 Err(error) => {
-                    tracing::warn!(%error, "the history could not be read; trying again");
+                    tracing::warn!(%error, "cannot read the history; trying again");
                     tokio::time::sleep(AGAIN).await;
                 }
             }
@@ -84,23 +84,23 @@ async fn follow_history(app: &ServerState) -> Result<(), Error> {
     }
 }
 
-/// The last commit there is.
+/// Returns the position of the last commit.
 async fn head(app: &ServerState) -> Result<Sequence, Error> {
     let health = app.engine.store().health().await;
     if health.sequence == Sequence(0) && !health.writable {
-        let why = health.problem.unwrap_or_else(|| "it does not answer".into());
+        let why = health.problem.unwrap_or_else(|| "no answer".into());
         return Err(store::Error::Unavailable { why }.into());
     }
     Ok(health.sequence)
 }
 
-/// How far a look went.
+/// The result of a read.
 enum ReadOutcome {
-    /// To the end of what there is.
+    /// It reached the end.
     All((Sequence, u32)),
-    /// So far; there is more.
+    /// It reached this position; there is more.
     Some((Sequence, u32)),
-    /// One commit wrote more than was read.
+    /// One commit has more entries than a read.
     TooLittle,
 }
 
@@ -110,7 +110,7 @@ async fn read_page(
     at: (Sequence, u32),
     limit: usize,
 ) -> Result<ReadOutcome, Error> {
-    // Before the history is read: who comes later reads for themselves what is there by then.
+    // Checked before the read: a stream that starts later reads its own initial state.
     let wanted = app.feed.is_wanted();
     let page = app.engine.store().history(Some(at), limit).await?;
     let more = page.next.is_some();
@@ -119,7 +119,7 @@ async fn read_page(
         if found.len() < 2 {
             return Ok(ReadOutcome::TooLittle);
         }
-        // The last may go on behind the page.
+        // The last commit may continue on the next page.
         found.pop();
     }
     let reached = found.last().map_or(at, |last| last.position.after());
@@ -127,7 +127,7 @@ async fn read_page(
         app.feed.asked.notify_one();
     }
     let made = read_changes(app, asking, &wanted, &found).await?;
-    // A commit of which a part was told is not told of yet, as far as whoever comes by then is concerned.
+    // A partly read commit is not sent yet, so later streams must still receive it.
     let whole = if more { Sequence(reached.0.0.saturating_sub(1)) } else { reached.0 };
     app.feed.tell(made, whole);
     Ok(if more { ReadOutcome::Some(reached) } else { ReadOutcome::All(reached) })

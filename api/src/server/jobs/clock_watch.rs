@@ -1,4 +1,4 @@
-//! Watches the clock: for jumps forward, and against the clock of the database that servers share.
+//! Watches the clock for jumps forward, and compares it with the clock of a shared database.
 //!
 //! Servers that share a database go by its clock: leases, limits and moments on record are then of one clock. A server whose own clock
 //! differs by more than [`MAX_SKEW`] leases no work, and answers requests that change something with
@@ -11,15 +11,15 @@ use std::time::Duration;
 use store::Timestamp;
 use tokio::sync::watch;
 
-/// How often it is looked.
+/// The interval of checks.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
-            // By the monotonic clock: the other one is what is watched.
+            // Uses the monotonic clock, because the wall clock is under test.
             () = tokio::time::sleep(EVERY) => {}
         }
         if let Ok(Some(skew)) = skew(&app).await {
@@ -27,7 +27,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             if refuses && !app.engine.refuses_work() {
                 tracing::error!(
                     seconds = skew.as_secs(),
-                    "the clock differs from the database's: no work is done until they agree"
+                    "the clocks of the server and the database differ: no work is done until they agree"
                 );
             }
             app.engine.refuse_work(refuses);
@@ -51,7 +51,7 @@ async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
     Ok(Some(apart(theirs, before, after)))
 }
 
-/// How far `theirs` is from the span in which it was asked for.
+/// Returns the distance of `theirs` from the period of the query.
 fn apart(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Duration {
     before.since(theirs).max(theirs.since(after))
 }
@@ -59,12 +59,12 @@ fn apart(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Duration {
 /// Refuses to start on a database whose clock differs.
 ///
 /// # Errors
-/// By how much it differs.
+/// The difference, if it is too large.
 pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
     match skew(app).await {
         Ok(Some(skew)) if skew > MAX_SKEW => {
             let why = format!(
-                "the clock of this machine differs by {} s from that of the database, and at most {} s are allowed: have both kept by NTP",
+                "the clock of this machine differs by {} s from that of the database; at most {} s are allowed: synchronise both with NTP",
                 skew.as_secs(),
                 MAX_SKEW.as_secs()
             );
@@ -72,7 +72,7 @@ pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
         }
         Ok(_) => Ok(()),
         Err(error) => {
-            tracing::warn!(%error, "the database's clock could not be asked for; it is asked again");
+            tracing::warn!(%error, "cannot read the clock of the database; trying again");
             Ok(())
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_that_the_answer_took_is_no_skew() {
+    fn the_duration_of_the_query_is_not_counted_as_skew() {
         let apart = |theirs| apart(Timestamp(theirs), Timestamp(1_000), Timestamp(9_000));
         assert_eq!(
             (apart(1_000), apart(5_000), apart(9_000)),

@@ -1,4 +1,4 @@
-//! What the server sees to by itself: waking those who wait for capacity, sweeps that are due, and forgetting old answers.
+//! Periodic work of the server: wakes waitlists, starts due sweeps, and removes expired answers.
 
 use crate::{
     auth::{Enrolment, Session, SignIn, record_expiries},
@@ -18,12 +18,12 @@ use workflows::{
     tenancy::{FreePool, Waitlist},
 };
 
-/// Waitlists looked at in one go.
+/// The number of waitlists read at once.
 const PAGE: usize = 1_000;
-/// Moves of executions come in bursts; one look serves them all.
+/// Executions change in bursts; one check serves all changes within this time.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let every = app.config.waitlist.every.0;
     let mut keeper = WaitlistWaker { woken: BTreeMap::new() };
@@ -34,17 +34,17 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             return;
         }
         if let Err(error) = keeper.wake(&app).await {
-            tracing::warn!(%error, "the waitlists could not be looked at; trying again");
+            tracing::warn!(%error, "cannot check the waitlists; trying again");
         }
         if let Err(error) = sweeps::run_due(&app.engine).await {
-            tracing::warn!(%error, "sweeps that are due could not be begun; trying again");
+            tracing::warn!(%error, "cannot start due sweeps; trying again");
         }
         if let Err(error) = delete_expired_if_due(&app, &forgetting).await {
-            tracing::warn!(%error, "old answers could not be forgotten; the next hour will");
+            tracing::warn!(%error, "cannot remove expired answers; trying again in an hour");
         }
         let now = clock.now();
         let due = next_due(&app, &forgetting, now).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "when a sweep is due next could not be looked up; trying again");
+            tracing::warn!(%error, "cannot read the next due time of sweeps; trying again");
             None
         });
         let next = due.map_or(now.after(every), |due| due.min(now.after(every)));
@@ -61,7 +61,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// When the first of what is built in is due after `now`, so that it does not wait for the next look.
+/// Returns the first due time of built-in schedules after `now`, so that it does not wait for the next check.
 async fn next_due(
     app: &ServerState,
     forgetting: &Schedule,
@@ -73,13 +73,13 @@ async fn next_due(
     Ok(all.filter_map(next).min())
 }
 
-/// Remembers for what stock each waiter was woken last, so that none is woken again for the same.
+/// Remembers the free stock with which each waiter was last woken, so that none is woken twice for the same stock.
 struct WaitlistWaker {
     woken: BTreeMap<ExecutionId, Sequence>,
 }
 
 impl WaitlistWaker {
-    /// Wakes the oldest waiter of each list that what is free would serve.
+    /// Wakes the oldest waiter of each list that the free stock can serve.
     async fn wake(&mut self, app: &ServerState) -> Result<(), Error> {
         let engine = &app.engine;
         let mut after = None;
@@ -115,7 +115,7 @@ impl WaitlistWaker {
     }
 }
 
-/// The last change of any pool: while it stands, nothing has become free.
+/// Returns the last change of any pool: without a new one, no capacity has become free.
 async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
     let (mut newest, mut after) = (Sequence(0), None);
     loop {
@@ -128,13 +128,13 @@ async fn newest(engine: &Engine<Platform>) -> Result<Sequence, Error> {
     }
 }
 
-/// Whether this hour is the one in which old documents go: 03:00 UTC.
+/// Returns true in the hour in which old documents are removed: 03:00 UTC.
 fn is_daily(hour: Timestamp) -> bool {
     hour.0 / 3_600_000 % 24 == 3
 }
 
 async fn delete_expired_if_due(app: &ServerState, forgetting: &Schedule) -> Result<(), Error> {
-    // What is old only by a jump of the clock is not deleted; the occurrence stays due.
+    // After a jump of the clock nothing is removed until an operator confirms it; the occurrence stays due.
     if app.engine.clock_jump().is_some() || app.engine.refuses_work() {
         return Ok(());
     }
@@ -148,7 +148,7 @@ async fn delete_expired_if_due(app: &ServerState, forgetting: &Schedule) -> Resu
     done
 }
 
-/// Deletes what was kept for an `Idempotency-Key` long enough, and sessions that are over.
+/// Removes expired answers of `Idempotency-Key`s, and expired sessions.
 async fn delete_expired(app: &ServerState) -> Result<(), Error> {
     let engine = &app.engine;
     expire::<KeyState>(engine, |_, _| Ok(false)).await?;
@@ -160,7 +160,7 @@ async fn delete_expired(app: &ServerState) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes documents of every kind that is kept for so many days, unless a tenant's legal hold keeps them.
+/// Removes documents whose retention period is over, unless a legal hold of the tenant keeps them.
 async fn delete_old_documents(app: &ServerState) -> Result<(), Error> {
     let engine = &app.engine;
     let mut gone = sweeps::expire_documents(engine).await?;
@@ -169,7 +169,7 @@ async fn delete_old_documents(app: &ServerState) -> Result<(), Error> {
     gone += expire::<LastNotified>(engine, |_, _| Ok(false)).await?;
     gone += engine.expire_own_documents(&sweeps::tenants_on_hold(engine).await?).await?;
     if gone > 0 {
-        tracing::info!(gone, "documents that are kept no longer were removed");
+        tracing::info!(gone, "removed documents whose retention period is over");
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Background jobs of the server, one file each.
 //!
-//! Started by [`serve`](super::serve) and stopped through its watch channel. Invariant: a job that fails logs it and tries
-//! again; it never ends the server.
+//! Started by [`serve`](super::serve) and stopped through its watch channel. Invariant: a job logs its errors and retries; it never ends the server.
 
 pub(super) mod access_denials;
 mod audit_sealing;
@@ -23,10 +22,10 @@ use crate::state::SharedState;
 use program::exit::Failure;
 use tokio::{sync::watch, task::JoinHandle};
 
-/// Starts every job but that of refusals, which outlasts `stop`.
+/// Starts all jobs except the recording of refusals, which continues after `stop`.
 ///
 /// # Errors
-/// What a job lacks.
+/// A job cannot be created.
 pub(super) fn spawn(app: &SharedState, stop: &watch::Receiver<bool>) -> Result<Vec<JoinHandle<()>>, Failure> {
     let hangups = certificate_reload::hangups(app).map_err(Failure::other)?;
     #[cfg(feature = "otlp")]

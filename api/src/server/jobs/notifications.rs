@@ -1,21 +1,20 @@
-//! The loops: one shares out what is new and forgets what is old, and each channel has one that sends. A receiver that hangs
-//! keeps nobody waiting but its own channel.
+//! Loops of notifications: one creates deliveries and removes old ones, and one per channel sends them. A slow receiver delays only its own channel.
 
 use crate::state::SharedState;
 use std::time::Duration;
 use store::Error;
 use tokio::{sync::watch, task::JoinSet};
 
-/// How often it is looked.
+/// The interval of checks.
 const EVERY: Duration = Duration::from_secs(2);
-/// How often it is looked where there is no channel: for what is old.
+/// The interval without channels, to remove old deliveries.
 const IDLE: Duration = Duration::from_secs(60);
-/// How often what is old is forgotten.
+/// The interval of removals.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
-/// The longest pause after a round that failed.
+/// The maximum delay after a failed round.
 const MOST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
     for channel in app.outbox.channels().keys() {
@@ -24,12 +23,12 @@ pub(crate) async fn run(app: SharedState, stop: watch::Receiver<bool>) {
     tasks.spawn(fan_out(app, stop));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a part of what tells people has ended; the others go on");
+            tracing::error!(%error, "a notification loop has ended; the others continue");
         }
     }
 }
 
-/// Makes deliveries of what is new, and forgets what is old.
+/// Creates deliveries for new events, and removes old ones.
 async fn fan_out(app: SharedState, mut stop: watch::Receiver<bool>) {
     let every = if app.outbox.channels().is_empty() { IDLE } else { EVERY };
     let (mut pause, mut forgotten) = (every, None);
@@ -45,7 +44,7 @@ async fn fan_out(app: SharedState, mut stop: watch::Receiver<bool>) {
         if forgotten.is_none_or(|last: store::Timestamp| !last.is_recent(FORGET_EVERY, now)) {
             match app.outbox.forget().await {
                 Ok(()) => forgotten = Some(now),
-                Err(error) => tracing::warn!(%error, "what is old of deliveries stays"),
+                Err(error) => tracing::warn!(%error, "cannot remove old deliveries"),
             }
         }
         if !wait(&app, &mut stop, pause).await {
@@ -54,7 +53,7 @@ async fn fan_out(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Sends what is due on one channel.
+/// Sends due deliveries of one channel.
 async fn send(app: SharedState, name: String, mut stop: watch::Receiver<bool>) {
     let Some(channel) = app.outbox.channels().get(&name) else { return };
     let mut pause = EVERY;
@@ -75,11 +74,11 @@ async fn send(app: SharedState, name: String, mut stop: watch::Receiver<bool>) {
 }
 
 fn backoff(pause: Duration, every: Duration, error: &Error) -> Duration {
-    tracing::warn!(%error, "notifications stay for another round");
+    tracing::warn!(%error, "cannot send notifications; trying again");
     (pause * 2).min(MOST_PAUSE.max(every))
 }
 
-/// Waits. False when the server stops before that.
+/// Waits for `pause`. Returns false if the server stops first.
 async fn wait(app: &SharedState, stop: &mut watch::Receiver<bool>, pause: Duration) -> bool {
     let clock = app.engine.clock();
     tokio::select! {

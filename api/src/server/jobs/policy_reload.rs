@@ -1,4 +1,4 @@
-//! Reads the access policies of the house again when their file has changed, and keeps every text that was ever in force.
+//! Reloads the operator's access policies when their file changes, and stores every text that was in force.
 
 use crate::{
     auth::policy::AccessPolicies,
@@ -8,10 +8,10 @@ use engine::{AuditContext, with_actor};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often it is looked whether the file says something else.
+/// The interval of checks.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Looks at the file every few seconds, until `stop`, and keeps what comes into force.
+/// Checks the file every few seconds until `stop`, and stores new policies.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     if !app.access.has_file() {
         return;
@@ -24,13 +24,13 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             () = tokio::time::sleep(EVERY) => {}
         }
         let looking = app.clone();
-        // The file may be where a read takes long.
+        // Reading may be slow, for example on a network file system.
         let replaced = tokio::task::spawn_blocking(move || looking.access.look()).await;
         is_kept &= !replaced.unwrap_or(false);
     }
 }
 
-/// Keeps what is in force for whoever asks later, on the record as everything that somebody changes. True once it is kept.
+/// Stores the policies in force, with an audit entry like every change. Returns true once they are stored.
 async fn record_policies(app: &ServerState) -> bool {
     let (law, Some((file, text))) = app.access.now() else { return true };
     let version = law.version().to_owned();
@@ -51,11 +51,11 @@ async fn record_policies(app: &ServerState) -> bool {
     );
     match kept.await {
         Ok(()) => {
-            tracing::info!(version, "policies of access are in force");
+            tracing::info!(version, "access policies are in force");
             true
         }
         Err(error) => {
-            tracing::warn!(%error, "the policies of access were not kept; trying again");
+            tracing::warn!(%error, "cannot store the access policies; trying again");
             false
         }
     }

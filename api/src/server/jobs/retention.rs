@@ -1,14 +1,14 @@
-//! Forgets finished executions once they are kept no longer; what is kept of them is told in `docs/audit.md`.
+//! Removes finished executions whose retention period is over; `docs/audit.md` lists the data that is kept.
 
 use crate::state::{ServerState, SharedState, retention::batch};
 use engine::Error;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often it is looked whether something is due.
+/// The interval of checks.
 const EVERY: Duration = Duration::from_secs(3_600);
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     loop {
@@ -19,9 +19,9 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             _ = stop.wait_for(|stop| *stop) => return,
             ended = sweep(&app) => match ended {
                 Ok(0) => {}
-                Ok(went) => tracing::info!(went, "finished executions were forgotten"),
+                Ok(went) => tracing::info!(went, "removed finished executions"),
                 Err(error) => {
-                    tracing::warn!(%error, "what is kept no longer could not be forgotten; the next hour will");
+                    tracing::warn!(%error, "cannot remove finished executions; trying again in an hour");
                 }
             },
         }
@@ -32,10 +32,10 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Forgets all that is due, batch by batch, and says how many went.
+/// Removes all due executions in batches, and returns their number.
 async fn sweep(app: &ServerState) -> Result<usize, Error> {
     if app.engine.clock_jump().is_some() {
-        tracing::warn!("the clock jumped forward: nothing is forgotten until an operator confirms it");
+        tracing::warn!("the clock jumped forward: nothing is removed until an operator confirms it");
         return Ok(0);
     }
     let (mut went, mut after) = (0_usize, None);

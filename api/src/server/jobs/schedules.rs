@@ -1,4 +1,4 @@
-//! Keeps the schedules that people have set: looks at each when it is due, and says when to look again.
+//! Runs user-defined schedules when they are due.
 
 use crate::{http::resources::schedules::startable::ScheduleStarter, state::SharedState};
 use engine::{Error, SECOND};
@@ -6,14 +6,14 @@ use std::time::Duration;
 use store::Timestamp;
 use tokio::sync::watch;
 
-/// Schedules read in one go.
+/// The number of schedules read at once.
 const PAGE: usize = 500;
-/// Whatever the schedules say, they are looked at again after this long: another program may have changed the store.
+/// The maximum interval between checks: another program may have changed the store.
 const AT_LEAST: Duration = Duration::from_secs(30);
-/// However often a schedule recurs, the store is not asked more often than this.
+/// The minimum interval between checks, for frequent schedules.
 const AT_MOST: Duration = Duration::from_millis(100);
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     let clock = app.engine.clock().clone();
     loop {
@@ -24,7 +24,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
         let next = match run_due(&app).await {
             Ok(next) => next.unwrap_or(now.after(AT_LEAST)),
             Err(error) => {
-                tracing::warn!(%error, "the schedules could not be looked at; trying again");
+                tracing::warn!(%error, "cannot check the schedules; trying again");
                 now.after(SECOND)
             }
         };
@@ -37,7 +37,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Looks at each once, and says when the first is due again. One that cannot be kept does not keep the others waiting.
+/// Runs every due schedule, and returns the next due time. An error of one schedule does not delay the others.
 async fn run_due(app: &SharedState) -> Result<Option<Timestamp>, Error> {
     let (mut first, mut after) = (None::<Timestamp>, None);
     let starter = ScheduleStarter(app.clone());
@@ -47,7 +47,7 @@ async fn run_due(app: &SharedState) -> Result<Option<Timestamp>, Error> {
             match app.engine.run_schedule(&schedule.name, &starter).await {
                 Ok(kept) => first = [first, kept.next].into_iter().flatten().min(),
                 Err(error) => {
-                    tracing::warn!(schedule = schedule.name, %error, "a schedule could not be kept; trying again");
+                    tracing::warn!(schedule = schedule.name, %error, "cannot run a schedule; trying again");
                 }
             }
         }

@@ -1,5 +1,4 @@
-//! Sees what is on simulated clusters, so that admission there has something to go by. Real clusters push their facts
-//! themselves, under their own key, to `/v1/clusters/{id}/facts`.
+//! Observes simulated clusters, so that admission has facts. Real clusters push their facts with their own key to `/v1/clusters/{id}/facts`.
 
 use crate::state::{ServerState, SharedState};
 use engine::Entity as _;
@@ -19,14 +18,14 @@ use workflows::{
     },
 };
 
-/// Tenants read in one go.
+/// The number of tenants read at once.
 const PAGE: usize = 500;
-/// New nodes are seen soon after they serve.
+/// New nodes are observed soon after they enter service.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How often what was seen is told again, well within the two minutes after which admission trusts it no more.
+/// The interval of observations, well below the two minutes after which admission ignores old facts.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Looks until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     if !app.config.simulated.observe {
         return;
@@ -38,7 +37,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
         }
         let look = async {
             if let Err(why) = observe_all(&app).await {
-                tracing::warn!(why, "the simulated clusters could not be looked at; trying again");
+                tracing::warn!(why, "cannot observe the simulated clusters; trying again");
             }
             clock.sleep_until(clock.now().after(PAUSE)).await;
         };
@@ -49,7 +48,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Looks at every tenant whose nodes were not seen for long.
+/// Observes every tenant whose nodes have old facts.
 async fn observe_all(app: &ServerState) -> Result<(), String> {
     let mut after = None;
     loop {
@@ -58,7 +57,7 @@ async fn observe_all(app: &ServerState) -> Result<(), String> {
         let found = found.map_err(|e| e.to_string())?;
         for document in &found.items {
             let occupancy: Occupancy = serde_json::from_slice(&document.body)
-                .map_err(|e| format!("{} cannot be read: {e}", document.key))?;
+                .map_err(|e| format!("cannot read {}: {e}", document.key))?;
             let now = app.engine.clock().now();
             let recent = |at: Timestamp| at.is_recent(EVERY, now);
             let seen = app
@@ -107,7 +106,7 @@ async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Res
     Ok(())
 }
 
-/// Changes the account, begins what that calls for, and answers whether more can be admitted.
+/// Changes the account and starts the resulting executions. Returns true if more workloads can be admitted.
 async fn apply(
     app: &ServerState,
     mut change: impl FnMut(&mut engine::View) -> Result<admission::AdmissionEffects, engine::Undecided>,
@@ -120,7 +119,7 @@ async fn apply(
     changed.await.map_err(|e| e.to_string())
 }
 
-/// The GPUs of a node that are open, each with the names of its clients, as the world says.
+/// Returns the open GPUs of a node, each with the names of its clients.
 async fn on_node(
     app: &ServerState,
     occupancy: &Occupancy,
@@ -143,11 +142,11 @@ async fn on_node(
     Ok(open)
 }
 
-/// The workloads of the tenant that have whole GPUs of a node open. A simulated GPU is named by its node and index.
+/// Returns the tenant's workloads with whole GPUs of a node. A simulated GPU is named by node and index.
 fn who_runs(occupancy: &Occupancy, node: &NodeId, open: &BTreeMap<u16, Vec<String>>) -> Vec<SeenWorkload> {
     let mut by_name: BTreeMap<&str, BTreeSet<SeenGpu>> = BTreeMap::new();
     for (gpu, names) in open {
-        // Of a GPU that several share is not known how much each has.
+        // For a shared GPU, the share of each client is unknown.
         let [name] = names.as_slice() else { continue };
         let of_tenant = name.strip_prefix(occupancy.tenant.as_str()).and_then(|rest| rest.strip_prefix('/'));
         if let Some(name) = of_tenant {
@@ -168,7 +167,7 @@ fn who_runs(occupancy: &Occupancy, node: &NodeId, open: &BTreeMap<u16, Vec<Strin
     by_name.into_iter().map(seen).collect()
 }
 
-/// How the hardware of a node is cut, which says what can be used on it.
+/// Returns the partition of a node's hardware, which limits its use.
 async fn hardware_layout(
     app: &ServerState,
     occupancy: &Occupancy,
@@ -196,7 +195,7 @@ async fn clients(
     found.map_err(|e| e.message)
 }
 
-/// Ends in the simulated cluster what has finished in the books: its end may have come while it was being started.
+/// Ends workloads in the simulated cluster that have finished in the ledger: a workload may have ended while it was being started.
 async fn end_finished(
     app: &ServerState,
     occupancy: &Occupancy,

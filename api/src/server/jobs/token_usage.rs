@@ -1,4 +1,4 @@
-//! Writes down when each token was used last.
+//! Records the last use of tokens.
 
 use crate::{auth::KeptToken, state::SharedState};
 use engine::Error;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use store::Timestamp;
 use tokio::sync::watch;
 
-/// How often what was noted is written.
+/// The interval of writes.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Writes until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(EVERY) => {}
         }
-        // A held store is to stay as it is.
+        // A store on hold must not change.
         if !app.free(&mut stop).await {
             return;
         }
         for (token, at) in app.uses.take(app.engine.clock().now()) {
             if let Err(error) = write(&app, &token, at).await {
-                tracing::debug!(%error, "when a token was used could not be written down; its next hour will be");
+                tracing::debug!(%error, "cannot record the use of a token; its next use in another hour is recorded");
             }
         }
     }
 }
 
-/// Sessions are not told of: they end by themselves.
+/// Uses of sessions are not recorded, because sessions expire.
 async fn write(app: &SharedState, token: &str, at: Timestamp) -> Result<(), Error> {
     app.engine
         .transact(true, |view| match view.get::<KeptToken>(token)? {

@@ -1,4 +1,4 @@
-//! Sends traces of executions to the collector, a little after what they tell of has happened.
+//! Sends traces of executions to the collector, shortly after their events.
 
 use crate::{
     state::SharedState,
@@ -6,17 +6,17 @@ use crate::{
 };
 use tokio::sync::watch;
 
-/// A follower of the journal, if the settings name a collector.
+/// Creates the exporter, if the settings have a collector.
 ///
 /// # Errors
-/// The setting at fault.
+/// The invalid setting.
 pub(crate) fn follower(app: &SharedState) -> Result<Option<TraceExporter>, String> {
     let source = (app.engine.store().clone(), app.engine.clock().clone());
     let holder = (app.storage.holder(), app.storage.is_shared());
     TraceExporter::of(&app.config.traces.url, source, holder, app.spans.clone())
 }
 
-/// Works until `stop` says so.
+/// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, follower: Option<TraceExporter>, mut stop: watch::Receiver<bool>) {
     let Some(mut follower) = follower else { return };
     loop {

@@ -1,18 +1,18 @@
-//! Who tries one wrong proof after the other gets answers late. Only refusals wait: who is let in never does, from wherever.
+//! Delays answers to callers who try several invalid credentials. Only refusals are delayed, never successful requests.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use store::Timestamp;
 
-/// Beyond those that are answered at once, each is answered so long after the one before, in milliseconds.
+/// The interval between answers after the undelayed ones, in milliseconds.
 const TURN: u64 = 1_000;
-/// The longest that an answer waits, in milliseconds: a connection that waits costs memory here, too.
+/// The maximum delay, in milliseconds, because a waiting connection uses memory.
 const LONGEST: u64 = 10_000;
 /// How long guesses are remembered, in milliseconds.
 const MINUTE: u64 = 60_000;
-/// The most addresses that are remembered; beyond them all others count as one.
+/// The maximum number of remembered addresses; others share one entry.
 const MOST: usize = 4_096;
 
-/// Who guesses, and when the next answer is due.
+/// The addresses with guesses, and the time of the next answer.
 #[derive(Debug, Default)]
 pub(super) struct GuessDelays {
     by: BTreeMap<Option<IpAddr>, RecentGuesses>,
@@ -27,8 +27,8 @@ struct RecentGuesses {
 }
 
 impl GuessDelays {
-    /// How long the answer to this wrong proof waits. The one before sent again is a program that was set up wrong, and no guess.
-    /// So many as are `free` are answered at once in a minute.
+    /// Returns the delay of the answer to this invalid credential. A repetition of the last one is a misconfigured program, not a guess. Per minute, `free`
+    /// guesses are not delayed.
     pub(super) fn wait(&mut self, from: IpAddr, guess: u64, free: u32, now: Timestamp) -> Duration {
         let fresh = |tries: &RecentGuesses| now.0.saturating_sub(tries.since.0.max(tries.free_at.0)) < MINUTE;
         let mut from = Some(network(from));
@@ -57,7 +57,7 @@ impl GuessDelays {
     }
 }
 
-/// Whose the address is: of IPv6 the network, since a host there has as many addresses as it likes.
+/// Returns the owner of an address: the network for IPv6, because a host can use many addresses.
 pub(crate) fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_on_waits_longer_and_others_do_not() {
+    fn further_guesses_are_delayed_and_other_callers_are_not() {
         let mut turns = GuessDelays::default();
         let now = Timestamp(1_000_000);
         let mut wait =
@@ -90,11 +90,15 @@ mod tests {
             assert!(wait(HERE, guess, now) <= 10_000, "never longer");
         }
         assert_eq!(wait("10.0.0.8", 1, now), 0);
-        assert_eq!(wait(HERE, 500, Timestamp(now.0 + 80_000)), 0, "after a quiet minute all is forgotten");
+        assert_eq!(
+            wait(HERE, 500, Timestamp(now.0 + 80_000)),
+            0,
+            "after a minute without guesses all is forgotten"
+        );
     }
 
     #[test]
-    fn the_same_wrong_token_again_is_no_guess() {
+    fn a_repeated_invalid_token_is_not_a_second_guess() {
         let mut turns = GuessDelays::default();
         for n in 0..1_000 {
             assert_eq!(turns.wait(from(HERE), 7, FREE, Timestamp(n)), Duration::ZERO);
@@ -102,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_many_addresses_is_one() {
+    fn the_addresses_of_an_ipv6_network_count_as_one() {
         let mut turns = GuessDelays::default();
         let waits =
             (0..=FREE).map(|n| turns.wait(from(&format!("2001:db8::{n:x}")), n.into(), FREE, Timestamp(5)));
@@ -111,7 +115,7 @@ mod tests {
             (0..10_000_u32).map(|n| turns.wait(IpAddr::V4((n << 8).into()), n.into(), FREE, Timestamp(5)));
         assert!(
             many.last().is_some_and(|wait| wait > Duration::ZERO),
-            "with more addresses than are remembered, too"
+            "also with more addresses than can be remembered"
         );
         assert!(turns.by.len() <= MOST + 1);
     }

@@ -1,21 +1,21 @@
-//! Refusals that are alike, folded: the first is told at once, those of the minute behind it by one entry with their count.
+//! Folds similar refusals: the first is recorded at once, further ones of the same minute as one entry with their count.
 
 use std::collections::{BTreeMap, VecDeque};
 use store::Timestamp;
 use workflows::audit::{Denial, Denied};
 
-/// How long refusals that are alike are folded, in milliseconds.
+/// How long similar refusals are folded, in milliseconds.
 const MINUTE: u64 = 60_000;
-/// How often it is looked what was folded for so long, in milliseconds.
+/// The interval of checks for finished folds, in milliseconds.
 const SECOND: u64 = 1_000;
-/// The most entries that wait to be written; what comes on top is told together.
+/// The maximum number of waiting entries; further refusals share entries.
 const MOST_WAITING: usize = 8_192;
-/// How many different refusals are told one by one: of callers that are known, so many at once and so many a minute.
+/// Limits of separate entries for known callers: burst, and rate per minute.
 const KNOWN: (u64, u64) = (4_096, 256);
-/// The same of callers that are not: who has no account makes at most 50,000 entries a day.
+/// Limits for unknown callers: they create at most 50,000 entries a day.
 const UNKNOWN: (u64, u64) = (512, 32);
 
-/// What makes refusals alike.
+/// The fields that make refusals similar.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FoldKey {
     who: String,
@@ -37,7 +37,7 @@ impl FoldKey {
     }
 }
 
-/// How many more may be told one by one.
+/// The remaining number of separate entries.
 #[derive(Debug)]
 struct Budget {
     most: u64,
@@ -63,10 +63,10 @@ impl Budget {
     }
 }
 
-/// Refusals on their way to the journal.
+/// Refusals that are not written yet.
 #[derive(Debug)]
 pub(super) struct FoldedDenials {
-    /// What came after the first, by what it is alike to; `times` is 0 until something has.
+    /// Open folds by key, with the count after the first refusal; `times` is 0 until there is one.
     open: BTreeMap<FoldKey, (Timestamp, Denial)>,
     ready: VecDeque<Denial>,
     known: Budget,
@@ -82,7 +82,7 @@ impl Default for FoldedDenials {
 }
 
 impl FoldedDenials {
-    /// Takes a refusal of a caller that is `known` or not. True for the first of those that are alike.
+    /// Adds a refusal of a caller that is `known` or not. Returns true for the first of similar ones.
     pub(super) fn note(&mut self, denial: &Denial, known: bool, now: Timestamp) -> bool {
         self.close(now);
         if self.fold(&FoldKey::of(denial), denial, now) {
@@ -100,7 +100,7 @@ impl FoldedDenials {
         false
     }
 
-    /// The next entries to write, up to `most` of them; with those that could grow still, if these are the `last`.
+    /// Returns the next entries to write, at most `most`; with `last`, also open folds.
     pub(super) fn take(&mut self, most: usize, last: bool, now: Timestamp) -> Vec<Denial> {
         if last {
             self.ready.extend(std::mem::take(&mut self.open).into_values().filter_map(grown));
@@ -111,27 +111,27 @@ impl FoldedDenials {
         self.ready.drain(..most).collect()
     }
 
-    /// Takes back what could not be written, to be written first.
+    /// Takes back entries that could not be written, to be written first.
     pub(super) fn give_back(&mut self, batch: Vec<Denial>) {
         for denial in batch.into_iter().rev() {
             self.ready.push_front(denial);
         }
     }
 
-    /// How many refusals are not on record.
+    /// Returns the number of refusals that are not recorded.
     pub(super) fn left(&self) -> u64 {
         let open = self.open.values().map(|(_, denial)| denial);
         self.ready.iter().chain(open).map(|denial| denial.what.times).sum()
     }
 
-    /// Tells the first, and waits for more like it.
+    /// Records the first refusal, and opens a fold.
     fn begin(&mut self, denial: Denial, now: Timestamp) {
         let nothing = Denied { times: 0, ..denial.what.clone() };
         self.open.insert(FoldKey::of(&denial), (now, Denial { what: nothing, ..denial.clone() }));
         self.ready.push_back(denial);
     }
 
-    /// Adds to one like it, if there is one.
+    /// Adds to an open fold, if there is one.
     fn fold(&mut self, alike: &FoldKey, denial: &Denial, now: Timestamp) -> bool {
         let Some((_, fold)) = self.open.get_mut(alike) else { return false };
         if fold.what.times == 0 {
@@ -144,7 +144,7 @@ impl FoldedDenials {
         true
     }
 
-    /// Makes ready what was folded for a minute.
+    /// Closes folds that are a minute old.
     fn close(&mut self, now: Timestamp) {
         if now.0.saturating_sub(self.closed.0) < SECOND {
             return;
@@ -154,7 +154,7 @@ impl FoldedDenials {
         let (over, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, fold)| over(fold));
         self.open = open;
         for fold in BTreeMap::into_values(over) {
-            // With nowhere to go it goes on growing: it is told later, and with a longer span.
+            // Without space for an entry, the fold stays open, and its entry covers a longer period.
             match grown(fold) {
                 Some(denial) if self.ready.len() >= MOST_WAITING => {
                     let several = several(&denial);
@@ -169,12 +169,12 @@ impl FoldedDenials {
     }
 }
 
-/// The entry of a fold, if anything is in it.
+/// Returns the entry of a fold, if it is not empty.
 fn grown((_, denial): (Timestamp, Denial)) -> Option<Denial> {
     (denial.what.times > 0).then_some(denial)
 }
 
-/// The same without whatever there can be many of.
+/// Returns the refusal without fields of unbounded variety.
 fn several(denial: &Denial) -> Denial {
     let star = || Denial::SEVERAL.to_owned();
     Denial {
@@ -215,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_told_at_once_and_those_of_its_minute_by_one_entry() {
+    fn the_first_refusal_is_recorded_at_once_and_those_of_its_minute_as_one_entry() {
         let mut folds = FoldedDenials::default();
         for at in 0..5 {
             assert_eq!(folds.note(&denial("ada", "10.0.0.7", at), true, Timestamp(at)), at == 0);
         }
-        assert!(folds.note(&denial("bob", "10.0.0.7", 9), true, Timestamp(9)), "another is another");
+        assert!(folds.note(&denial("bob", "10.0.0.7", 9), true, Timestamp(9)), "another refusal is separate");
         assert_eq!(times(&folds.take(9, false, Timestamp(10))), [1, 1]);
         assert!(folds.take(9, false, Timestamp(58_000)).is_empty());
         let folded = folds.take(9, false, Timestamp(60_000));
@@ -228,12 +228,12 @@ mod tests {
         assert_eq!((folded[0].what.since, folded[0].what.until), (Timestamp(1).into(), Timestamp(4).into()));
         assert!(
             folds.note(&denial("ada", "10.0.0.7", 60_001), true, Timestamp(60_001)),
-            "a minute later it is told anew"
+            "a minute later it is recorded again"
         );
     }
 
     #[test]
-    fn a_flood_is_bounded_and_every_one_of_it_is_counted() {
+    fn a_flood_of_refusals_is_bounded_and_counted_completely() {
         let mut folds = FoldedDenials::default();
         let (mut written, mut entries) = (0, 0);
         let all = 100_000;
@@ -254,11 +254,11 @@ mod tests {
         assert_eq!((written, folds.left()), (all, 0));
         assert!(entries < 512 + 32 * 31 + 31, "{entries}");
         let known = folds.note(&denial("ada", "10.0.0.7", 0), true, Timestamp(all * 18));
-        assert!(known, "strangers do not hide who is known");
+        assert!(known, "unknown callers do not hide known ones");
     }
 
     #[test]
-    fn what_cannot_be_written_is_kept_and_bounded() {
+    fn unwritten_refusals_are_kept_and_bounded() {
         let mut folds = FoldedDenials::default();
         let all = 3_000_000;
         for n in (0..all).step_by(100) {

@@ -1,8 +1,7 @@
-//! Requests that were refused for who asked: counted, folded, and put on record for the audit.
+//! Refused requests: counted, folded, and recorded for the audit.
 //!
-//! The answer is never kept waiting for the store, nor refused for it: what happened is noted in memory, and written a moment later
-//! by a job of the server. Invariant: what is kept in memory and what is written in a day are bounded, however many are refused; nothing is
-//! left out of the counts for it.
+//! Answers do not wait for the store: a refusal is noted in memory, and a job writes it later. Invariant: memory and the entries of a day are bounded, whatever
+//! the number of refusals; counts include every refusal.
 
 mod delay;
 mod fold;
@@ -21,25 +20,25 @@ use std::{
 use store::{Commit, Timestamp};
 use workflows::{audit::Denial, platform::Platform};
 
-/// The most entries of one commit.
+/// The maximum number of entries of a commit.
 const BATCH: usize = 256;
 
-/// What is known of a refusal beside what the audit tells.
+/// Facts of a refusal in addition to those of the audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DenialContext {
-    /// From where it was asked.
+    /// The IP address of the caller.
     pub(crate) from: Option<IpAddr>,
-    /// Whether it was proved who asked.
+    /// True if the caller is authenticated.
     pub(crate) known: bool,
-    /// Whether it was said that there is no such thing.
+    /// True if the answer was that the resource does not exist.
     pub(crate) hidden: bool,
-    /// What was sent as a proof and is none, as a hash; the same one twice is no second guess.
+    /// A hash of the invalid credential; a repeated one is not a second guess.
     pub(crate) guess: Option<u64>,
-    /// So many guesses from one address are answered at once in a minute.
+    /// The number of guesses from one address per minute that are answered without delay.
     pub(crate) free: u32,
 }
 
-/// Refusals that are not on record yet.
+/// Refusals that are not recorded yet.
 #[derive(Debug, Default)]
 pub(crate) struct AccessDenials {
     folds: Mutex<FoldedDenials>,
@@ -47,7 +46,7 @@ pub(crate) struct AccessDenials {
 }
 
 impl AccessDenials {
-    /// Notes a refusal of the moment `now`. Says how long its answer is to wait: who guesses is slowed.
+    /// Notes a refusal at `now`. Returns the delay of the answer, which slows down guessing.
     pub(crate) fn note(
         &self,
         denial: Denial,
@@ -55,7 +54,7 @@ impl AccessDenials {
         counted: &DenialMetrics,
         now: Timestamp,
     ) -> Duration {
-        // Metrics are open: a count would tell that there is such a thing.
+        // Metrics are public: a count would reveal that the resource exists.
         if !seen.hidden {
             counted.refused(&denial.code);
         }
@@ -74,7 +73,7 @@ impl AccessDenials {
         }
     }
 
-    /// Puts on record what is ready by `now`; all there is, if this is the `last` time.
+    /// Records what is ready at `now`; everything with `last`.
     pub(crate) async fn write(&self, engine: &Engine<Platform>, last: bool) -> Result<(), store::Error> {
         loop {
             let now = engine.clock().now();
@@ -91,7 +90,7 @@ impl AccessDenials {
         }
     }
 
-    /// How many refusals are not on record yet.
+    /// Returns the number of refusals that are not recorded yet.
     pub(crate) fn left(&self) -> u64 {
         self.folds().left()
     }

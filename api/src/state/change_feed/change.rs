@@ -1,4 +1,4 @@
-//! What a commit did to one execution, made once for all who watch.
+//! The change of an execution by one commit, computed once for all streams.
 
 use crate::{state::change_feed::position::Position, types::mapping};
 use engine::{ApprovalRecord, AuditContext, Separation};
@@ -7,40 +7,40 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Entry, ExecutionId, Record, Sequence, Timestamp};
 
-/// Entries of one execution that one commit wrote, and how things stand since.
+/// The entries of an execution in one commit, with its state since.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Of which execution.
+    /// The execution.
     pub(crate) execution: ExecutionId,
-    /// Its last entry.
+    /// The position of the last entry.
     pub(crate) position: Position,
-    /// What was done.
+    /// The type of change.
     pub(crate) what: ChangeKind,
 }
 
-/// What was done to an execution.
+/// The type of change of an execution.
 #[derive(Clone, Debug)]
 pub(crate) enum ChangeKind {
-    /// It went on.
+    /// The execution changed.
     Went(Box<ExecutionChange>),
-    /// It ended long ago and was forgotten.
+    /// Retention removed the execution.
     Forgotten(Forgotten),
 }
 
-/// An execution that went on.
+/// A changed execution.
 #[derive(Clone, Debug)]
 pub(crate) struct ExecutionChange {
-    /// As it stood when this was made, which may be later; without its body.
+    /// The record when this was read, which may include later commits; without its body.
     pub(crate) record: Record,
     /// The event's data: `sequence`, `execution` and `entries`.
     pub(crate) text: String,
-    /// The approvals that this very commit wrote, if anybody watches them.
+    /// The approvals that this commit wrote, if a stream watches approvals.
     pub(crate) cases: Vec<ApprovalChange>,
-    /// It ended with this.
+    /// True if the execution ended.
     pub(crate) ends: bool,
 }
 
-/// An approval that was written, as people see it.
+/// A written approval, as shown.
 #[derive(Clone, Debug)]
 pub(crate) struct ApprovalChange {
     /// The approval.
@@ -51,29 +51,29 @@ pub(crate) struct ApprovalChange {
     pub(crate) text: String,
 }
 
-/// An execution that was forgotten, as the history of all tells it.
+/// An execution that retention removed, from the global order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Forgotten {
-    /// Which.
+    /// The execution.
     pub(crate) execution: ExecutionId,
-    /// Whose.
+    /// The tenant.
     pub(crate) tenant: String,
-    /// When its last entry was written.
+    /// The time of its last entry.
     pub(crate) ended_at: Timestamp,
 }
 
-/// Entries that stand together: one execution's, of one commit.
+/// The entries of one execution in one commit.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryGroup {
-    /// Of which execution.
+    /// The execution.
     pub(crate) execution: ExecutionId,
-    /// The last of them.
+    /// The position of the last entry.
     pub(crate) position: Position,
-    /// They themselves.
+    /// The entries.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Entries in the order of the history, each with its place, as groups.
+/// Groups entries in global order, each with its index.
 pub(crate) fn group_entries(entries: Vec<(u32, Entry)>) -> Vec<EntryGroup> {
     let mut groups: Vec<EntryGroup> = Vec::new();
     for (place, entry) in entries {
@@ -90,7 +90,7 @@ pub(crate) fn group_entries(entries: Vec<(u32, Entry)>) -> Vec<EntryGroup> {
 }
 
 impl EntryGroup {
-    /// The execution that it says was forgotten.
+    /// Returns the removed execution, if the entries record a removal.
     pub(crate) fn forgotten(&self) -> Option<Forgotten> {
         let entry = self.entries.first().filter(|entry| entry.event == AuditContext::ERASED)?;
         (self.execution == AuditContext::no_execution())
@@ -98,12 +98,12 @@ impl EntryGroup {
             .flatten()
     }
 
-    /// Whether somebody asked for something outside of any execution: a user may have been removed.
+    /// Returns true if the entries belong to no execution: a user may have been removed.
     pub(crate) fn is_of_nobody(&self) -> bool {
         self.execution == AuditContext::no_execution()
     }
 
-    /// The change that it is, of an execution that stands so. `written` are its approvals, each with the commit that wrote it.
+    /// Converts the group to a change, with the present record. `written` are the execution's approvals, each with the commit that wrote it.
     pub(crate) fn change(
         &self,
         record: &Record,
@@ -127,7 +127,7 @@ impl EntryGroup {
     }
 }
 
-/// Whether an execution ended with this entry. Its record does not tell: that may have been read later.
+/// Returns true if this entry ends the execution. The record may be from a later read.
 fn ends(entry: &Entry) -> bool {
     #[derive(Deserialize)]
     struct Turned {
@@ -138,7 +138,7 @@ fn ends(entry: &Entry) -> bool {
 }
 
 impl Change {
-    /// Whether nothing follows on it of its execution.
+    /// Returns true if this is the last change of the execution.
     pub(crate) fn is_last(&self) -> bool {
         match &self.what {
             ChangeKind::Went(went) => went.ends,
@@ -160,19 +160,19 @@ impl ApprovalChange {
     }
 }
 
-/// The states of each workflow, and whether people are asked there.
+/// The states of each workflow that may write an approval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ApprovalStates {
     states: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
-/// The states that entries lead from and to.
+/// Returns the old and new states of entries.
 pub(crate) fn passed(entries: &[Entry]) -> BTreeSet<&str> {
     entries.iter().flat_map(|entry| [entry.from.as_str(), entry.to.as_str()]).collect()
 }
 
 impl ApprovalStates {
-    /// Those of the workflows that run here.
+    /// Returns the approval states of these workflows.
     pub(crate) fn of(diagrams: Vec<engine::Diagram>) -> Self {
         let states = |drawn: engine::Diagram| {
             drawn.states.into_iter().map(|state| (state.name, state.kind == "approval")).collect()
@@ -180,7 +180,7 @@ impl ApprovalStates {
         Self { states: diagrams.into_iter().map(|drawn| (drawn.workflow.clone(), states(drawn))).collect() }
     }
 
-    /// Whether entries of some workflow may have written an approval: of a state that is not known here, so.
+    /// Returns true if the entries may have written an approval. Unknown states count as approval states.
     pub(crate) fn may(&self, entries: &[Entry]) -> bool {
         passed(entries).into_iter().any(|state| {
             let mut known = self.states.values().filter_map(|states| states.get(state)).peekable();
@@ -188,7 +188,7 @@ impl ApprovalStates {
         })
     }
 
-    /// Whether entries of this workflow, which lead from and to `passed`, may have.
+    /// Returns true if entries of this workflow with the states `passed` may have written an approval.
     pub(crate) fn concerns(&self, workflow: &str, passed: &BTreeSet<String>) -> bool {
         let Some(states) = self.states.get(workflow) else { return true };
         passed.iter().any(|state| states.get(state).copied().unwrap_or(true))
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_one_commit_stand_together_each_execution_by_itself() {
+    fn entries_of_one_commit_are_grouped_by_execution() {
         let (one, other) = (ExecutionId::new(Timestamp(1), [1; 10]), ExecutionId::new(Timestamp(2), [2; 10]));
         let of = |execution, sequence| entry(execution, sequence, &Value::Null);
         let page = vec![(0, of(one, 1)), (1, of(one, 1)), (2, of(other, 1)), (0, of(other, 2))];
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_ends_with_the_entry_that_says_so() {
+    fn an_execution_ends_with_its_final_entry() {
         let id = ExecutionId::new(Timestamp(1), [1; 10]);
         assert!(ends(&entry(id, 1, &json!({ "phase": "forward -> finished" }))));
         assert!(!ends(&entry(id, 1, &json!({ "phase": "forward -> parked" }))));

@@ -1,8 +1,7 @@
-//! One reader of the history for everybody who watches: it follows what this server and others commit, and tells each change
-//! once, however many watch.
+//! One reader of the history for all streams: it follows commits of all servers, and sends each change once.
 //!
-//! Invariant: nobody who commits waits for anybody here. The reader comes behind, woken by commits of this server and looking by
-//! itself for those of others; whoever listens too slowly misses changes, is told so, and begins anew.
+//! Invariant: commits never wait for streams. The reader runs behind the commits; it is notified of commits of this server, and polls for those of others. A
+//! subscriber that is too slow misses changes, gets an error, and starts again.
 
 pub(crate) mod change;
 pub(crate) mod position;
@@ -25,41 +24,41 @@ use tokio::sync::{
     watch,
 };
 
-/// Changes kept for those who are slow.
+/// The number of changes buffered for slow subscribers.
 const BACKLOG: usize = 1_024;
-/// How long the reader may take to find its place, before who wants to listen is told to come again.
+/// The timeout for the reader's start, after which a subscription fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is told, and to whom.
+/// The feed of changes and its subscribers.
 #[derive(Debug)]
 pub(crate) struct ChangeFeed {
-    /// Rung by every commit of this server, and when somebody begins to listen.
+    /// Notified by every commit of this server, and by new subscriptions.
     pub(crate) bell: Arc<Notify>,
-    /// Rung when somebody asked for something that may concern tokens.
+    /// Notified by requests that may change tokens.
     pub(crate) asked: Notify,
     pub(crate) places: Arc<StreamQuota>,
-    /// Where people are asked.
+    /// The states that may write approvals.
     pub(crate) asking: ApprovalStates,
     tell: broadcast::Sender<Arc<Change>>,
     wanted: Mutex<Subscriptions>,
-    /// How far the reader has told; `None` while it rests.
+    /// The position up to which changes were sent; `None` while the reader is idle.
     reached: watch::Sender<Option<Sequence>>,
-    /// That everything ends.
+    /// Set when all subscriptions end.
     over: watch::Sender<bool>,
 }
 
-/// What somebody listens to, so that nothing else is read.
+/// The topic of a subscription; only subscribed topics are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// One execution.
     One(ExecutionId),
-    /// All of them.
+    /// All executions.
     All,
-    /// Approvals, of whichever.
+    /// All approvals.
     Approvals,
 }
 
-/// How many listen to what.
+/// The number of subscriptions per topic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions {
     one: BTreeMap<ExecutionId, usize>,
@@ -68,12 +67,12 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Whether anybody wants to hear of `execution` whatever happens to it.
+    /// Returns true if `execution` has subscriptions.
     pub(crate) fn has(&self, execution: ExecutionId) -> bool {
         self.all > 0 || self.one.contains_key(&execution)
     }
 
-    /// Whether anybody wants to hear of approvals.
+    /// Returns true if approvals have subscriptions.
     pub(crate) fn has_approvals(&self) -> bool {
         self.approvals > 0
     }
@@ -103,12 +102,12 @@ impl Subscriptions {
     }
 }
 
-/// Somebody who listens, until dropped.
+/// A subscription, until dropped.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     feed: Arc<ChangeFeed>,
     topic: Topic,
-    /// What is told.
+    /// The changes.
     pub(crate) told: broadcast::Receiver<Arc<Change>>,
     over: watch::Receiver<bool>,
 }
@@ -120,12 +119,12 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
-    /// Whether everything ends.
+    /// Returns true if all subscriptions end.
     pub(crate) fn over(&self) -> bool {
         *self.over.borrow()
     }
 
-    /// The next change; `None` when everything ends.
+    /// Returns the next change; `None` at the end.
     pub(crate) async fn hear(&mut self) -> Option<Result<Arc<Change>, RecvError>> {
         tokio::select! {
             biased;
@@ -134,14 +133,14 @@ impl Subscription {
         }
     }
 
-    /// Hears from here on alone: what was told and not heard was missed.
+    /// Skips all changes sent so far.
     pub(crate) fn renewed(&mut self) {
         self.told = self.told.resubscribe();
     }
 }
 
 impl ChangeFeed {
-    /// One that is rung by `bell`, of these workflows, with room for so many who listen, in all and under one token.
+    /// Creates a feed with notifier `bell` for these workflows, with maximum numbers of streams in total and per token.
     pub(crate) fn new(bell: Arc<Notify>, drawn: Vec<Diagram>, (most, most_each): (usize, usize)) -> Self {
         Self {
             bell,
@@ -159,11 +158,11 @@ impl ChangeFeed {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen, once the reader reads: whatever is committed from here on is told, or can be read by now.
-    /// `None` when everything ends, or the reader does not find its place.
+    /// Subscribes once the reader runs: every later commit is sent, and earlier ones can be read. Returns `None` if the server stops, or the reader does not
+    /// start in time.
     pub(crate) async fn listen(self: &Arc<Self>, topic: Topic) -> Option<Subscription> {
         let listener = {
-            // Under the lock: the reader does not go to rest meanwhile.
+            // The lock prevents the reader from becoming idle in between.
             let mut wanted = self.wanted();
             wanted.add(topic);
             let told = self.tell.subscribe();
@@ -182,27 +181,27 @@ impl ChangeFeed {
         (reads && !*feed.over.borrow()).then_some(listener)
     }
 
-    /// How far the reader has told.
+    /// Returns the position up to which changes were sent.
     pub(crate) fn reached(&self, now: Timestamp) -> Position {
         Position::whole(self.reached.borrow().unwrap_or_default(), now)
     }
 
-    /// What anybody listens to at this moment.
+    /// Returns the present subscriptions.
     pub(crate) fn is_wanted(&self) -> Subscriptions {
         self.wanted().clone()
     }
 
-    /// Whether anybody listens.
+    /// Returns true if there is a subscription.
     pub(crate) fn is_heard(&self) -> bool {
         self.tell.receiver_count() > 0
     }
 
-    /// The reader reads, from here on.
+    /// Records that the reader reads from this position.
     pub(crate) fn reads(&self, from: Sequence) {
         self.reached.send_replace(Some(from));
     }
 
-    /// The reader rests, if nobody listens.
+    /// Makes the reader idle if there are no subscriptions.
     pub(crate) fn rests(&self) -> bool {
         let _held = self.wanted();
         if self.is_heard() {
@@ -212,16 +211,16 @@ impl ChangeFeed {
         true
     }
 
-    /// Tells changes, in this order, up to `reached`.
+    /// Sends changes in this order, up to `reached`.
     pub(crate) fn tell(&self, changes: Vec<Change>, reached: Sequence) {
         for change in changes {
-            // Nobody listens any more: then nobody misses it.
+            // Without subscribers, sending fails and nothing is missed.
             _ = self.tell.send(Arc::new(change));
         }
         self.reached.send_replace(Some(reached));
     }
 
-    /// Ends everything.
+    /// Ends all subscriptions.
     pub(crate) fn end(&self) {
         self.over.send_replace(true);
     }

@@ -1,27 +1,26 @@
-//! A place in the history of all executions, as the id of an event: it means the same on every server of one database, and
-//! after a restart.
+//! A position in the global order, used as event id. It is valid on every server of one database, and after a restart.
 
 use std::{fmt, str::FromStr};
 use store::{Sequence, Timestamp};
 
-/// Up to and with this, everything was told.
+/// The position up to which all changes were sent, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     /// The commit.
     pub(crate) sequence: Sequence,
-    /// The entry within it; the last that there can be stands for the whole commit.
+    /// The index of the entry in the commit; the maximum means the whole commit.
     pub(crate) place: u32,
-    /// When that was, by the clock of who committed or told it: what ended later and was forgotten is missed from here on.
+    /// The time, by the clock of the server that committed or sent it. Executions that ended later and were removed are missed after this position.
     pub(crate) at: Timestamp,
 }
 
 impl Position {
-    /// The whole of a commit.
+    /// Returns the position after a whole commit.
     pub(crate) fn whole(sequence: Sequence, at: Timestamp) -> Self {
         Self { sequence, place: u32::MAX, at }
     }
 
-    /// Where the history goes on.
+    /// Returns the next position to read.
     pub(crate) fn after(self) -> (Sequence, u32) {
         (self.sequence, self.place)
     }
@@ -37,7 +36,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// A text that no event bears as its id.
+/// A text that is not an event id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidPosition;
 
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_it_was_written_and_nothing_else_is() {
+    fn only_a_written_event_id_is_parsed() {
         let entry = Position { sequence: Sequence(71), place: 3, at: Timestamp(1_900_000_000_123) };
         for position in [entry, Position::whole(Sequence(u64::MAX), Timestamp(0))] {
             assert_eq!(position.to_string().parse(), Ok(position));

@@ -1,4 +1,4 @@
-//! How many streams there may be, of everybody and of each token; and whether the tokens are still good.
+//! Limits on the number of streams, in total and per token; also ends streams whose token is no longer valid.
 
 use crate::auth::{Caller, Denied, policy::AccessPolicy, reauthenticate, voting_person};
 use engine::Person;
@@ -9,16 +9,16 @@ use std::{
 use store::{Store, Timestamp};
 use tokio::sync::watch;
 
-/// Who watches, and as whom they sit at approvals.
+/// The caller of a stream, and its seats at approvals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatcherIdentity {
     /// The caller.
     pub(crate) caller: Caller,
-    /// The same with their groups.
+    /// The caller as a person with groups.
     pub(crate) person: Person,
 }
 
-/// All that are taken.
+/// All open streams.
 #[derive(Debug)]
 pub(crate) struct StreamQuota {
     most: usize,
@@ -26,16 +26,16 @@ pub(crate) struct StreamQuota {
     taken: Mutex<BTreeMap<String, TokenStreams>>,
 }
 
-/// What is known of a token under which something is watched.
+/// The streams of a token.
 #[derive(Debug)]
 struct TokenStreams {
     held: usize,
     standing: WatcherIdentity,
-    /// Why its streams end, once they have to.
+    /// Set to the reason when its streams must end.
     over: watch::Sender<Option<&'static str>>,
 }
 
-/// A place, given back when it is dropped.
+/// A place, released when dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
     of: Arc<StreamQuota>,
@@ -52,10 +52,10 @@ impl StreamQuota {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place under the token of this id.
+    /// Takes a place for the token with this id.
     ///
     /// # Errors
-    /// Which bound is reached, in words.
+    /// The reached limit.
     pub(crate) fn take(
         self: &Arc<Self>,
         token: &str,
@@ -64,19 +64,19 @@ impl StreamQuota {
         let mut taken = self.taken();
         let all: usize = taken.values().map(|token| token.held).sum();
         if all >= self.most {
-            return Err(format!("{} streams are open, as many as this server has (http.streams)", self.most));
+            return Err(format!("{} streams are open, the maximum of this server (http.streams)", self.most));
         }
         let known = taken.get(token).filter(|known| known.over.borrow().is_none());
         if known.is_some_and(|known| known.held >= self.most_each) {
             let most = self.most_each;
             return Err(format!(
-                "{most} streams are open under this token, as many as one may have (http.streams_per_token)"
+                "{most} streams are open with this token, the maximum per token (http.streams_per_token)"
             ));
         }
         let fresh = || TokenStreams { held: 0, standing: standing.clone(), over: watch::Sender::new(None) };
         let known = taken.entry(token.to_owned()).or_insert_with(fresh);
         if known.standing != standing || known.over.borrow().is_some() {
-            // Those before it were let in as somebody else, and end; their places are counted on.
+            // Earlier streams of the token had other rights, and end; their places are still counted.
             known.over.send_replace(Some(CHANGED));
             *known = TokenStreams { held: known.held, ..fresh() };
         }
@@ -84,7 +84,7 @@ impl StreamQuota {
         Ok(StreamPermit { of: self.clone(), token: token.to_owned(), over: known.over.subscribe() })
     }
 
-    /// Ends the streams of every token that is not what it was.
+    /// Ends the streams of every token that has changed.
     pub(crate) async fn check(&self, store: &dyn Store, law: &Arc<AccessPolicy>, now: Timestamp) {
         let known: Vec<(String, WatcherIdentity)> =
             self.taken().iter().map(|(token, known)| (token.clone(), known.standing.clone())).collect();
@@ -94,7 +94,7 @@ impl StreamQuota {
                 Ok(Some(_)) => CHANGED,
                 Ok(None) => REVOKED,
                 Err(error) => {
-                    tracing::debug!(%error, "whether a token is still good could not be asked; trying again");
+                    tracing::debug!(%error, "cannot check a token; trying again");
                     continue;
                 }
             };
@@ -105,9 +105,9 @@ impl StreamQuota {
     }
 }
 
-/// The token was taken back.
+/// The token was revoked.
 const REVOKED: &str = "token";
-/// Whose token it is may do other things than before.
+/// The rights of the token's user have changed.
 const CHANGED: &str = "rights";
 
 async fn current_identity(
@@ -125,7 +125,7 @@ async fn current_identity(
 }
 
 impl WatcherIdentity {
-    /// How `caller` stands at this moment.
+    /// Returns the present state of `caller`.
     pub(crate) async fn of(store: &dyn Store, caller: Caller) -> Result<Self, store::Error> {
         let person = voting_person(store, &caller.name, &caller).await?.unwrap_or_else(|| caller.person());
         Ok(Self { caller, person })
@@ -133,14 +133,14 @@ impl WatcherIdentity {
 }
 
 impl StreamPermit {
-    /// Why the stream is to end, if it is.
+    /// Returns the reason if the stream must end.
     pub(crate) fn over(&self) -> Option<&'static str> {
         *self.over.borrow()
     }
 
-    /// Waits until it is to end.
+    /// Waits until the stream must end.
     pub(crate) async fn ends(&mut self) {
-        // The sender goes only where another has taken its place, having said so.
+        // The sender is dropped only after it has sent a reason.
         _ = self.over.wait_for(Option::is_some).await;
     }
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_more_places_than_there_are_and_a_place_that_is_left_is_free() {
+    fn places_are_limited_and_a_dropped_place_is_free_again() {
         let places = Arc::new(StreamQuota::new(3, 2));
         let (one, two) =
             (places.take("a", standing("ada")).unwrap(), places.take("a", standing("ada")).unwrap());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_streams_of_who_may_do_other_things_than_before_end() {
+    async fn streams_end_when_the_rights_of_their_user_change() {
         let places = Arc::new(StreamQuota::new(3, 3));
         let mut before = places.take("a", standing("ada")).unwrap();
         let after = places.take("a", standing("bob")).unwrap();

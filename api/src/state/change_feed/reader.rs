@@ -1,4 +1,4 @@
-//! Makes changes of the history, with the records and approvals that somebody watches.
+//! Creates changes from the history, with records and approvals as needed by streams.
 
 use super::{
     Subscriptions,
@@ -10,18 +10,18 @@ use futures_util::{StreamExt as _, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{ExecutionId, Record, Sequence};
 
-/// Entries of one look, unless one commit wrote more.
+/// The number of entries per read, unless one commit has more.
 pub(crate) const PAGE: usize = 256;
-/// Executions read at once.
+/// The number of executions read at once.
 const AT_ONCE: usize = 8;
 
-/// What is known of an execution that has changed.
+/// The present state of a changed execution.
 struct CurrentState {
     record: Record,
     written: Vec<(Sequence, ApprovalRecord)>,
 }
 
-/// The changes that these groups are, as far as they are `wanted`.
+/// Returns the changes of these groups that are `wanted`.
 pub(crate) async fn read_changes(
     app: &ServerState,
     asking: &ApprovalStates,
@@ -56,7 +56,7 @@ pub(crate) async fn read_changes(
     Ok(groups.iter().filter_map(change).collect())
 }
 
-/// The execution as it stands, and its approvals; `None` where nobody wants to hear, or nothing can be read.
+/// Returns the execution and its approvals; `None` if no stream needs it, or it cannot be read.
 async fn known(
     app: &ServerState,
     asking: &ApprovalStates,
@@ -65,7 +65,7 @@ async fn known(
 ) -> Result<Option<CurrentState>, Error> {
     let mut record = match app.engine.store().load(id).await {
         Ok(Some(record)) => record,
-        // Forgotten meanwhile, or reported as unreadable where executions are.
+        // Removed since, or unreadable, which the routes of executions report.
         Ok(None) | Err(store::Error::Corrupt { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };

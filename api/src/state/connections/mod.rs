@@ -1,4 +1,4 @@
-//! Connections and those who ask on them: what is counted of them, and the rates that callers are held to.
+//! Counters of connections, and the rate limits of callers.
 
 pub(crate) mod rates;
 
@@ -15,16 +15,16 @@ use std::{
 };
 use store::Timestamp;
 
-/// From where a request came.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
-/// A body did not come in time.
+/// A body was not received in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body did not come in time")]
+#[error("the body was not received in time")]
 pub(crate) struct BodyTimeout;
 
-/// Values of `phase`.
+/// Values of the label `phase`.
 pub(crate) const HANDSHAKE: &str = "handshake";
 pub(crate) const HEAD: &str = "head";
 pub(crate) const BODY: &str = "body";
@@ -40,10 +40,10 @@ struct ByKind {
     kind: &'static str,
 }
 
-/// What is known at the edge of those who ask.
+/// The state of connections and callers.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
-    /// Of callers who have proved who they are, and of all others: a flood of strangers takes nobody's place who is known.
+    /// The limiters of authenticated callers and of all others: a flood of unknown callers does not affect authenticated ones.
     known: Mutex<RateLimiter>,
     strangers: Mutex<RateLimiter>,
     pace: Option<RateLimit>,
@@ -54,7 +54,7 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// As the settings say, with its metrics named in `registry`.
+    /// Creates the state from the settings, and registers its metrics.
     pub(crate) fn registered(registry: &mut Registry, settings: &Http) -> Self {
         let me = Self {
             known: Mutex::default(),
@@ -71,42 +71,42 @@ impl ConnectionState {
         for kind in RateLimitKey::KINDS {
             _ = me.refused.get_or_create(&ByKind { kind });
         }
-        registry.register("http_connections", "Connections that are open", me.connections.clone());
+        registry.register("http_connections", "Open connections", me.connections.clone());
         registry.register(
             "http_connections_full",
-            "Times that as many connections were open as there may be",
+            "Times that the maximum number of connections was reached",
             me.full.clone(),
         );
         registry.register(
             "http_slow_clients",
-            "Connections ended because a handshake, the head or the body of a request did not come in time, or an answer was not taken",
+            "Connections closed because a handshake, or the head or body of a request, was not received in time, or an answer was not read",
             me.slow.clone(),
         );
         registry.register(
             "http_rate_refused",
-            "Requests refused for how many their caller sent, by what the caller is",
+            "Requests over the rate limit, by type of caller",
             me.refused.clone(),
         );
         me
     }
 
-    /// A connection is open until what is returned is dropped.
+    /// Counts an open connection until the returned value is dropped.
     pub(crate) fn opened(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection(self.connections.clone())
     }
 
-    /// Others wait for one to end.
+    /// Counts that new connections wait for others to end.
     pub(crate) fn was_full(&self) {
         self.full.inc();
     }
 
-    /// A client was too slow.
+    /// Counts a client that was too slow.
     pub(crate) fn was_slow(&self, phase: &'static str) {
         self.slow.get_or_create(&ByPhase { phase }).inc();
     }
 
-    /// Takes one request from what `who` may send, if that is bounded. Whether it may be answered, the share says.
+    /// Takes one request from the limit of `who`, if there is a limit. The result says if the request is allowed.
     pub(crate) fn take(&self, who: RateLimitKey, now: Timestamp) -> Option<RateLimitStatus> {
         let pace = self.pace?;
         let kind = who.kind();
@@ -119,7 +119,7 @@ impl ConnectionState {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Gauge);
 

@@ -1,31 +1,31 @@
-//! How many requests each caller may send: a bucket of tokens for each, kept as the one moment at which it is full again.
+//! Rate limits of callers: a token bucket each, stored as the time at which it is full again.
 //!
-//! Invariant: what is kept in memory is bounded, however many callers there are. A bucket that is full is as good as none, and
-//! is forgotten when there is no room; where none is, all further callers share one.
+//! Invariant: memory is bounded, whatever the number of callers. A full bucket is removed when space is needed; without space, further callers share one
+//! bucket.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use store::Timestamp;
 
-/// The most callers that are kept apart.
+/// The maximum number of separate callers.
 const MOST: usize = 16_384;
-/// How often it is looked whose bucket is full, where there is no room, in microseconds.
+/// The interval at which full buckets are searched when space is needed, in microseconds.
 const SECOND: u64 = 1_000_000;
 
-/// Whose request it is.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RateLimitKey {
-    /// A user, with whichever token.
+    /// A user, with any token.
     User(String),
-    /// A cluster, with its key.
+    /// A cluster, by its key.
     Cluster(String),
-    /// The agent of a node, by cluster and node: those of a cluster share a key.
+    /// The agent of a node, by cluster and node, because the agents of a cluster share a key.
     Agent(String),
-    /// An address of whoever has proved nothing; of IPv6 the network.
+    /// The IP address of an unauthenticated caller; the network for IPv6.
     Address(Option<IpAddr>),
 }
 
 impl RateLimitKey {
-    /// Every kind there is.
+    /// All types of callers.
     pub(crate) const KINDS: [&str; 4] = ["user", "cluster", "agent", "address"];
 
     pub(crate) fn kind(&self) -> &'static str {
@@ -39,16 +39,16 @@ impl RateLimitKey {
     }
 }
 
-/// How fast a bucket fills, and how much it holds.
+/// The rate and the capacity of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RateLimit {
-    /// Between two requests that are sent on and on, in microseconds.
+    /// The interval between requests at the sustained rate, in microseconds.
     each: u64,
     burst: u64,
 }
 
 impl RateLimit {
-    /// So many in a second, so many at once; none if there is no bound.
+    /// Creates a limit from requests per second and burst; `None` without a limit.
     pub(crate) fn of(rate: u32, burst: u32) -> Option<Self> {
         let each = 1_000_000_u64.checked_div(rate.into())?;
         Some(Self { each: each.max(1), burst: u64::from(burst).max(1) })
@@ -59,22 +59,22 @@ impl RateLimit {
     }
 }
 
-/// What is left to a caller, told with every answer.
+/// The state of a caller's limit, sent with every answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RateLimitStatus {
-    /// So many may be sent within the window.
+    /// The maximum number of requests within the window.
     pub(crate) most: u64,
-    /// In which an empty bucket becomes full, in seconds.
+    /// The time in which an empty bucket becomes full, in seconds.
     pub(crate) window: u64,
-    /// So many may be sent at once now.
+    /// The number of requests allowed now.
     pub(crate) left: u64,
-    /// The bucket is full again after so many seconds.
+    /// The seconds until the bucket is full.
     pub(crate) full_in: u64,
-    /// Why this one may not: it is too soon by so much.
+    /// If the request is rejected: the time until it would be allowed.
     pub(crate) refused: Option<Duration>,
 }
 
-/// The buckets, each by the moment at which it is full again, in microseconds.
+/// The buckets, each as the time at which it is full again, in microseconds.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter {
     by: BTreeMap<Option<RateLimitKey>, u64>,
@@ -82,12 +82,12 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Takes one request of `who` from their bucket.
+    /// Takes one request from the bucket of `who`.
     pub(crate) fn take(&mut self, who: RateLimitKey, pace: RateLimit, now: Timestamp) -> RateLimitStatus {
         let (now, full) = (now.0.saturating_mul(1_000), pace.full());
         let who = self.room(who, now);
         let full_at = self.by.entry(who).or_insert(now);
-        // Clocks are set back now and then: nobody waits for longer than an empty bucket takes.
+        // After the clock was set back, the wait is at most that of an empty bucket.
         let before = (*full_at).clamp(now, now.saturating_add(full));
         let after = before.saturating_add(pace.each);
         let missing = after.saturating_sub(now);
@@ -103,7 +103,7 @@ impl RateLimiter {
         }
     }
 
-    /// The place of `who`: their own, unless there is none left.
+    /// Returns the bucket of `who`: its own, unless there is no space.
     fn room(&mut self, who: RateLimitKey, now: u64) -> Option<RateLimitKey> {
         let who = Some(who);
         if self.by.len() < MOST || self.by.contains_key(&who) {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_then_one_at_a_time_and_others_do_not_wait_for_it() {
+    fn after_a_burst_requests_pass_at_the_sustained_rate_and_other_callers_are_not_affected() {
         let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(10, 5).unwrap());
         let now = Timestamp(1_000_000);
         for left in (0..5).rev() {
@@ -142,14 +142,14 @@ mod tests {
         assert_eq!((sixth.left, sixth.refused), (0, Some(Duration::from_millis(100))));
         assert_eq!((sixth.most, sixth.window, sixth.full_in), (5, 1, 1));
         assert_eq!(rates.take(RateLimitKey::User("bob".into()), pace, now).refused, None);
-        assert_eq!(rates.take(ada(), pace, Timestamp(now.0 + 100)).refused, None, "one more came");
+        assert_eq!(rates.take(ada(), pace, Timestamp(now.0 + 100)).refused, None, "one more request came");
         assert!(rates.take(ada(), pace, Timestamp(now.0 + 100)).refused.is_some(), "and only one");
         let later = rates.take(ada(), pace, Timestamp(now.0 + 60_000));
-        assert_eq!(later.left, 4, "a bucket holds no more than a burst");
+        assert_eq!(later.left, 4, "a bucket has at most the burst");
     }
 
     #[test]
-    fn a_clock_that_is_set_back_keeps_nobody_waiting_for_longer_than_an_empty_bucket() {
+    fn after_the_clock_was_set_back_a_caller_waits_at_most_as_for_an_empty_bucket() {
         let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(10, 5).unwrap());
         for _ in 0..9 {
             rates.take(ada(), pace, Timestamp(10_000_000));
@@ -160,17 +160,17 @@ mod tests {
     }
 
     #[test]
-    fn more_callers_than_are_kept_apart_share_one_bucket_and_idle_ones_make_room() {
+    fn too_many_callers_share_one_bucket_and_idle_callers_are_removed() {
         let (mut rates, pace) = (RateLimiter::default(), RateLimit::of(1, 5).unwrap());
         let refused = (0..50_000).filter(|n| rates.take(address(*n), pace, Timestamp(5)).refused.is_some());
         assert!(refused.count() > 30_000);
         assert!(rates.by.len() <= MOST + 1, "{}", rates.by.len());
         assert_eq!(rates.take(address(50_001), pace, Timestamp(60_000)).left, 4);
-        assert!(rates.by.len() < 9, "whoever is idle was forgotten");
+        assert!(rates.by.len() < 9, "idle callers were removed");
     }
 
     #[test]
-    fn a_rate_of_none_is_no_bound() {
+    fn a_rate_of_zero_is_no_limit() {
         assert_eq!(RateLimit::of(0, 400), None);
     }
 }

@@ -1,13 +1,12 @@
-//! How far a state is on the ways of its workflow.
+//! The position of a state on the paths of its workflow.
 
 use engine::Diagram;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where every way ends.
+/// The end of every path.
 const END: &str = "[*]";
 
-/// How many states are behind each state of a workflow, and how many there are, on the longest way through it. A state that no way
-/// leads on through is not in it.
+/// Returns for each state of a workflow the number of states before it, and of all, on the longest path through it. States on no path to the end are absent.
 pub(super) fn places(drawn: &Diagram) -> BTreeMap<String, (usize, usize)> {
     let graph = Graph::of(drawn);
     let places =
@@ -15,7 +14,7 @@ pub(super) fn places(drawn: &Diagram) -> BTreeMap<String, (usize, usize)> {
     places.collect()
 }
 
-/// The ways of a workflow that lead on: not those that a failure takes, and none back.
+/// The forward edges of a workflow, without edges of failures and edges back.
 #[derive(Debug, Default)]
 struct Graph {
     initial: String,
@@ -26,7 +25,7 @@ impl Graph {
     fn of(drawn: &Diagram) -> Self {
         let mut ways: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for edge in &drawn.edges {
-            // The codes of errors have a point in them, as no other label but that of a signal.
+            // Error codes contain a dot; other labels, except those of signals, do not.
             let failure = edge.label.contains('.') && !edge.label.starts_with("signal ");
             if !failure {
                 ways.entry(edge.from.clone()).or_default().push(edge.to.clone());
@@ -37,7 +36,7 @@ impl Graph {
         graph
     }
 
-    /// Takes out every way that leads back.
+    /// Removes every edge that leads back.
     fn cut(&mut self, at: &str, above: &mut BTreeSet<String>, seen: &mut BTreeSet<String>) {
         if !seen.insert(at.to_owned()) {
             return;
@@ -52,14 +51,14 @@ impl Graph {
         self.ways.insert(at.to_owned(), ways);
     }
 
-    /// How many states are behind one on the longest way through it, and how many that way has; `None` off every way that leads on.
+    /// Returns the number of states before a state on the longest path through it, and the length of that path; `None` off every path to the end.
     fn place(&self, state: &str) -> Option<(usize, usize)> {
         let before = self.longest(&self.initial, state, &mut BTreeMap::new())?;
         let after = self.longest(state, END, &mut BTreeMap::new())?;
         Some((before, before + after))
     }
 
-    /// Steps on the longest way between two states. There is no way back in the graph, so it ends.
+    /// Returns the number of steps of the longest path between two states. The graph has no cycles, so this ends.
     fn longest(&self, from: &str, to: &str, known: &mut BTreeMap<String, Option<usize>>) -> Option<usize> {
         if from == to {
             return Some(0);
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_counted_on_the_way_that_leads_on() {
+    fn a_state_is_counted_on_the_path_to_the_end() {
         let places = places(&drawn(&[
             ("A", "done", "B"),
             ("A", "capacity.short", "Waits"),
@@ -118,7 +117,7 @@ mod tests {
         ]));
         assert_eq!(places.get("A"), Some(&(0, 4)));
         assert_eq!(places.get("B"), Some(&(1, 4)));
-        assert_eq!(places.get("D"), Some(&(3, 4)), "the last of them");
-        assert_eq!(places.get("Waits"), None, "no way that leads on goes there");
+        assert_eq!(places.get("D"), Some(&(3, 4)), "the last state");
+        assert_eq!(places.get("Waits"), None, "no path to the end contains it");
     }
 }

@@ -1,7 +1,7 @@
-//! How far executions are, and when they will be over if they go as the last ones went.
+//! Progress of executions, and their estimated end.
 //!
-//! How far is read off the picture of the workflow. How long is learned from the histories of the last ones that completed, read when
-//! somebody asks and kept for a while: a few numbers for each state of each workflow, whoever's the executions were.
+//! The progress follows from the diagram of the workflow. The estimate uses the journals of the last completed executions of any tenant, reduced to a few
+//! numbers per state. They are read on request and cached.
 
 mod graph;
 
@@ -18,40 +18,40 @@ use store::{Entry, ExecutionId, Query, Record, Timestamp};
 use tokio::sync::Mutex;
 use workflows::platform::Platform;
 
-/// So long is used what was learned.
+/// How long durations are cached.
 const FRESH: Duration = Duration::from_secs(60);
-/// So long nothing is looked for again where too few had completed.
+/// How long it is cached that too few executions have completed.
 const NOTHING: Duration = Duration::from_secs(3);
-/// Fewer than this say nothing of the next.
+/// The minimum number of executions for an estimate.
 const LEAST: usize = 3;
-/// No more than this are read.
+/// The maximum number of executions that are read.
 const MOST: usize = 12;
 const HOUR: Duration = Duration::from_secs(3_600);
-/// How far is looked back for some that have completed, the nearest first.
+/// The periods in which completed executions are searched, shortest first.
 const BACK: [Duration; 4] =
     [HOUR, HOUR.saturating_mul(24), HOUR.saturating_mul(24 * 7), HOUR.saturating_mul(24 * 60)];
 
-/// What is known of workflows.
+/// Durations of workflows.
 pub(crate) struct DurationStatistics {
-    /// By workflow and state: how many states are behind it, and of how many.
+    /// By workflow and state: the number of completed states, and of all.
     places: BTreeMap<String, BTreeMap<String, (usize, usize)>>,
-    /// By workflow, and since when.
+    /// By workflow: durations with the time of their computation.
     learned: Mutex<BTreeMap<String, (Timestamp, Arc<StateDurations>)>>,
 }
 
-/// How long executions of one workflow take, by state.
+/// The durations of one workflow, by state.
 type StateDurations = BTreeMap<String, StateDuration>;
 
-/// Half of those that were in a state took no longer than this.
+/// The median durations of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StateDuration {
-    /// In it.
+    /// The time in the state.
     within: Duration,
-    /// From leaving it to the end.
+    /// The time from leaving the state to the end.
     after: Duration,
 }
 
-/// What the body of an execution says that is needed here.
+/// The fields of an execution's body that are needed here.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Body {
@@ -66,13 +66,13 @@ struct Slot {
 }
 
 impl DurationStatistics {
-    /// Of these workflows.
+    /// Creates the statistics of these workflows.
     pub(crate) fn of(drawn: &[Diagram]) -> Self {
         let places = drawn.iter().map(|drawn| (drawn.workflow.clone(), graph::places(drawn)));
         Self { places: places.collect(), learned: Mutex::default() }
     }
 
-    /// How far each of `records` is that is open.
+    /// Returns the progress of each open execution in `records`.
     pub(crate) async fn told(
         &self,
         engine: &Engine<Platform>,
@@ -99,7 +99,7 @@ impl DurationStatistics {
         pace: Option<&StateDurations>,
         now: Timestamp,
     ) -> Progress {
-        // What is sealed and cannot be opened has none of these.
+        // An encrypted body that cannot be decrypted has none of these fields.
         let body: Body = serde_json::from_slice(&record.body).unwrap_or_default();
         let since = body.since.map_or(record.updated_at, Timestamp);
         let turned_back = record.phase == "compensating";
@@ -112,7 +112,7 @@ impl DurationStatistics {
         Progress::new(place.copied(), &record.state, said.or_else(kept), eta.map(format_time))
     }
 
-    /// How long executions of a workflow take; nothing of states that none was in.
+    /// Returns the durations of a workflow, without states that no execution visited.
     async fn pace(&self, engine: &Engine<Platform>, workflow: &str) -> Arc<StateDurations> {
         let mut learned = self.learned.lock().await;
         let now = engine.clock().now();
@@ -122,7 +122,7 @@ impl DurationStatistics {
             return pace.clone();
         }
         let pace = measure(engine, workflow, now).await.unwrap_or_else(|error| {
-            tracing::debug!(%error, workflow, "how long it takes could not be learned");
+            tracing::debug!(%error, workflow, "cannot compute durations of a workflow");
             StateDurations::new()
         });
         let pace = Arc::new(pace);
@@ -131,7 +131,7 @@ impl DurationStatistics {
     }
 }
 
-/// Whether it is on its way and nothing holds it.
+/// Returns true if the execution progresses and is not held up.
 fn is_running(record: &Record) -> bool {
     record.phase == "forward"
 }
@@ -151,7 +151,7 @@ async fn measure(
         }
         let mut visits = Vec::new();
         for record in &found {
-            // One that was forgotten meanwhile, or whose key was destroyed, tells nothing.
+            // An execution that was removed, or whose key was destroyed, is skipped.
             let history = engine.journal(record.id).await.unwrap_or_default();
             visits.extend(legs(&history));
         }
@@ -160,7 +160,7 @@ async fn measure(
     Ok(StateDurations::new())
 }
 
-/// How long one execution was in each of its states, and how long it went on after that.
+/// Returns the time that an execution spent in each of its states, and the time from there to its end.
 fn legs(history: &[Entry]) -> Vec<(String, StateDuration)> {
     let Some(end) = history.last().map(|entry| entry.at) else { return Vec::new() };
     let (mut legs, mut here) = (Vec::new(), None::<(&str, Timestamp)>);
@@ -173,7 +173,7 @@ fn legs(history: &[Entry]) -> Vec<(String, StateDuration)> {
         }
         here = Some((&entry.to, entry.at));
     }
-    // Where it ended it did not change its state any more.
+    // The final state has no transition.
     legs.extend(here.map(|(state, since)| {
         (state.to_owned(), StateDuration { within: end.since(since), after: Duration::ZERO })
     }));
@@ -193,7 +193,7 @@ fn medians(legs: Vec<(String, StateDuration)>) -> StateDurations {
     known.map(|(state, legs)| (state, leg(&legs))).collect()
 }
 
-/// The one in the middle; the shorter of two.
+/// Returns the median; the lower one of two.
 fn median(spans: impl Iterator<Item = Duration>) -> Duration {
     let mut spans: Vec<Duration> = spans.collect();
     spans.sort_unstable();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_it_will_take_is_the_median_of_those_that_were_in_the_state() {
+    fn the_estimate_is_the_median_of_executions_that_visited_the_state() {
         let history = |making: u64, asking: u64| {
             let asked = 10 + making;
             vec![
@@ -265,11 +265,14 @@ mod tests {
         let pace = medians(legs);
         assert_eq!(pace.get("Making"), Some(&StateDuration { within: 6 * SECOND, after: 30 * SECOND }));
         assert_eq!(pace.get("Asking"), Some(&StateDuration { within: 30 * SECOND, after: Duration::ZERO }));
-        assert!(medians(self::legs(&history(5, 5))).is_empty(), "one alone says nothing of the next");
+        assert!(
+            medians(self::legs(&history(5, 5))).is_empty(),
+            "one execution is not enough for an estimate"
+        );
     }
 
     #[test]
-    fn what_is_on_its_way_says_how_far_and_until_when_and_what_is_not_says_neither() {
+    fn only_a_progressing_execution_has_progress_and_an_estimated_end() {
         let pace: StateDurations =
             [("Making".to_owned(), StateDuration { within: 6 * SECOND, after: 30 * SECOND })].into();
         let body = r#"{"since":98000,"slots":[{"beat":null},{"beat":"2 of 8","other":1}],"data":{}}"#;
@@ -281,14 +284,14 @@ mod tests {
         let going = told(&record("Making", "forward", body), None);
         assert_eq!((&going["done"], &going["total"]), (&1.into(), &3.into()));
         assert_eq!(going["current"], serde_json::json!({ "state": "Making", "beat": "2 of 8" }));
-        assert_eq!(going["eta"], format_time(Timestamp(134_000)), "two of six seconds are over");
+        assert_eq!(going["eta"], format_time(Timestamp(134_000)), "two of six seconds have passed");
         assert_eq!(told(&record("Making", "forward", body), Some("5 of 8"))["current"]["beat"], "5 of 8");
 
         let late = told(&record("Making", "forward", "sealed"), None);
         assert_eq!(
             late["eta"],
             format_time(Timestamp(130_000)),
-            "longer than usual: what comes after is still to come"
+            "longer than usual: the later states still take their time"
         );
         let parked = told(&record("Making", "parked", body), None);
         assert_eq!((&parked["done"], &parked["eta"]), (&1.into(), &serde_json::Value::Null));

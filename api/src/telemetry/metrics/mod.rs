@@ -1,4 +1,4 @@
-//! What the server counts beside the engine, in Prometheus' terms. Labels are bounded: routes, never ids or tenants.
+//! Prometheus metrics of the server, in addition to those of the engine. Labels are bounded: routes, never ids or tenants.
 
 pub(crate) mod process;
 mod stored;
@@ -21,26 +21,26 @@ struct ByRoute {
     status: u16,
 }
 
-/// How long is told without the status: a route has one histogram, not one for each.
+/// The labels of durations, without the status: one histogram per route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByTimedRoute {
     method: &'static str,
     route: String,
 }
 
-/// Of which trace of the caller's an example is.
+/// The trace of an exemplar.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByTrace {
     trace_id: String,
 }
 
-/// Seconds, with an example of each bucket.
+/// Seconds, with an exemplar for each bucket.
 type Seconds = HistogramWithExemplars<ByTrace>;
 
-/// Few, since every route has its own: 5 ms to 10 s.
+/// Few buckets, because every route has its own histogram: 5 ms to 10 s.
 const BUCKETS: [f64; 8] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// The methods that a label names. Anybody can make up further ones.
+/// The methods used as labels. Clients can invent others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -48,28 +48,28 @@ struct ByCode {
     code: String,
 }
 
-/// Counts requests that were refused for who asked.
+/// Counts refused requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DenialMetrics(Family<ByCode, Counter>);
 
 impl DenialMetrics {
-    /// Names the metric in `registry`; each of `codes` begins at zero, so that the first of a kind is seen.
+    /// Registers the metric; each of `codes` starts at zero, so that its first refusal is visible.
     pub(crate) fn registered<'a>(registry: &mut Registry, codes: impl Iterator<Item = &'a str>) -> Self {
         let me = Self::default();
         for code in codes {
             _ = me.0.get_or_create(&ByCode { code: code.into() });
         }
-        registry.register("access_denied", "Requests refused for who asked, by code", me.0.clone());
+        registry.register("access_denied", "Refused requests, by code", me.0.clone());
         me
     }
 
-    /// A request was refused with this code.
+    /// Counts a refusal with this code.
     pub(crate) fn refused(&self, code: &str) {
         self.0.get_or_create(&ByCode { code: code.into() }).inc();
     }
 }
 
-/// Counts and times requests, and shows how the store is.
+/// Counts and times requests, and exports the status of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestMetrics {
     answered: Family<ByRoute, Counter>,
@@ -81,7 +81,7 @@ pub(crate) struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Names the metrics in `registry`.
+    /// Registers the metrics.
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self {
             answered: Family::default(),
@@ -95,26 +95,26 @@ impl RequestMetrics {
         built.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         registry.register("build_info", "1, with the version of the program", built);
         registry.register("http_requests", "Requests answered", me.answered.clone());
-        registry.register("http_request_seconds", "How long requests took, by route", me.seconds.clone());
+        registry.register("http_request_seconds", "Duration of requests, by route", me.seconds.clone());
         registry.register(
             "notifications_waiting",
-            "Notifications that nobody has taken",
+            "Notifications that are not delivered yet",
             me.notifications.clone(),
         );
         registry.register(
             "notification_failures",
-            "Times that the receiver of notifications did not take one",
+            "Failed attempts to deliver a notification",
             me.notify_failed.clone(),
         );
         registry.register(
             "notification_dead_letters",
-            "Notifications that nobody took in as many attempts as are made",
+            "Notifications that failed permanently after all attempts",
             me.notify_died.clone(),
         );
         me
     }
 
-    /// A request to `route` has been answered, within `took` if that is to be counted. `trace` is that of the caller, if it told one.
+    /// Counts an answered request of `route`. `took` is its duration, unless it must not be measured; `trace` is the caller's trace.
     pub(crate) fn answered(
         &self,
         (method, route): (&str, &str),
@@ -130,22 +130,22 @@ impl RequestMetrics {
         }
     }
 
-    /// So many notifications wait.
+    /// Sets the number of waiting notifications.
     pub(crate) fn notifications(&self, waiting: i64) {
         self.notifications.set(waiting);
     }
 
-    /// A notification was not taken.
+    /// Counts a failed delivery attempt.
     pub(crate) fn notify_failed(&self) {
         self.notify_failed.inc();
     }
 
-    /// So many notifications are dead: nobody took them.
+    /// Counts dead notifications.
     pub(crate) fn notify_died(&self, letters: u64) {
         self.notify_died.inc_by(letters);
     }
 
-    /// The store is like this.
+    /// Records the status of the store.
     pub(crate) fn observe(&self, health: Health) {
         self.stored.observe(health);
     }
@@ -157,7 +157,7 @@ mod tests {
     use prometheus_client::encoding::text::encode_registry;
 
     #[test]
-    fn requests_are_timed_by_route_with_the_trace_of_the_caller_and_no_method_is_made_up() {
+    fn requests_are_timed_by_route_with_their_trace_and_unknown_methods_share_a_label() {
         let mut registry = Registry::with_prefix("tenure");
         let requests = RequestMetrics::registered(&mut registry);
         let took = Some(Duration::from_millis(700));

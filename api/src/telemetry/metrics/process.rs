@@ -1,6 +1,6 @@
-//! What the operating system says of this process, under the names that Prometheus gives to it for every program.
+//! Metrics of this process from the operating system, under the usual Prometheus names.
 //!
-//! Read from `/proc`, so it is told on Linux alone. Not under this product's prefix: the names are everybody's.
+//! Read from `/proc`, so only on Linux. The names have no prefix of this product, because all programs share them.
 
 use prometheus_client::{
     encoding::text::encode_registry,
@@ -9,10 +9,10 @@ use prometheus_client::{
 };
 use std::{fs, path::Path, sync::atomic::AtomicU64};
 
-/// Ticks of the clock in which `/proc` counts, each second: part of what Linux promises to programs.
+/// Clock ticks per second in `/proc`, fixed for Linux programs.
 const TICKS: f64 = 100.0;
 
-/// What is known of the process, as text without the mark of its end.
+/// Returns the metrics as text, without the end marker.
 pub(crate) fn text() -> String {
     told(Path::new("/proc"))
 }
@@ -22,47 +22,43 @@ fn told(proc: &Path) -> String {
     if let Some(stat) = Stat::read(proc) {
         let seconds = Counter::<f64, AtomicU64>::default();
         seconds.inc_by(stat.cpu);
-        registry.register(
-            "process_cpu_seconds",
-            "Time that the process was at work, of all processors",
-            seconds,
-        );
+        registry.register("process_cpu_seconds", "CPU time of the process, over all processors", seconds);
         if let Some(booted) = booted(proc) {
-            let help = "When the process was started, in seconds since 1970";
+            let help = "Start time of the process, in seconds since 1970";
             registry.register("process_start_time_seconds", help, decimal(booted + stat.started));
         }
     }
     if let Some(bytes) = resident(proc) {
-        registry.register("process_resident_memory_bytes", "Memory that is in use", decimal(bytes));
+        registry.register("process_resident_memory_bytes", "Resident memory", decimal(bytes));
     }
     if let Some(open) = open_files(proc) {
-        registry.register("process_open_fds", "Files and connections that are open", open);
+        registry.register("process_open_fds", "Open file descriptors", open);
     }
     let mut text = String::new();
-    // Writing into a string does not fail.
+    // Writing into a string cannot fail.
     _ = encode_registry(&mut text, &registry);
     text
 }
 
-/// What one line says of the process.
+/// The fields of `/proc/self/stat`.
 struct Stat {
-    /// In seconds.
+    /// CPU time in seconds.
     cpu: f64,
-    /// Seconds after the machine was.
+    /// Start in seconds after the boot.
     started: f64,
 }
 
 impl Stat {
     fn read(proc: &Path) -> Option<Self> {
         let line = fs::read_to_string(proc.join("self/stat")).ok()?;
-        // The name of the program may have spaces and brackets in it; what follows has none.
+        // The program name may contain spaces and brackets; the following fields do not.
         let rest: Vec<&str> = line.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let ticks = |place: usize| rest.get(place)?.parse::<f64>().ok();
         Some(Self { cpu: (ticks(11)? + ticks(12)?) / TICKS, started: ticks(19)? / TICKS })
     }
 }
 
-/// When the machine was started, in seconds since 1970.
+/// Returns the boot time, in seconds since 1970.
 fn booted(proc: &Path) -> Option<f64> {
     let stat = fs::read_to_string(proc.join("stat")).ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
@@ -75,7 +71,7 @@ fn resident(proc: &Path) -> Option<f64> {
 }
 
 fn open_files(proc: &Path) -> Option<Gauge> {
-    // One of them is the folder itself, for as long as it is read.
+    // One of them is the folder itself, while it is read.
     let count = fs::read_dir(proc.join("self/fd")).ok()?.count().saturating_sub(1);
     let gauge = Gauge::default();
     gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
@@ -93,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_linux_says_of_the_process_is_told_and_elsewhere_nothing_is() {
+    fn process_metrics_are_present_on_linux_and_absent_elsewhere() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(told(dir.path()), "");
         fs::create_dir_all(dir.path().join("self/fd")).unwrap();

@@ -1,4 +1,4 @@
-//! How the store is, as it said last. What only grows is told as a counter, though it is counted elsewhere.
+//! Metrics of the store, from its last status. Growing values are exported as counters, although the store counts them.
 
 use prometheus_client::{
     collector::Collector,
@@ -13,19 +13,19 @@ use std::{
 use store::{Health, Histogram};
 use workflows::audit::Lag;
 
-/// Shows how the store is.
+/// Exports the status of the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreMetrics(Arc<Mutex<Health>>);
 
 impl StoreMetrics {
-    /// Names the metrics in `registry`.
+    /// Registers the metrics.
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
         registry.register_collector(Box::new(me.clone()));
         me
     }
 
-    /// The store is like this.
+    /// Records the status of the store.
     pub(super) fn observe(&self, health: Health) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = health;
     }
@@ -38,71 +38,72 @@ impl Collector for StoreMetrics {
             gauge(&mut to, name, help, value)?;
         }
         if let Some(free) = health.free_bytes {
-            gauge(&mut to, "store_disk_free_bytes", "Free bytes of the volume of the store's folder", free)?;
+            gauge(
+                &mut to,
+                "store_disk_free_bytes",
+                "Free space on the volume of the store's folder, in bytes",
+                free,
+            )?;
         }
         for (name, help, value) in counters(&health) {
             counter(&mut to, name, help, value)?;
         }
-        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for display")]
         let ratio = health.disk_bytes as f64 / health.live_bytes.max(1) as f64;
         let amplified = ConstGauge::new(ratio);
-        let help = "Bytes on disk for each byte of content";
+        let help = "Bytes on disk per byte of content";
         amplified.encode(to.encode_descriptor(
             "store_disk_amplification",
             help,
             None,
             MetricType::Gauge,
         )?)?;
-        tally(&mut to, "store_group_commits", "Commits that one sync made durable", &health.groups)?;
-        let help = "How long the device took for a write to the journal and its sync";
+        tally(&mut to, "store_group_commits", "Number of commits per sync", &health.groups)?;
+        let help = "Duration of a journal write with its sync";
         tally(&mut to, "store_sync_seconds", help, &health.sync_seconds)
     }
 }
 
-/// What goes up and down, and what is so or not.
+/// Values that go up and down, and flags.
 fn gauges(health: &Health) -> [(&'static str, &'static str, u64); 7] {
     [
-        ("store_writable", "1 while commits are accepted", u64::from(health.writable)),
+        ("store_writable", "1 while the store accepts commits", u64::from(health.writable)),
         (
             "store_held",
-            "1 while the store hands out no work until somebody lets it go",
+            "1 while the store is on hold and performs no tasks",
             u64::from(health.hold.is_some()),
         ),
-        ("store_live_bytes", "Content of the store, as last written", health.live_bytes),
-        ("store_disk_bytes", "Everything in the store's folder", health.disk_bytes),
-        ("store_sequence", "Commits in the store's whole history", health.sequence.0),
-        ("store_index_lag", "Commits that the index has not taken over yet", health.index_lag),
-        ("store_tasks", "Tasks waiting or leased", health.tasks),
+        ("store_live_bytes", "Size of the content of the store, as last written", health.live_bytes),
+        ("store_disk_bytes", "Size of the store's folder", health.disk_bytes),
+        ("store_sequence", "Commits since the store was created", health.sequence.0),
+        ("store_index_lag", "Commits that are not in the index yet", health.index_lag),
+        ("store_tasks", "Waiting and leased tasks", health.tasks),
     ]
 }
 
-/// What only grows, from the start of the process on.
+/// Values that only grow, since the start of the process.
 fn counters(health: &Health) -> [(&'static str, &'static str, u64); 4] {
     [
-        ("store_written_bytes", "Bytes sent to the device since start", health.written_bytes),
+        ("store_written_bytes", "Bytes written to the device since start", health.written_bytes),
         ("store_syncs", "Device syncs since start", health.syncs),
-        (
-            "store_retries",
-            "What was tried again since start, because the database did not take it",
-            health.retries,
-        ),
+        ("store_retries", "Retries since start, because the database was not available", health.retries),
         ("store_commits", "Commits since start", health.commits),
     ]
 }
 
-/// Shows how far the audit is behind.
+/// Exports the lag of the audit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuditMetrics(Arc<Mutex<Option<Lag>>>);
 
 impl AuditMetrics {
-    /// Names the metrics in `registry`.
+    /// Registers the metrics.
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
         registry.register_collector(Box::new(me.clone()));
         me
     }
 
-    /// The audit is so far behind.
+    /// Records the lag of the audit.
     pub(crate) fn observe(&self, lag: Lag) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(lag);
     }
@@ -112,11 +113,11 @@ impl Collector for AuditMetrics {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lag) = told else { return Ok(()) };
-        counter(&mut to, "audit_entries_sealed", "Audit entries sealed, of all chains", lag.sealed)?;
+        counter(&mut to, "audit_entries_sealed", "Sealed audit entries, of all chains", lag.sealed)?;
         counter(&mut to, "audit_checkpoints", "Signed checkpoints", lag.checkpoints)?;
-        let help = "Audit entries sealed and not yet under a signed checkpoint";
+        let help = "Sealed audit entries after the last signed checkpoint";
         gauge(&mut to, "audit_entries_unsigned", help, lag.unsigned)?;
-        let help = "How long ago the oldest entry was journalled that is not sealed";
+        let help = "Age of the oldest journal entry that is not sealed";
         let behind = ConstGauge::new(lag.oldest.as_secs_f64());
         behind.encode(to.encode_descriptor("audit_lag_seconds", help, None, MetricType::Gauge)?)
     }
@@ -131,7 +132,7 @@ fn counter(to: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> fm
     ConstCounter::new(value).encode(to.encode_descriptor(name, help, None, MetricType::Counter)?)
 }
 
-/// Nothing where nothing is counted.
+/// Omits an empty histogram.
 fn tally(to: &mut DescriptorEncoder, name: &str, help: &str, tally: &Histogram) -> fmt::Result {
     let buckets: Vec<_> = tally.buckets().collect();
     if buckets.is_empty() {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_grows_is_a_counter_and_what_is_not_known_is_not_told() {
+    fn growing_values_are_counters_and_unknown_values_are_absent() {
         let mut registry = Registry::with_prefix("tenure");
         let (stored, audited) =
             (StoreMetrics::registered(&mut registry), AuditMetrics::registered(&mut registry));

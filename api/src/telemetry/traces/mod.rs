@@ -1,7 +1,6 @@
-//! Traces follow the journal: what happened to executions is sent to a collector, a little after it happened.
+//! Traces follow the journal: events of executions are exported to a collector shortly after they were committed.
 //!
-//! How far it was sent is kept in the store. So a collector that is away misses nothing, a server that is killed leaves no hole, and
-//! of several servers one sends.
+//! The store has the export position. So no span is lost while the collector is away or after a crash, and only one of several servers exports.
 
 mod send;
 mod spans;
@@ -26,25 +25,25 @@ use std::{
 use store::{Commit, Entry, Error, ExecutionId, Key, Put, Read, Record, Sequence, Store, Timestamp};
 use tokio::sync::watch;
 
-/// How often the journal is looked at.
+/// The interval of reads of the journal.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
-/// The longest pause before a collector is tried again.
+/// The maximum delay before a retry.
 const MOST_PAUSE: Duration = Duration::from_secs(60);
-/// How long nobody else sends, unless it is said again.
+/// The validity of the exclusive claim to export; it is renewed.
 const CLAIM: Duration = Duration::from_secs(120);
-/// How many entries of the journal are read at once.
+/// The number of entries read at once.
 const PAGE: usize = 256;
-/// How many executions are known at most; beyond that their histories are read again.
+/// The maximum number of executions in memory; others are read again.
 const MOST_KNOWN: usize = 10_000;
 
-/// How far the journal has been sent, and by whom.
+/// The export position, and the server that exports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Cursor {
-    /// The last entry that was sent: commit, and place within it.
+    /// The last exported entry: commit, and index within it.
     after: Option<(u64, u32)>,
-    /// Who sends.
+    /// The exporting server.
     holder: String,
-    /// Until when nobody else does.
+    /// The expiry of its claim.
     until: Timestamp,
 }
 
@@ -57,7 +56,7 @@ impl Entity for Cursor {
     }
 }
 
-/// Counts spans.
+/// Metrics of spans.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpanMetrics {
     sent: Counter,
@@ -67,51 +66,51 @@ pub(crate) struct SpanMetrics {
 }
 
 impl SpanMetrics {
-    /// Names the metrics in `registry`.
+    /// Registers the metrics.
     pub(crate) fn registered(registry: &mut Registry) -> Self {
         let me = Self::default();
-        registry.register("trace_spans_sent", "Spans that the collector took", me.sent.clone());
-        registry.register("trace_spans_refused", "Spans that it will never take", me.refused.clone());
+        registry.register("trace_spans_sent", "Spans accepted by the collector", me.sent.clone());
         registry.register(
-            "trace_failures",
-            "Times that it took nothing, and is tried again",
-            me.failed.clone(),
+            "trace_spans_refused",
+            "Spans refused by the collector for good",
+            me.refused.clone(),
         );
+        registry.register("trace_failures", "Failed exports, which are retried", me.failed.clone());
         registry.register(
             "trace_lag_seconds",
-            "Age of the oldest entry that was not sent",
+            "Age of the oldest entry that is not exported",
             me.behind.clone(),
         );
         me
     }
 }
 
-/// Sends what the journal tells. There is one a server.
+/// Exports the journal. One per server.
 pub(crate) struct TraceExporter {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     collector: Collector,
     holder: String,
-    /// Others may send too, and have to be let.
+    /// True if other servers may export too.
     is_shared: bool,
     spans: SpanMetrics,
     known: HashMap<ExecutionId, Option<OpenSpans>>,
 }
 
-/// What is to be sent next, and what stands in the store for it.
+/// The next batch, and the version of the export position.
 struct Batch {
     spans: Vec<SpanData>,
-    /// When the oldest of it happened.
+    /// The time of its oldest entry.
     oldest: Timestamp,
     cursor: Cursor,
     version: Option<Sequence>,
 }
 
 impl TraceExporter {
-    /// A follower, if the settings name a collector.
+    /// Creates the exporter, if the settings have a collector.
     ///
     /// # Errors
-    /// The setting at fault.
+    /// The invalid setting.
     pub(crate) fn of(
         url: &str,
         (store, clock): (Arc<dyn Store>, Arc<dyn Clock>),
@@ -132,7 +131,7 @@ impl TraceExporter {
         }))
     }
 
-    /// What is to be sent next; nothing when all is, or another server sends.
+    /// Returns the next batch; `None` if everything was exported, or another server exports.
     async fn next(&mut self) -> Result<Option<Batch>, Error> {
         let key = Key::new(Cursor::COLLECTION, Cursor::default().id());
         let found = self.store.document(&key).await?;
@@ -143,7 +142,7 @@ impl TraceExporter {
         });
         let mut cursor = match &found {
             Some(found) => serde_json::from_slice(&found.body).map_err(corrupt)?,
-            // The first trace is of what happens from now on.
+            // Export starts with the present.
             None => {
                 Cursor { after: Some((self.store.health().await.sequence.0, u32::MAX)), ..Cursor::default() }
             }
@@ -156,7 +155,7 @@ impl TraceExporter {
         let after = cursor.after.map(|(sequence, place)| (Sequence(sequence), place));
         let page = self.store.history(after, PAGE).await?.items;
         let (Some((_, first)), Some((place, last))) = (page.first(), page.last()) else {
-            // That it has begun is kept at once: what happens before the next look belongs to it.
+            // Stores the start at once, so that later entries are not skipped.
             if version.is_none() {
                 self.keep(&cursor, version).await?;
             }
@@ -169,7 +168,7 @@ impl TraceExporter {
         Ok(Some(Batch { spans, oldest, cursor: Cursor { after, ..cursor }, version }))
     }
 
-    /// Writes the cursor if it is still as it was read.
+    /// Writes the cursor if it has not changed.
     async fn keep(&self, cursor: &Cursor, version: Option<Sequence>) -> Result<Sequence, Error> {
         let key = Key::new(Cursor::COLLECTION, cursor.id());
         let commit = Commit {
@@ -194,7 +193,7 @@ impl TraceExporter {
             }
             let record = match records.entry(id) {
                 Slot::Occupied(found) => found.into_mut(),
-                // Of one that was erased, or cannot be read any more, the rest is told.
+                // For an erased or unreadable execution, the rest of the journal is exported.
                 Slot::Vacant(free) => free.insert(self.store.load(id).await.unwrap_or_default()),
             };
             let Some(standing) = self.known.get_mut(&id) else { continue };
@@ -208,7 +207,7 @@ impl TraceExporter {
         Ok(over)
     }
 
-    /// Where an execution stood before `entry`, by its own history.
+    /// Returns the open spans before `entry`, from the journal.
     async fn before(&self, entry: &Entry) -> Result<Option<OpenSpans>, Error> {
         let mut standing = None;
         let (mut after, mut begun) = (None, false);
@@ -231,7 +230,7 @@ impl TraceExporter {
         }
     }
 
-    /// Sends a batch until it is taken or refused for good. False when the server stops before that.
+    /// Sends a batch until the collector accepts it or refuses it for good. Returns false if the server stops first.
     async fn send(&self, batch: &Batch, stop: &mut watch::Receiver<bool>) -> bool {
         let count = u64::try_from(batch.spans.len()).unwrap_or(u64::MAX);
         let mut pause = EVERY;
@@ -254,7 +253,7 @@ impl TraceExporter {
                     tracing::error!(
                         why,
                         count,
-                        "the collector will never take these spans; they are left out"
+                        "the collector refused these spans for good; they are skipped"
                     );
                     self.spans.refused.inc_by(count);
                     break;
@@ -262,7 +261,7 @@ impl TraceExporter {
                 Sent::Later(why) => {
                     self.spans.failed.inc();
                     if pause == EVERY {
-                        tracing::warn!(why, "the collector of traces took nothing; trying again");
+                        tracing::warn!(why, "the collector did not accept spans; trying again");
                     }
                     tokio::select! {
                         _ = stop.wait_for(|stop| *stop) => return false,
@@ -276,7 +275,7 @@ impl TraceExporter {
         true
     }
 
-    /// One look. True when there may be more; an error of the store is told, and tried again.
+    /// Exports one batch. Returns true if there may be more; errors of the store are logged and retried.
     pub(crate) async fn step(&mut self, stop: &mut watch::Receiver<bool>) -> bool {
         let kept = match self.next().await {
             Ok(None) => return false,
@@ -291,10 +290,10 @@ impl TraceExporter {
         match kept {
             Ok(_) => true,
             Err(error) => {
-                // Another server sends, or the store was away: what is known may be of what was not kept.
+                // Another server exported, or the store was away: the spans in memory may be out of date.
                 self.known.clear();
                 if !matches!(error, Error::Conflict { .. }) {
-                    tracing::warn!(%error, "how far traces were sent could not be read or kept; trying again");
+                    tracing::warn!(%error, "cannot read or write the export position of traces; trying again");
                 }
                 false
             }

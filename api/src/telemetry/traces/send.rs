@@ -1,4 +1,4 @@
-//! To a collector, as OTLP over HTTP.
+//! Sends spans to a collector, as OTLP over HTTP.
 
 use async_trait::async_trait;
 use backends::outbound;
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// How long an answer is waited for.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A collector.
@@ -28,22 +28,22 @@ pub(super) struct Collector {
     answered: Arc<AtomicU16>,
 }
 
-/// What became of spans that were sent.
+/// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// The collector has them.
+    /// The collector accepted the spans.
     Taken,
-    /// It will never take them.
+    /// The collector refused the spans for good.
     Refused(String),
-    /// It may take them later.
+    /// The collector may accept the spans later.
     Later(String),
 }
 
 impl Collector {
-    /// The collector at `url`, to which `instance` sends.
+    /// Creates the client for the collector at `url`; `instance` names the server.
     ///
     /// # Errors
-    /// The setting at fault.
+    /// The invalid setting.
     pub(super) fn at(url: &str, instance: &str) -> Result<Self, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("traces.url: {error}");
         let http = outbound::client().timeout(PATIENCE).build().map_err(|e| wrong(&e))?;
@@ -70,14 +70,14 @@ impl Collector {
         self.answered.store(0, Ordering::Relaxed);
         let Err(error) = self.exporter.export(spans).await else { return Sent::Taken };
         match self.answered.load(Ordering::Relaxed) {
-            // What it refuses for what it is, it refuses for ever. The others are of who asks and where, which people mend.
+            // These codes concern the content, so a retry has the same result. Others concern the client or the URL, which an operator can fix.
             status @ (400 | 413 | 415 | 422) => Sent::Refused(format!("it answered with {status}")),
             _ => Sent::Later(error.to_string()),
         }
     }
 }
 
-/// What everything else is sent by.
+/// The HTTP client of the exporter.
 #[derive(Debug)]
 struct HttpTransport {
     http: Client,

@@ -1,6 +1,6 @@
-//! Spans of executions, made of their history: one trace for each execution, whatever happened to the servers that ran it.
+//! Spans of executions, built from their journals: one trace per execution, independent of servers.
 //!
-//! All ids are drawn from the history itself, so that what is sent twice is the same twice.
+//! All ids are derived from the journal, so a repeated export has the same ids.
 
 use engine::{AttemptRecord, Parent};
 use opentelemetry::{
@@ -16,35 +16,35 @@ use std::{
 };
 use store::{Entry, ExecutionId, Record, Sequence, Timestamp};
 
-/// The most events that are kept for one span; further ones are counted.
+/// The maximum number of events of a span; further ones are only counted.
 const MOST_EVENTS: usize = 128;
 
-/// Where an execution stands, as far as its history has been read.
+/// The open spans of an execution, at a position of its journal.
 #[derive(Clone, Debug)]
 pub(super) struct OpenSpans {
     began: Timestamp,
     parent: Option<ExecutionId>,
     state: String,
     since: Timestamp,
-    /// The entry by which the state was entered, which names its span.
+    /// The entry that entered the state, which gives its span the id.
     entered: Place,
-    /// The entry that was read last.
+    /// The last entry that was read.
     last: Place,
     events: Vec<Event>,
     dropped: u32,
 }
 
-/// An entry of an execution's history: its commit, and how many of this execution's entries stand before it in that.
+/// The position of an entry: its commit, and its index among the entries of this execution in the commit.
 type Place = (Sequence, u32);
 
-/// What an entry of history says that a trace tells. Everything else, also what people wrote, stays here.
+/// The fields of a journal entry that a trace contains. Other content, such as texts of users, is not exported.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Detail {
     event: EntryDetail,
-    /// The way taken, if the entry is of one.
+    /// The edge, for a transition.
     by: Option<String>,
-    /// From which phase to which.
+    /// The old and new phase.
     phase: Option<String>,
 }
 
@@ -72,12 +72,12 @@ struct Begun {
     parent: Parent,
 }
 
-/// The trace of an execution: its id.
+/// Returns the trace id of an execution.
 pub(super) fn trace_of(id: ExecutionId) -> TraceId {
     TraceId::from_bytes(*id.as_bytes())
 }
 
-/// A span's id, of what it is about.
+/// Derives the id of a span.
 fn span_of(id: ExecutionId, kind: &str, (sequence, place): Place) -> SpanId {
     let digest = Sha256::new()
         .chain_update(id.as_bytes())
@@ -90,12 +90,12 @@ fn span_of(id: ExecutionId, kind: &str, (sequence, place): Place) -> SpanId {
     SpanId::from_bytes(bytes)
 }
 
-/// The span of a whole execution.
+/// Returns the root span of an execution.
 fn root_of(id: ExecutionId) -> SpanId {
     span_of(id, "execution", (Sequence(0), 0))
 }
 
-/// The span of a whole execution, as the header `traceparent` of W3C Trace Context has it.
+/// Returns the root span of an execution as a `traceparent` header (W3C Trace Context).
 pub(crate) fn parent(id: ExecutionId) -> String {
     format!("00-{}-{}-01", trace_of(id), root_of(id))
 }
@@ -108,7 +108,7 @@ fn at(moment: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(moment.0)
 }
 
-/// Where in a trace of the caller's the execution was asked for, by what stands in its record.
+/// Returns the caller's span that requested the execution, from its record.
 fn asked_within(record: &Record) -> Option<SpanContext> {
     let text = record.attributes.get("traceparent")?.first()?;
     let mut parts = text.split('-').skip(1);
@@ -118,13 +118,12 @@ fn asked_within(record: &Record) -> Option<SpanContext> {
     Some(SpanContext::new(trace, span, flags, true, TraceState::default()))
 }
 
-/// Whether `entry` is the first of its execution's history.
+/// Returns true if `entry` is the first of its execution.
 pub(super) fn is_first(entry: &Entry) -> bool {
     entry.event == "started"
 }
 
-/// Reads `entry`, and says which spans are over by it. `standing` is where its execution stood before, and where it stands after:
-/// nothing before the first entry, and none once it has finished.
+/// Reads `entry`, and returns the spans that it ends. `standing` is updated: `None` before the first entry and after the end.
 pub(super) fn read(
     standing: &mut Option<OpenSpans>,
     entry: &Entry,
@@ -184,7 +183,7 @@ impl OpenSpans {
         (self.events, self.dropped) = (Vec::new(), 0);
     }
 
-    /// The span of the visit to a state that `entry` ends.
+    /// Returns the span of the state that `entry` leaves.
     fn visit(&mut self, entry: &Entry, record: Option<&Record>) -> SpanData {
         let id = entry.execution;
         let mut events = SpanEvents::default();
@@ -202,7 +201,7 @@ impl OpenSpans {
         }
     }
 
-    /// The span of the execution that `entry` ends.
+    /// Returns the root span of the execution that `entry` ends.
     fn whole(&self, entry: &Entry, record: Option<&Record>) -> SpanData {
         let id = entry.execution;
         let outcome = record.and_then(|record| record.reason.clone()).unwrap_or_default();
@@ -231,7 +230,7 @@ impl OpenSpans {
     }
 }
 
-/// The span of the attempt whose end `entry` tells.
+/// Returns the span of the attempt that `entry` ends.
 fn attempt(
     standing: &OpenSpans,
     entry: &Entry,
@@ -255,7 +254,7 @@ fn attempt(
     SpanData { status, span_kind: SpanKind::Client, ..span }
 }
 
-/// A span with what all have in common.
+/// Creates a span with the common fields.
 fn span(
     (execution, own, parent): (ExecutionId, SpanId, SpanId),
     name: String,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Mutex;
 use store::Memory;
 
-/// What a collector answers, the first of it first; `200` once that is over. And how often it was asked.
+/// The status codes that a collector returns, first one first; then `200`. Also counts requests.
 #[derive(Clone, Default)]
 struct Ears {
     answers: Arc<Mutex<Vec<StatusCode>>>,
@@ -57,7 +57,7 @@ fn line(at: u64, event: &str, (from, to): (&str, &str), detail: Value) -> Entry 
     }
 }
 
-/// The history of an execution: a state in which an attempt fails and the next does not, one in which somebody decides, and an end.
+/// The journal of an execution: a state with a failed and a successful attempt, one with a decision, and an end.
 fn history() -> Vec<Entry> {
     let tried = |attempt: u32, began: u64| json!({ "action": "make", "attempt": attempt, "began": began });
     let failed = json!({ "Err": { "class": "transient", "code": "node.away", "message": "secret" } });
@@ -100,13 +100,13 @@ fn an_execution_is_one_trace_of_its_states_and_their_attempts() {
     let mut history = history();
     (1..).zip(&mut history).for_each(|(number, entry)| entry.sequence = Sequence(number));
     let spans: Vec<_> = history.iter().flat_map(|entry| read(&mut standing, entry, None)).collect();
-    assert!(standing.is_none(), "it is over");
+    assert!(standing.is_none(), "it has ended");
 
     assert!(spans.iter().all(|span| span.span_context.trace_id() == trace_of(id())));
     assert_eq!(
         trace_of(id()).to_string(),
         id().to_string().replace('-', ""),
-        "whoever has the id finds the trace"
+        "the trace id follows from the execution id"
     );
     let root = named(&spans, "execution")[0];
     assert_eq!(root.parent_span_id, SpanId::INVALID);
@@ -118,15 +118,15 @@ fn an_execution_is_one_trace_of_its_states_and_their_attempts() {
     assert_eq!(attempts.iter().map(|span| took(span)).collect::<Vec<_>>(), [400, 500]);
     assert!(attempts.iter().all(|span| span.parent_span_id == making.span_context.span_id()));
     assert_eq!((&attempts[0].status, &attempts[1].status), (&Status::error("node.away"), &Status::Unset));
-    assert!(!format!("{spans:?}").contains("secret"), "what people and targets wrote stays here");
+    assert!(!format!("{spans:?}").contains("secret"), "texts of users and targets are not exported");
     let mut ids: Vec<_> = spans.iter().map(|span| span.span_context.span_id().to_string()).collect();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), spans.len(), "no two spans are the same");
+    assert_eq!(ids.len(), spans.len(), "no two spans are equal");
 }
 
 #[tokio::test]
-async fn a_server_that_comes_in_the_middle_sends_the_spans_that_another_would_have_sent() {
+async fn a_new_exporter_sends_the_same_spans_as_its_predecessor() {
     let store = Arc::new(Memory::new());
     let url = collector(&Ears::default()).await;
     let mut one = follower(&store, &url, "one");
@@ -145,7 +145,7 @@ async fn a_server_that_comes_in_the_middle_sends_the_spans_that_another_would_ha
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_misses_nothing_and_what_it_refuses_keeps_nothing_back() {
+async fn no_span_is_lost_while_the_collector_is_away_and_refused_spans_do_not_block_others() {
     let (store, ears) = (Arc::new(Memory::new()), Ears::default());
     let mut follower = follower(&store, &collector(&ears).await, "one");
     let (_tell, mut stop) = watch::channel(false);
@@ -154,8 +154,8 @@ async fn a_collector_that_is_away_misses_nothing_and_what_it_refuses_keeps_nothi
     write(&store, history.by_ref().take(2)).await;
     *ears.answers.lock().unwrap() = vec![StatusCode::UNAUTHORIZED, StatusCode::OK];
     assert!(follower.step(&mut stop).await);
-    assert_eq!((follower.spans.sent.get(), follower.spans.failed.get()), (1, 1), "it is tried again");
-    assert!(!follower.step(&mut stop).await, "and nothing is sent twice");
+    assert_eq!((follower.spans.sent.get(), follower.spans.failed.get()), (1, 1), "it is sent again");
+    assert!(!follower.step(&mut stop).await, "and no span is sent twice");
 
     write(&store, history.by_ref().take(1)).await;
     *ears.answers.lock().unwrap() = vec![StatusCode::BAD_REQUEST];
@@ -168,18 +168,18 @@ async fn a_collector_that_is_away_misses_nothing_and_what_it_refuses_keeps_nothi
 }
 
 #[tokio::test]
-async fn of_several_servers_one_sends_until_it_is_gone() {
+async fn one_of_several_servers_exports_until_it_stops() {
     let store = Arc::new(Memory::new());
     let url = collector(&Ears::default()).await;
     let (mut one, mut two) = (follower(&store, &url, "one"), follower(&store, &url, "two"));
     assert!(one.next().await.unwrap().is_none());
     write(&store, history()).await;
     assert!(one.next().await.unwrap().is_some());
-    assert!(two.next().await.unwrap().is_none(), "the first is at it");
+    assert!(two.next().await.unwrap().is_none(), "the first exporter sends");
     let later = ManualClock::starting_at(Timestamp(10_000).after(CLAIM + Duration::from_secs(1)));
     two.clock = Arc::new(later);
     let batch = two.next().await.unwrap().unwrap();
-    assert_eq!(batch.spans.len(), 5, "what the first has not said to be sent is sent");
+    assert_eq!(batch.spans.len(), 5, "spans that the first exporter did not confirm are sent");
     let late = one.keep(&Cursor::default(), Some(Sequence(0))).await;
     assert!(matches!(late, Err(Error::Conflict { .. })));
 }

@@ -1,8 +1,7 @@
-//! Whose each kind of document is, so that no handler reads what is a tenant's without saying for whom.
+//! The owner of each type of document. A handler cannot read documents of tenants without saying for which caller.
 //!
-//! Invariant: [`documents`](super::documents) and [`document`](super::document) take kinds of the platform's alone, and no kind is
-//! both. What belongs to tenants comes by [`list_visible`] and [`get_visible`], which leave out what the caller does not see. Those few
-//! that ask on nobody's behalf say so, by [`unscoped`]; a test knows them all.
+//! Invariant: [`documents`](super::documents) and [`document`](super::document) accept only types of the platform, and no type is both. [`list_visible`] and
+//! [`get_visible`] read documents of tenants, without those that the caller may not see. A few reads without a caller use [`unscoped`]; a test lists them.
 
 use super::{Page, found, load};
 use crate::{
@@ -19,16 +18,16 @@ use workflows::{
     tenancy::{Cluster, ClusterKey, Cohort, Entitlement, FreePool, Node, NodeAllocation, Region, Tenant},
 };
 
-/// A kind of document that is no tenant's: whoever is let in at a route that reads it may read all.
+/// A type of document that belongs to no tenant. A caller who may use the route may read all of them.
 pub(crate) trait PlatformDocument: Entity {}
 
-/// A kind of document of which each is a tenant's, or the platform's own.
+/// A type of document of which each belongs to a tenant or to the platform.
 pub(crate) trait TenantDocument: Entity {
-    /// Whose it is; empty for the platform's own.
+    /// The tenant of the document; empty for the platform.
     fn whose(&self) -> &str;
 }
 
-/// The documents of a kind that the caller sees and `wanted` takes, a page of them.
+/// Returns a page of the documents that the caller may see and `wanted` selects.
 pub(in crate::http) async fn list_visible<T: TenantDocument>(
     app: &ServerState,
     caller: &Caller,
@@ -39,7 +38,7 @@ pub(in crate::http) async fn list_visible<T: TenantDocument>(
     found(app, prefix, page, |item: &T| caller.sees(item.whose()) && wanted(item)).await
 }
 
-/// One document by its id, if the caller sees it.
+/// Returns a document by its id, if the caller may see it.
 pub(in crate::http) async fn get_visible<T: TenantDocument>(
     app: &ServerState,
     caller: &Caller,
@@ -48,7 +47,7 @@ pub(in crate::http) async fn get_visible<T: TenantDocument>(
     Ok(get_visible_with_version(app, caller, id).await?.map(|(item, _)| item))
 }
 
-/// The same, with the version in which it was read.
+/// Returns a document by its id with its version, if the caller may see it.
 pub(in crate::http) async fn get_visible_with_version<T: TenantDocument>(
     app: &ServerState,
     caller: &Caller,
@@ -57,7 +56,7 @@ pub(in crate::http) async fn get_visible_with_version<T: TenantDocument>(
     Ok(load::<T>(app, id).await?.filter(|(item, _)| caller.sees(item.whose())))
 }
 
-/// One document by its id, whosever it is: for what is asked on nobody's behalf, and told to nobody.
+/// Returns a document of any tenant by its id. For reads without a caller whose result is not shown.
 pub(in crate::http) async fn unscoped<T: TenantDocument>(
     app: &ServerState,
     id: &str,
@@ -65,7 +64,7 @@ pub(in crate::http) async fn unscoped<T: TenantDocument>(
     Ok(load(app, id).await?.map(|(item, _)| item))
 }
 
-/// All documents of a kind that `wanted` takes, whosever they are: for what concerns all tenants at once.
+/// Returns all documents that `wanted` selects, of all tenants. For questions about all tenants at once.
 pub(in crate::http) async fn unscoped_all<T: TenantDocument>(
     app: &ServerState,
     wanted: impl Fn(&T) -> bool,
@@ -80,7 +79,7 @@ impl<T: ResourceKind> TenantDocument for T {
 }
 
 impl TenantDocument for Node {
-    /// What nobody owns is the platform's.
+    /// A document without an owner belongs to the platform.
     fn whose(&self) -> &str {
         self.owner.as_ref().map(|owner| owner.as_str()).unwrap_or_default()
     }
@@ -135,7 +134,7 @@ impl TenantDocument for ReviewDone {
 }
 
 impl TenantDocument for Delegation {
-    /// Who is bound to a tenant sees those among that tenant's people.
+    /// A caller who is bound to a tenant sees the users of that tenant.
     fn whose(&self) -> &str {
         self.tenant.as_deref().unwrap_or_default()
     }
@@ -161,7 +160,7 @@ impl PlatformDocument for WaitingDelivery {}
 mod tests {
     use std::{fs, path::Path};
 
-    /// The files below `dir` that hold `text`, by name.
+    /// Lists the files below `dir` that contain `text`, by name.
     fn with(dir: &Path, text: &str, found: &mut Vec<String>) {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
             let path = entry.path();
@@ -175,19 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn no_handler_reads_documents_past_what_its_caller_sees_but_the_few_that_are_named() {
+    fn only_listed_handlers_read_documents_outside_the_scope_of_their_caller() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
         let named = |text: &str| {
             let mut found = Vec::new();
             with(&dir, text, &mut found);
             found
         };
-        // An agent speaks for a node, and facts are sorted by whose the nodes are: neither is told of what is there.
+        // Agents act for their node, and facts are sorted by the owner of their nodes. Neither route returns the documents.
         assert_eq!(named(&["unscoped", "::<"].concat()), ["agents.rs", "observations.rs"]);
-        // Who has GPUs of a model that runs short, for a response that is the platform's.
+        // Finds tenants with GPUs of a scarce model, for an incident of the platform.
         assert_eq!(named(&["unscoped_all", "::<"].concat()), ["incidents.rs"]);
-        // How many deliveries a channel has, answers kept by the caller's own name, the hold of the store, and workloads that do not
-        // start, for callers of the platform who may read its limits.
+        // Counts of deliveries, stored answers under the caller's name, the hold of the store, and workloads that do not start, for callers who may read the
+        // platform's limits.
         for read in [".documents(", ".document("] {
             let past: Vec<_> = named(&["store()", read].concat());
             let few = ["channels.rs", "idempotency_lock.rs", "page.rs", "platform_rows.rs"];

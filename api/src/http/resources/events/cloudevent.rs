@@ -1,4 +1,4 @@
-//! One CloudEvent 1.0 as it is sent: structured, or in headers and a body.
+//! Parses a CloudEvent 1.0, structured or binary.
 
 use crate::{
     http::{
@@ -13,7 +13,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use program::encoding::percent::decode;
 use serde_json::{Map, Value};
 
-/// An event's attributes and its data.
+/// The attributes and data of an event.
 pub(super) struct IncomingEvent {
     pub(super) id: String,
     pub(super) source: String,
@@ -22,14 +22,14 @@ pub(super) struct IncomingEvent {
 }
 
 pub(super) enum EventData {
-    /// Inside the envelope.
+    /// Data inside the envelope.
     Value(Value),
-    /// A document of its own.
+    /// Data as a separate document.
     Document { text: String, is_json: bool },
 }
 
 impl EventData {
-    /// The data as a body of its own.
+    /// Returns the data as a text body.
     pub(super) fn text(&self) -> TextBody {
         match self {
             Self::Value(value) => {
@@ -42,7 +42,7 @@ impl EventData {
         }
     }
 
-    /// What it says, whatever the form in which it was written.
+    /// Returns the data as text in a canonical form.
     pub(super) fn plain(&self) -> Result<String, Problem> {
         let mut said = document::<Value>(&self.text())?;
         said.sort_all_objects();
@@ -54,14 +54,14 @@ pub(super) fn structured(text: &str) -> Result<IncomingEvent, Problem> {
     envelope(parse_json(text)?, "/")
 }
 
-/// An event whose attributes and data are the fields of one object, which stands at `place`.
+/// Parses an event whose attributes and data are fields of one object, at `place`.
 pub(super) fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<IncomingEvent, Problem> {
     let (plain, encoded) = (fields.remove("data"), fields.remove("data_base64"));
     let content = fields.get("datacontenttype").and_then(Value::as_str).unwrap_or("application/json");
     let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let data = match (plain, encoded) {
         (Some(_), Some(_)) => {
-            let why = "an event has `data` or `data_base64`, and not both";
+            let why = "an event has either `data` or `data_base64`, not both";
             return Err(wrong(&format!("{place}data_base64"), why));
         }
         (None, Some(encoded)) => decoded(&encoded, &content, &format!("{place}data_base64"))?,
@@ -74,28 +74,28 @@ pub(super) fn envelope(mut fields: Map<String, Value>, place: &str) -> Result<In
     happened(attribute, data, place)
 }
 
-/// Data that came as bytes in base64: a document of its own.
+/// Decodes base64 data.
 fn decoded(encoded: &Value, content: &str, place: &str) -> Result<EventData, Problem> {
     let is_json = content == "application/json" || content.ends_with("+json");
     if !is_json && !is_yaml(content) {
-        let detail = format!("datacontenttype: {content:?} is not taken; send the data as JSON or YAML");
+        let detail = format!("datacontenttype {content:?} is not supported; send the data as JSON or YAML");
         return Err(Problem::new(ProblemCode::MediaType, detail));
     }
     let bytes = encoded.as_str().and_then(|text| STANDARD.decode(text).ok());
     let bytes =
-        bytes.ok_or_else(|| wrong(place, "`data_base64` is no base64 of RFC 4648 with its padding"))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong(place, "`data_base64` says no UTF-8"))?;
+        bytes.ok_or_else(|| wrong(place, "`data_base64` is not valid base64 (RFC 4648, with padding)"))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong(place, "`data_base64` is not UTF-8"))?;
     Ok(EventData::Document { text, is_json })
 }
 
-/// What is wrong with an event at one place.
+/// The problem of an event with a fault at `place`.
 pub(super) fn wrong(place: &str, message: &str) -> Problem {
     let fault = Fault { pointer: place.to_owned(), message: message.to_owned(), line: None, column: None };
     let detail = format!("the event is not a CloudEvent 1.0: {message}");
     Problem::new(ProblemCode::Malformed, detail).at(vec![fault])
 }
 
-/// What a header of an event says: senders put what is no plain text into `%XX` of its UTF-8, and may quote it.
+/// Decodes a header of an event: senders percent-encode the UTF-8 of special characters, and may quote the value.
 fn unescaped(said: &str) -> Option<String> {
     let said = said.trim();
     let inner = said.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -106,7 +106,7 @@ fn unescaped(said: &str) -> Option<String> {
 
 pub(super) fn binary(headers: &HeaderMap, body: TextBody) -> Result<IncomingEvent, Problem> {
     if !body.is_json() && !body.is_yaml() {
-        let detail = format!("{:?} is not taken; send the data as JSON or YAML", body.media);
+        let detail = format!("{:?} is not supported; send the data as JSON or YAML", body.media);
         return Err(Problem::new(ProblemCode::MediaType, detail));
     }
     let attribute = |name: &str| unescaped(headers.get(format!("ce-{name}"))?.to_str().ok()?);
@@ -123,14 +123,14 @@ fn happened(
     let mut must = |name: &str| {
         let text = attribute(name).unwrap_or_default();
         if text.is_empty() || text.len() > 256 {
-            let message = format!("a CloudEvent needs `{name}`: 1 to 256 characters of text");
+            let message = format!("a CloudEvent needs `{name}` with 1 to 256 characters");
             faults.push(Fault { pointer: format!("{prefix}{name}"), message, line: None, column: None });
         }
         text
     };
     let (id, source, kind, version) = (must("id"), must("source"), must("type"), must("specversion"));
     if faults.is_empty() && version != "1.0" {
-        let message = format!("specversion {version:?} is not taken; 1.0 is");
+        let message = format!("specversion {version:?} is not supported; use 1.0");
         faults.push(Fault { pointer: format!("{prefix}specversion"), message, line: None, column: None });
     }
     if let Some(first) = faults.first() {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_of_an_event_is_read_as_its_sender_wrote_it() {
+    fn a_header_of_an_event_is_decoded() {
         for (said, means) in [
             ("Euro%20%E2%82%AC%20%F0%9F%98%80", "Euro \u{20ac} \u{1f600}"),
             (" plain ", "plain"),

@@ -1,4 +1,4 @@
-//! `/v1/schedules/{name}:pause` and what else is asked of a schedule that there is. Told in `docs/schedules.md`.
+//! `/v1/schedules/{name}:pause` and the other commands on an existing schedule. Documented in `docs/schedules.md`.
 
 use crate::{
     auth::Caller,
@@ -24,7 +24,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::future::Future;
 
-/// What is asked of a schedule that there is.
+/// The commands on an existing schedule.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
     vec![
@@ -32,7 +32,7 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:pause",
             manage,
             pause,
-            doc("pauseSchedule", "Lets a schedule start nothing.")
+            doc("pauseSchedule", "Pauses a schedule.")
                 .says::<schedules::Schedule>(200)
                 .tagged()
                 .bound(ProblemCode::ScheduleChanged)
@@ -42,7 +42,7 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:resume",
             manage,
             resume,
-            doc("resumeSchedule", "Lets a schedule start things again.")
+            doc("resumeSchedule", "Resumes a schedule.")
                 .says::<schedules::Schedule>(200)
                 .tagged()
                 .bound(ProblemCode::ScheduleChanged)
@@ -52,7 +52,7 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:trigger",
             manage,
             trigger,
-            doc("triggerSchedule", "One occurrence at once; answered with what became of it.")
+            doc("triggerSchedule", "Triggers one occurrence now, and returns its result.")
                 .says::<schedules::Occurrence>(202)
                 .bound(ProblemCode::ScheduleChanged)
                 .may(&[ProblemCode::ScheduleRefused]),
@@ -61,7 +61,7 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:backfill",
             manage,
             backfill,
-            doc("backfillSchedule", "Makes up for the moments of a span; with `dry_run`, counts them.")
+            doc("backfillSchedule", "Backfills the occurrences of a period; with `dry_run`, counts them.")
                 .says::<schedules::BackfillPreview>(200)
                 .says::<schedules::Schedule>(202)
                 .tagged()
@@ -74,7 +74,7 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             cancel_backfill,
             doc(
                 "cancelBackfill",
-                "Gives up the rest of all backfills of a schedule; a run that was started goes on.",
+                "Cancels the remaining backfills of a schedule; runs that have started continue.",
             )
             .says::<schedules::Schedule>(200)
             .tagged()
@@ -85,7 +85,7 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
             "/v1/schedules/{name}:skip",
             manage,
             skip,
-            doc("skipOccurrence", "Drops an occurrence that waits.")
+            doc("skipOccurrence", "Drops a waiting occurrence.")
                 .says::<schedules::Occurrence>(200)
                 .bound(ProblemCode::ScheduleChanged)
                 .may(&[ProblemCode::ScheduleRefused]),
@@ -93,8 +93,8 @@ pub(in crate::http) fn routes(manage: Access) -> Vec<Route> {
     ]
 }
 
-/// Does `work`, which changes what becomes of a schedule, if its definition is the one that was read. Of one that is built in that
-/// is the program's.
+/// Runs `work`, which changes the state of a schedule, if its definition has the required version. The definition of a built-in schedule is that of the
+/// program.
 async fn bind_any<T>(
     bound: IfMatch,
     schedule: &Schedule,
@@ -109,7 +109,7 @@ async fn bind_any<T>(
     }
 }
 
-/// Why somebody acts.
+/// The reason of a command.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Why")]
@@ -127,7 +127,7 @@ async fn pause(
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     if why.reason.trim().is_empty() {
-        let detail = format!("{name} starts nothing while it is paused: say why");
+        let detail = format!("a paused schedule {name} starts nothing: give a reason");
         return Err(Problem::new(ProblemCode::ReasonMissing, detail));
     }
     let pause = app.engine.pause_schedule(&schedule, &caller.name, &why.reason);
@@ -150,7 +150,7 @@ async fn resume(
     full(&app, &schedule, StatusCode::OK).await
 }
 
-/// Lets whoever keeps the schedule look at it now.
+/// Wakes the job that runs the schedule.
 fn wake(app: &ServerState, schedule: &Schedule) {
     match schedule.target {
         Target::BuiltIn => app.freed.notify_one(),
@@ -158,7 +158,7 @@ fn wake(app: &ServerState, schedule: &Schedule) {
     }
 }
 
-/// One occurrence at once; answered with what became of it.
+/// Triggers one occurrence now, and returns its result.
 async fn trigger(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -180,16 +180,16 @@ async fn trigger(
     Ok((StatusCode::ACCEPTED, Json(seen(&stands))).into_response())
 }
 
-/// A span of moments.
+/// The period of a backfill.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Of")]
 struct BackfillBody {
     from: String,
     to: String,
-    /// How many moments the span may have; 1000 if absent, at most 20000.
+    /// The maximum number of occurrences in the period; default 1000, at most 20000.
     most: Option<u64>,
-    /// Only count the moments.
+    /// True to only count the occurrences.
     #[serde(default)]
     dry_run: bool,
 }
@@ -203,7 +203,8 @@ async fn backfill(
 ) -> Result<Response, Problem> {
     let schedule = find(&app, &name).await?;
     if schedule.target == Target::BuiltIn {
-        let detail = format!("{name} is built in: one run sees to all there is, so `:trigger` it");
+        let detail =
+            format!("{name} is built in, and one run covers the whole period: use `:trigger` instead");
         return Err(Problem::new(ProblemCode::ScheduleBuiltIn, detail));
     }
     let span = (moment("from", &of.from)?, moment("to", &of.to)?);
@@ -215,7 +216,7 @@ async fn backfill(
         return Ok(Json(schedules::BackfillPreview::of(&found, most)).into_response());
     }
     bind_any(bound, &schedule, app.engine.backfill_schedule(&schedule, span, most, &caller.name)).await?;
-    tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill asked for");
+    tracing::info!(schedule = name, by = caller.name, from = of.from, to = of.to, "backfill requested");
     wake(&app, &schedule);
     full(&app, &schedule, StatusCode::ACCEPTED).await
 }
@@ -234,7 +235,7 @@ async fn cancel_backfill(
     full(&app, &schedule, StatusCode::OK).await
 }
 
-/// An occurrence that is not to be started.
+/// The occurrence to drop.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Leave")]

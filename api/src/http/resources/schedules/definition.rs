@@ -1,4 +1,4 @@
-//! A schedule as people write it down.
+//! The definition of a schedule, as users write it.
 
 use crate::{
     config::ConfigDuration,
@@ -13,17 +13,17 @@ use serde_json::Value;
 use std::time::Duration;
 use store::Timestamp;
 
-/// A schedule as people define it.
+/// The definition of a schedule.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleDefinition")]
 pub(in crate::http) struct ScheduleDefinition {
     cron: String,
     zone: String,
-    /// `skip` or `shift`; has to be said where clocks change.
+    /// `skip` or `shift`; required where clocks change.
     #[schemars(with = "Option<String>")]
     skipped_hour: Option<Gap>,
-    /// `first`, `last` or `both`; has to be said where clocks change.
+    /// `first`, `last` or `both`; required where clocks change.
     #[schemars(with = "Option<String>")]
     repeated_hour: Option<Fold>,
     /// `skip`, `buffer_one`, `buffer_all`, `cancel_other`, `terminate_other` or `allow`.
@@ -46,7 +46,7 @@ pub(in crate::http) struct ScheduleDefinition {
     note: String,
 }
 
-/// Days on which nothing is started.
+/// Days without occurrences.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleExclusion")]
@@ -61,7 +61,7 @@ impl ScheduleExclusion {
     fn read(self) -> Result<Exclusion, Problem> {
         let day = |field: &str, text: String| {
             text.parse::<NaiveDate>().map_err(|_| {
-                let detail = format!("exclude: {field}: {text:?} is no day: write it like 2026-12-24");
+                let detail = format!("exclude: {field}: {text:?} is not a date: write it like 2026-12-24");
                 Problem::new(ProblemCode::DocumentInvalid, detail)
             })
         };
@@ -70,7 +70,7 @@ impl ScheduleExclusion {
     }
 }
 
-/// What is started.
+/// The workflow to start, and its request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScheduleStart")]
@@ -81,7 +81,7 @@ pub(in crate::http) struct StartDefinition {
 }
 
 impl ScheduleDefinition {
-    /// The schedule of this name.
+    /// Returns the schedule with this name.
     pub(in crate::http) fn named(self, name: &str) -> Result<Schedule, Problem> {
         let target = Target::Start { workflow: self.start.workflow, data: self.start.data };
         let usual = Schedule::new(name, &self.cron, &self.zone, target);
@@ -101,13 +101,13 @@ impl ScheduleDefinition {
     }
 }
 
-/// How many moments a schedule that people set may have within [`RATE_SPAN`].
+/// The maximum number of occurrences of a user's schedule within [`RATE_SPAN`].
 const MOST_MOMENTS: usize = 6;
-/// The span that they are counted in.
+/// The period in which occurrences are counted.
 const RATE_SPAN: Duration = Duration::from_secs(60);
 
-/// Refuses a schedule that fires more than six times a minute: each moment is a commit, and what it starts is many. An expression that
-/// cannot be read is refused where it is set.
+/// Rejects a schedule that fires more than six times a minute, because each occurrence is a commit and a start. An invalid expression is rejected by the
+/// engine.
 pub(super) fn check_rate(schedule: &Schedule, now: Timestamp) -> Result<(), Problem> {
     let Ok(moments) = schedule.upcoming(now, 10 * MOST_MOMENTS) else { return Ok(()) };
     let dense = |window: &[Firing]| match window {
@@ -130,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_schedule_that_people_set_fires_at_most_six_times_a_minute() {
+    fn a_user_defined_schedule_fires_at_most_six_times_a_minute() {
         for (cron, taken) in [
             ("* * * * * *", false),
             ("*/9 * * * * *", false),

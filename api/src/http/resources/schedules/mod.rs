@@ -1,4 +1,4 @@
-//! `/v1/schedules`: what is started when, and what became of every occurrence. Told in `docs/schedules.md`.
+//! `/v1/schedules`: schedules and their occurrences. Documented in `docs/schedules.md`.
 
 pub(crate) mod commands;
 pub(crate) mod definition;
@@ -45,9 +45,9 @@ use std::future::Future;
 use store::{CompositeKey, Timestamp};
 use workflows::{policy::duration, sweeps};
 
-/// Moments that are shown of what is to come.
+/// The number of future occurrences to show.
 const SHOWN: usize = 5;
-/// Fields that are times.
+/// The fields that are timestamps.
 const TIMES: [&str; 8] = ["nominal", "at", "due", "from", "to", "done", "set_at", "utc"];
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -57,13 +57,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/schedules",
             read,
             list,
-            doc("listSchedules", "Lists every schedule, also those that are built in.").lists::<Row>(),
+            doc("listSchedules", "Lists all schedules, including built-in ones.").lists::<Row>(),
         ),
         Route::get(
             "/v1/schedules/{name}",
             read,
             show,
-            doc("showSchedule", "A schedule, when it fires next, what runs and what waits.")
+            doc("showSchedule", "Shows a schedule with its next occurrences, runs and waiting occurrences.")
                 .says::<schedules::Schedule>(200)
                 .tagged(),
         ),
@@ -71,7 +71,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/schedules/{name}/occurrences",
             read,
             occurrences,
-            doc("listOccurrences", "Lists what became of every moment of a schedule.")
+            doc("listOccurrences", "Lists the occurrences of a schedule with their results.")
                 .lists::<schedules::Occurrence>()
                 .may(&[ProblemCode::DocumentInvalid]),
         ),
@@ -79,7 +79,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/schedules/{name}",
             manage,
             set,
-            doc("setSchedule", "Sets a schedule; 201 if it is the first of its name.")
+            doc("setSchedule", "Sets a schedule; 201 for a new name.")
                 .takes::<ScheduleDefinition>()
                 .says::<schedules::Schedule>(201)
                 .tagged()
@@ -96,7 +96,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/schedules/{name}",
             manage,
             delete,
-            doc("deleteSchedule", "Deletes a schedule. What it did stays on record.")
+            doc("deleteSchedule", "Deletes a schedule. Its occurrences stay in the history.")
                 .nothing()
                 .bound(ProblemCode::ScheduleChanged)
                 .may(&[
@@ -111,7 +111,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     .collect()
 }
 
-/// The schedules of the program itself. They are listed without what marks their names in the store.
+/// Returns the built-in schedules, without the prefix of their stored names.
 async fn built_in(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
     let sweeps = sweeps::schedules(&app.engine).await?;
     let mut all: Vec<_> = sweeps.into_iter().map(|(_, schedule)| schedule).collect();
@@ -120,33 +120,33 @@ async fn built_in(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
     Ok(all)
 }
 
-/// A schedule's name as people see it.
+/// Returns the public name of a schedule.
 fn label(name: &str) -> &str {
     name.strip_prefix(sweeps::NAMED).unwrap_or(name)
 }
 
-/// The schedule of this name, set or built in.
+/// Returns the schedule with this name, user-defined or built-in.
 pub(in crate::http) async fn find(app: &ServerState, name: &str) -> Result<Schedule, Problem> {
     if let Some(built_in) = built_in(app).await?.into_iter().find(|one| label(&one.name) == name) {
         return Ok(built_in);
     }
-    // Longer names there are none.
+    // Names have at most 128 bytes.
     let found = if name.len() > 128 { None } else { app.engine.schedule(name).await? };
     found.ok_or_else(|| Problem::not_found("schedule", name))
 }
 
-/// Refuses a name that is the program's own.
+/// Rejects the name of a built-in schedule.
 async fn own(app: &ServerState, name: &str) -> Result<(), Problem> {
     if built_in(app).await?.iter().any(|one| label(&one.name) == name || one.name == name) {
         return Err(Problem::new(
             ProblemCode::ScheduleBuiltIn,
-            format!("{name} is built in, and is what it is"),
+            format!("{name} is built in and cannot be changed"),
         ));
     }
     Ok(())
 }
 
-/// A schedule in lists.
+/// Returns a schedule for lists.
 fn row(app: &ServerState, schedule: &Schedule, standing: &ScheduleStatus) -> Row {
     let (kind, start) = match &schedule.target {
         Target::BuiltIn => ("built_in", None),
@@ -184,7 +184,7 @@ fn row(app: &ServerState, schedule: &Schedule, standing: &ScheduleStatus) -> Row
     }
 }
 
-/// A schedule in full: also when it fires next, what runs, and what waits.
+/// Returns a schedule in full, with its next occurrences, runs and waiting occurrences.
 pub(in crate::http) async fn full(
     app: &ServerState,
     schedule: &Schedule,
@@ -210,7 +210,7 @@ pub(in crate::http) async fn full(
     Ok((status, tag, Json(body)).into_response())
 }
 
-/// An occurrence for reading, every field of it.
+/// Returns an occurrence with all its fields.
 pub(in crate::http) fn seen(occurrence: &Occurrence) -> schedules::Occurrence {
     schedules::Occurrence {
         schedule: label(&occurrence.schedule).to_owned(),
@@ -233,7 +233,7 @@ async fn list(
 ) -> Result<Json<ListPage<Row>>, Problem> {
     let asked = paging.page()?;
     let all = status::all(&app).await?;
-    // Those that are built in come first.
+    // Built-in schedules come first.
     let place = |one: &Schedule| format!("{}/{}", u8::from(one.target != Target::BuiltIn), label(&one.name));
     let ListPage { items: part, next } = ListPage::part(all, &asked, place);
     let mut items = Vec::new();
@@ -248,7 +248,7 @@ async fn show(State(app): State<SharedState>, Path(name): Path<String>) -> Resul
     full(&app, &find(&app, &name).await?, StatusCode::OK).await
 }
 
-/// The version that there has to be for `If-None-Match: *`: none.
+/// Returns the required version for `If-None-Match: *`: none.
 fn new_only(headers: &HeaderMap) -> Option<u32> {
     let said = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     (said.map(str::trim) == Some("*")).then_some(0)
@@ -258,7 +258,7 @@ pub(in crate::http) fn tag_of(version: u32) -> String {
     format!("\"{version}\"")
 }
 
-/// Does `work`, which changes a schedule or what becomes of it, if its definition is the one that was read.
+/// Runs `work`, which changes a schedule or its state, if its definition has the required version.
 pub(in crate::http) async fn bind<T>(
     bound: IfMatch,
     name: &str,
@@ -302,22 +302,22 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The moment that a field says.
+/// Parses the timestamp of a field.
 pub(in crate::http) fn moment(field: &str, text: &str) -> Result<Timestamp, Problem> {
     let read = DateTime::parse_from_rfc3339(text).ok();
     let read = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
     read.ok_or_else(|| {
-        let detail = format!("{field}: {text:?} is no moment: write it like 2026-11-21T06:00:00Z");
+        let detail = format!("{field}: {text:?} is not a timestamp: write it like 2026-11-21T06:00:00Z");
         Problem::new(ProblemCode::DocumentInvalid, detail)
     })
 }
 
-/// Which occurrences are listed.
+/// The occurrences to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Which")]
 struct OccurrenceParams {
-    /// Such as `fired`, `missed`, `skipped`.
+    /// The result, such as `fired`, `missed`, `skipped`.
     #[schemars(with = "Option<String>")]
     fate: Option<engine::OccurrenceFate>,
     /// `clock`, `trigger` or `backfill`.
@@ -336,7 +336,7 @@ async fn occurrences(
     Path(name): Path<String>,
     QueryParams(which): QueryParams<OccurrenceParams>,
 ) -> Result<Json<ListPage<schedules::Occurrence>>, Problem> {
-    // What a deleted schedule did stays on record.
+    // Occurrences of a deleted schedule stay in the history.
     let stored = match find(&app, &name).await {
         Ok(schedule) => schedule.name,
         Err(missing) if name.len() > 128 => return Err(missing),

@@ -1,4 +1,4 @@
-//! What a schedule may start: requests that are read and begun as if its author had sent them at that moment.
+//! The workflows that a schedule may start. Their requests are handled as if the author of the schedule had sent them at that time.
 
 use crate::{
     auth::{Caller, User, Verb, parties, policy::RequestContext},
@@ -23,17 +23,17 @@ type Begun<'a> = BoxFuture<'a, Result<Started, Problem>>;
 
 /// A workflow that a schedule may start.
 pub(in crate::http) struct Startable {
-    /// Its name.
+    /// The name of the workflow.
     pub(in crate::http) workflow: &'static str,
-    /// The right to ask for it.
+    /// The permission that the request needs.
     pub(in crate::http) verb: Verb,
-    /// What is said beside the request.
+    /// Parameters that are sent with the request.
     asked: &'static [(&'static str, &'static str)],
     check: fn(&TextBody, &Parameters) -> Result<(), Problem>,
     begin: for<'a> fn(&'a ServerState, &'a Caller, (TextBody, Parameters), Request) -> Begun<'a>,
 }
 
-/// Every workflow that a schedule may start. Onboarding is none of them: it shows a secret to whoever asks for it.
+/// All workflows that a schedule may start. Onboarding is excluded, because its answer contains a secret.
 const ALL: &[Startable] = &[
     startable::<ReclaimRequest>("reclaim", Verb::Reclaim, &[]),
     startable::<OffboardingRequest>("offboarding", Verb::Offboard, &[]),
@@ -66,19 +66,19 @@ fn begin<'a, W: StartRequest>(
 }
 
 impl Startable {
-    /// The one that starts `workflow`.
+    /// Returns the entry of `workflow`.
     pub(in crate::http) fn named(workflow: &str) -> Result<&'static Self, Problem> {
         ALL.iter().find(|one| one.workflow == workflow).ok_or_else(|| {
             let known: Vec<_> = ALL.iter().map(|one| one.workflow).collect();
             let detail = format!(
-                "start.workflow: no schedule starts {workflow:?}; it may start: {}",
+                "start.workflow: a schedule cannot start {workflow:?}; use one of: {}",
                 known.join(", ")
             );
             Problem::new(ProblemCode::DocumentInvalid, detail)
         })
     }
 
-    /// Refuses a request that is none, or that `caller` may not make.
+    /// Rejects an invalid request, or one that `caller` may not make.
     pub(in crate::http) fn check(&self, data: &Value, caller: &Caller) -> Result<(), Problem> {
         self.allow(caller)?;
         let (text, asked) = self.request(data);
@@ -90,7 +90,7 @@ impl Startable {
             return Ok(());
         }
         let detail =
-            format!("{} may not start {}, and so no schedule may in their name", caller.name, self.workflow);
+            format!("{} may not start {}, so their schedules may not either", caller.name, self.workflow);
         Err(Problem::new(ProblemCode::Forbidden, detail))
     }
 
@@ -100,7 +100,7 @@ impl Startable {
     }
 }
 
-/// Starts what schedules are for in the name of whoever set them, with the rights that they have by then.
+/// Starts requests of schedules as the user who set the schedule, with the user's present permissions.
 pub(crate) struct ScheduleStarter(pub(crate) SharedState);
 
 impl ScheduleStarter {
@@ -113,8 +113,7 @@ impl ScheduleStarter {
     ) -> Result<Started, Problem> {
         let what = Startable::named(workflow)?;
         let gone = || {
-            let detail =
-                format!("{by}, who set the schedule, is no user any more: somebody else has to set it");
+            let detail = format!("{by}, who set the schedule, is no longer a user: another user must set it");
             Problem::new(ProblemCode::Forbidden, detail)
         };
         let user = document::<User>(&self.0, by).await?.ok_or_else(gone)?;
@@ -152,7 +151,7 @@ fn cannot_start(problem: &Problem) -> StartFailure {
     if problem.code() == ProblemCode::Conflict {
         return StartFailure::Changed;
     }
-    // Only the schedule itself can be refused: an occurrence waits for a server or a store that fails.
+    // Only faults of the request reject the occurrence. After an error of a server or the store, the occurrence waits.
     if problem.code() == ProblemCode::NoWorker || problem.status().is_server_error() {
         return StartFailure::Later(why);
     }

@@ -1,4 +1,4 @@
-//! Whether a schedule does what it is for: the column `status` of lists, and the rows of `/v1/stuck`.
+//! The health of a schedule: the column `status` of lists, and rows of `/v1/stuck`.
 
 use super::{built_in, label};
 use crate::{http::problem::Problem, state::ServerState, types::schedules::Stuck};
@@ -6,7 +6,7 @@ use engine::{Schedule, ScheduleStatus};
 use program::encoding::rfc3339::format_time;
 use store::Timestamp;
 
-/// How a schedule stands.
+/// The health of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Status {
     Active,
@@ -17,7 +17,7 @@ pub(in crate::http) enum Status {
 }
 
 impl Status {
-    /// How `schedule` stands at `now`.
+    /// Returns the health of `schedule` at `now`.
     pub(in crate::http) fn of(schedule: &Schedule, standing: &ScheduleStatus, now: Timestamp) -> Self {
         if let Some(paused) = &standing.paused {
             return Self::Paused { reason: paused.reason.clone() };
@@ -36,7 +36,7 @@ impl Status {
         }
     }
 
-    /// Its name.
+    /// The name of the status.
     pub(in crate::http) fn name(&self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -47,20 +47,18 @@ impl Status {
         }
     }
 
-    /// Why it is not active.
+    /// The reason why the schedule is not active.
     pub(in crate::http) fn reason(&self) -> Option<String> {
         match self {
             Self::Active => None,
             Self::Paused { reason } | Self::Failing { reason, .. } | Self::Invalid { reason } => {
                 Some(reason.clone())
             }
-            Self::Exhausted { .. } => {
-                Some("no moment that its cron expression names is still to come".into())
-            }
+            Self::Exhausted { .. } => Some("its cron expression has no future occurrence".into()),
         }
     }
 
-    /// The row of `/v1/stuck`, if an operator has to look at it.
+    /// Returns the row of `/v1/stuck`, if an operator must act.
     fn stuck(&self, schedule: &Schedule, now: Timestamp) -> Option<Stuck> {
         let (reason, since, next) = match self {
             Self::Active | Self::Paused { .. } => return None,
@@ -75,7 +73,7 @@ impl Status {
                 "set another cron expression with `tenure schedules set NAME`, or delete it with `tenure schedules delete NAME`",
             ),
             Self::Invalid { .. } => {
-                ("schedule_invalid", schedule.set_at, "set it anew with `tenure schedules set NAME`")
+                ("schedule_invalid", schedule.set_at, "set it again with `tenure schedules set NAME`")
             }
         };
         let id = label(&schedule.name).to_owned();
@@ -94,7 +92,7 @@ impl Status {
     }
 }
 
-/// Every schedule, those first that are built in.
+/// Returns all schedules, built-in ones first.
 pub(super) async fn all(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
     let mut all = built_in(app).await?;
     let mut after = None;
@@ -108,7 +106,7 @@ pub(super) async fn all(app: &ServerState) -> Result<Vec<Schedule>, Problem> {
     }
 }
 
-/// The schedules that an operator has to look at.
+/// Returns the schedules that need an operator.
 pub(in crate::http) async fn stuck(app: &ServerState, now: Timestamp) -> Result<Vec<Stuck>, Problem> {
     let mut stuck = Vec::new();
     for schedule in all(app).await? {
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_cannot_fire_any_more_is_stuck_and_says_so() {
+    fn a_schedule_without_future_occurrences_is_stuck_with_a_reason() {
         for cron in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 30 2 1 1 * 2020"] {
             let (name, stuck) = status(cron, ScheduleStatus::default());
             let stuck = stuck.unwrap();
@@ -147,16 +145,16 @@ mod tests {
                 ("exhausted", "schedule_exhausted", 60),
                 "{cron}"
             );
-            assert!(stuck.message.unwrap().contains("no moment"), "{cron}");
+            assert!(stuck.message.unwrap().contains("no future occurrence"), "{cron}");
         }
         let (name, stuck) = status("0 0 29 2 *", ScheduleStatus::default());
-        assert_eq!((name, stuck.is_none()), ("active", true), "a leap day comes");
+        assert_eq!((name, stuck.is_none()), ("active", true), "a leap day is still to come");
         let (name, stuck) = status("no cron", ScheduleStatus::default());
         assert_eq!((name, stuck.unwrap().reason), ("invalid", "schedule_invalid"));
     }
 
     #[test]
-    fn a_schedule_whose_last_occurrence_failed_is_stuck_until_it_is_paused_or_goes_well() {
+    fn a_failing_schedule_is_stuck_until_it_is_paused_or_succeeds() {
         let reason = "the user walt is unknown".to_owned();
         let failing = Failing { nominal: NOW, at: Timestamp(NOW.0 - 5_000), reason, execution: None };
         let standing = ScheduleStatus { failing: Some(failing), done: NOW, ..ScheduleStatus::default() };
@@ -165,7 +163,7 @@ mod tests {
         assert_eq!((name, stuck.age_seconds, stuck.subject.as_str()), ("failing", 5, "schedule/nightly"));
         assert!(stuck.message.unwrap().contains("walt"));
 
-        let paused = Paused { by: "ada".into(), reason: "walt is gone".into(), at: NOW };
+        let paused = Paused { by: "ada".into(), reason: "walt was removed".into(), at: NOW };
         let (name, stuck) = status("0 0 * * *", ScheduleStatus { paused: Some(paused), ..standing });
         assert_eq!((name, stuck.is_none()), ("paused", true));
     }

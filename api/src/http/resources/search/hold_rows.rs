@@ -1,4 +1,4 @@
-//! Rows of `/v1/stuck` that are of holds: those to be reviewed, and offboardings that wait for one.
+//! Rows of `/v1/stuck` about holds: holds to review, and offboardings that wait for a hold.
 
 use crate::{http::problem::Problem, state::ServerState, types::operations::StuckHold};
 use engine::Workflow as _;
@@ -26,7 +26,7 @@ fn row(matter: HoldMatter, now: Timestamp) -> StuckHold {
             Offboarding::NAME,
             format!("tenant/{}", matter.tenant),
             "held",
-            "it goes on by itself once its holds are released, by another person than placed them",
+            "it continues when its holds are released, each by another person than the one who placed it",
         ),
     };
     StuckHold {

@@ -1,4 +1,4 @@
-//! Rows of `/v1/stuck` that are of no open execution: limits that are closed, a clock that jumped, and workloads that do not start.
+//! Rows of `/v1/stuck` that belong to no open execution: closed limits, a clock that jumped, and workloads that do not start.
 
 use super::visible::{Sight, Visible, Warning};
 use crate::{
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use store::Timestamp;
 use workflows::tenancy::{FailedStart, Workload, WorkloadState};
 
-/// The most workloads that are listed.
+/// The maximum number of workloads in the list.
 const MOST_STARTS: usize = 100;
 
 /// Everything beside executions that an operator has to look at, and that `sight` shows.
@@ -108,8 +108,11 @@ async fn still_admitted(app: &ServerState, failed: &FailedStart) -> Result<bool,
 }
 
 fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
-    let message =
-        format!("{} starts have failed; it is tried again at {}", failed.tries, format_time(failed.next_at));
+    let message = format!(
+        "{} starts have failed; the next attempt is at {}",
+        failed.tries,
+        format_time(failed.next_at)
+    );
     StuckPlatform {
         id: failed.execution.to_string(),
         workflow: StuckPlatform::START,
@@ -120,7 +123,7 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
         since: format_time(failed.at),
         age_seconds: now.since(failed.at).as_secs(),
         owner: vec!["platform_ops"],
-        next: "see why with `tenure executions show ID`; it is tried again, or end it with `tenure workload finish`",
+        next: "see the reason with `tenure executions show ID`; wait for the next attempt, or end the workload with `tenure workload finish`",
         message: Some(message),
     }
 }
@@ -149,7 +152,7 @@ fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
         since: format_time(limit.oldest.unwrap_or(now)),
         age_seconds: now.since(limit.oldest.unwrap_or(now)).as_secs(),
         owner: vec!["platform_ops"],
-        next: "let work go on there with `tenure limits open KEY`",
+        next: "open the limit with `tenure limits open KEY`",
         message: Some(message),
     };
     Some(row)
@@ -157,7 +160,7 @@ fn closed(limit: &KeyStatus, now: Timestamp) -> Option<StuckPlatform> {
 
 fn jumped(jump: ClockJump, now: Timestamp) -> StuckPlatform {
     let message = format!(
-        "the clock jumped from {} to {}: retention, ended contracts and deadlines of approvals wait",
+        "the clock jumped from {} to {}: retention, contract ends and approval deadlines are paused",
         format_time(jump.from),
         format_time(jump.to)
     );
@@ -182,7 +185,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn a_clock_that_jumped_says_from_when_to_when_and_what_to_do() {
+    fn a_clock_jump_is_listed_with_its_times_and_the_next_step() {
         let row = jumped(ClockJump { from: Timestamp(0), to: Timestamp(86_400_000) }, Timestamp(86_460_000));
         assert_eq!((row.reason, row.age_seconds), ("clock_jumped", 60));
         let message = row.message.unwrap_or_default();

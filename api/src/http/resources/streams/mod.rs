@@ -1,8 +1,7 @@
-//! Streams of events: `GET /v1/watch`, `/v1/approvals/events` and `/v1/executions/{id}/events`, as server-sent events.
+//! Streams of server-sent events: `GET /v1/watch`, `/v1/approvals/events` and `/v1/executions/{id}/events`.
 //!
-//! What is told is read once for all who watch ([`change_feed`](crate::state::change_feed)); what each may hear of it is decided where the lists decide
-//! it ([`subject`]). Every event names its place in the history of all, so that whoever was cut off goes on behind it
-//! ([`watcher`]). Described in `docs/http-api.md`.
+//! All streams share one reader of changes ([`change_feed`](crate::state::change_feed)). The rules of the lists decide which changes a caller may see
+//! ([`subject`]). Every event has its position in the global order, so a disconnected client continues after it ([`watcher`]). Described in `docs/http-api.md`.
 
 mod replay;
 mod subject;
@@ -44,7 +43,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/watch",
             read,
             all,
-            doc("watchExecutions", "A stream of what happens to the executions that are found.")
+            doc("watchExecutions", "Streams changes of the executions that match a search.")
                 .streams()
                 .tells::<search::FoundPage<types::executions::Row>>("present")
                 .tells::<Changed>("changed")
@@ -57,7 +56,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/executions/{id}/events",
             read,
             one,
-            doc("watchExecution", "A stream of what happens to an execution; 204 when there is no more.")
+            doc("watchExecution", "Streams changes of an execution; 204 after the last one.")
                 .streams()
                 .tells::<Changed>("changed")
                 .tells::<Forgotten>("forgotten")
@@ -70,7 +69,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             "/v1/approvals/events",
             approvals,
             asked,
-            doc("watchApprovals", "A stream of the approvals that concern the caller, or of all.")
+            doc("watchApprovals", "Streams approvals that concern the caller, or all.")
                 .streams()
                 .tells::<ListPage<types::approvals::Approval>>("present")
                 .tells::<Case>("opened")
@@ -93,7 +92,7 @@ async fn one(
     if let Some(after) = after.filter(|_| !record.open) {
         let rest = app.engine.store().journal(record.id, Some(after.after()), 1).await?;
         if rest.items.is_empty() {
-            // All was told, and nothing will be: a browser that is answered so does not ask again.
+            // The execution has ended and all was sent: after 204, a browser does not reconnect.
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
@@ -122,7 +121,7 @@ async fn asked(
     open(app, caller, &headers, Subject::Approvals(wanted), after).await
 }
 
-/// The event after which the caller goes on.
+/// Parses the event after which the caller continues.
 fn last(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     let Some(said) = headers.get("last-event-id") else { return Ok(None) };
     let text = said.to_str().unwrap_or_default().trim();
@@ -130,7 +129,7 @@ fn last(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
         return Ok(None);
     }
     let wrong = |_| {
-        let detail = "Last-Event-ID: use the `id` of an event as it is, or leave it out to begin anew";
+        let detail = "Last-Event-ID: use the unchanged `id` of an event, or omit the header to start from the beginning";
         Problem::new(ProblemCode::QueryInvalid, detail)
     };
     text.parse().map(Some).map_err(wrong)
@@ -143,8 +142,7 @@ async fn open(
     subject: Subject,
     after: Option<Position>,
 ) -> Result<Response, Problem> {
-    let stopping =
-        || Problem::new(ProblemCode::Stopping, "the server is stopping, or cannot read what happens");
+    let stopping = || Problem::new(ProblemCode::Stopping, "the server is stopping, or cannot read changes");
     if app.stopping.load(Ordering::Acquire) {
         return Err(stopping());
     }
@@ -152,7 +150,7 @@ async fn open(
     let token = header.and_then(bearer).ok_or_else(|| {
         Problem::new(
             ProblemCode::NoToken,
-            "a stream lasts as long as a token does, and the request carries none",
+            "a stream lasts as long as its token, and the request has no token",
         )
     })?;
     let standing = WatcherIdentity::of(&**app.engine.store(), caller).await?;
@@ -161,7 +159,7 @@ async fn open(
     let listener = app.feed.listen(subject.topic()).await.ok_or_else(stopping)?;
     let watcher = Watcher::new(app, (standing, place), listener, subject, after);
     let events = Sse::new(watcher.events());
-    // Proxies that gather answers would keep events back.
+    // Disables buffering in proxies, which would delay events.
     let unbuffered = (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     Ok(([unbuffered], events).into_response())
 }

@@ -1,4 +1,4 @@
-//! What somebody missed while they were away, read from the history page by page.
+//! Replays missed changes from the history, page by page.
 
 use crate::state::{
     ServerState,
@@ -14,27 +14,27 @@ use engine::Error;
 use std::time::Duration;
 use store::{ExecutionId, Sequence};
 
-/// So many entries behind, it is told how all stands instead.
+/// With more missed entries than this, the present list is sent instead.
 const TOO_FAR: usize = 10_000;
-/// By so much the clocks of servers may differ.
+/// The maximum difference between the clocks of servers.
 const SKEW: Duration = Duration::from_secs(60);
 
-/// A part of what was missed.
+/// A part of the missed changes.
 pub(super) enum ReplayStep {
-    /// These changes; there are more behind this place.
+    /// These changes; more follow after this position.
     Some(Vec<Change>, Position),
-    /// These, and nothing more.
+    /// The last changes.
     All(Vec<Change>, Position),
-    /// It cannot be told.
+    /// The changes cannot be replayed.
     Lost(&'static str),
 }
 
-/// A walk through what was missed.
+/// A replay of missed changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replay {
-    /// Where whoever was away stopped; `None` if they never heard anything.
+    /// The client's last position; `None` for a new client.
     since: Option<Position>,
-    /// Told up to here.
+    /// The position replayed so far.
     at: Option<Position>,
     looked_at: usize,
 }
@@ -44,7 +44,7 @@ impl Replay {
         Self { since, at: since, looked_at: 0 }
     }
 
-    /// The next part.
+    /// Returns the next part.
     pub(super) async fn next(
         &mut self,
         app: &ServerState,
@@ -57,11 +57,11 @@ impl Replay {
         }
     }
 
-    /// Of one execution: its journal is read, which begins where it began.
+    /// Replays the journal of one execution from its start.
     async fn of_one(&mut self, app: &ServerState, id: ExecutionId) -> Result<ReplayStep, Error> {
         let after = self.at.map(Position::after);
         let page = app.engine.store().journal(id, after, PAGE).await?;
-        // A page may end within a commit; then that is told as two changes, of which the first ends at its own place.
+        // A page may end within a commit. Then the commit is sent as two changes, and the first ends at its own position.
         let mut found = group_entries(page.items.into_iter().map(|entry| (u32::MAX, entry)).collect());
         if let Some(((_, place), last)) = page.next.zip(found.last_mut()) {
             last.position.place = place;
@@ -93,7 +93,7 @@ impl Replay {
             limit = limit.saturating_mul(4);
         };
         if more {
-            // The last may go on behind the page.
+            // The last commit may continue on the next page.
             found.pop();
         }
         self.looked_at =
@@ -101,7 +101,7 @@ impl Replay {
         if self.looked_at > TOO_FAR {
             return Ok(ReplayStep::Lost("behind"));
         }
-        // Whatever else happened to what was forgotten since is forgotten too.
+        // Other changes of a removed execution are removed too.
         let hidden =
             |gone: Forgotten| standing.caller.sees(&gone.tenant) && gone.ended_at.after(SKEW) >= since.at;
         if found.iter().filter_map(EntryGroup::forgotten).any(hidden) {

@@ -1,4 +1,4 @@
-//! What somebody watches, and which of all changes they hear: decided by the same scope and conditions as the lists.
+//! The subject of a stream, and the changes that the caller may see, by the same scope and conditions as the lists.
 
 use crate::{
     auth::Caller,
@@ -18,36 +18,36 @@ use crate::{
 use std::collections::HashMap;
 use store::{ExecutionId, Query, Record};
 
-/// The most executions of which a stream remembers whether they match.
+/// The maximum number of executions whose match a stream remembers.
 const REMEMBERED: usize = 10_000;
 
-/// What is watched.
+/// The subject of a stream.
 #[derive(Debug)]
 pub(super) enum Subject {
     /// One execution.
     One {
-        /// Which.
+        /// The id of the execution.
         id: ExecutionId,
-        /// It had ended before.
+        /// True if it had already ended.
         over: bool,
     },
-    /// Those that conditions find.
+    /// The results of a search.
     Found(Box<Conditions>),
-    /// What people are asked.
+    /// Approvals.
     Approvals(WatchParams),
 }
 
-/// Which executions are watched.
+/// The search conditions of a stream.
 #[derive(Debug)]
 pub(super) struct Conditions {
-    /// What was asked for.
+    /// The requested conditions.
     pub(super) wanted: search::SearchParams,
-    /// What the caller may meet at all.
+    /// The scope of the caller.
     scope: Query,
     said: Query,
-    /// What is known of those that changed: whether they match, as far as the watcher was told.
+    /// For each changed execution: true if the client counts it as a match.
     known: HashMap<ExecutionId, bool>,
-    /// Of whatever is not known, the watcher was told nothing.
+    /// True if the client knows no execution outside of `known`.
     complete: bool,
 }
 
@@ -78,7 +78,7 @@ impl Subject {
         }
     }
 
-    /// What of a change the watcher is told.
+    /// Returns the event of a change, if the stream sends it.
     pub(super) fn tells<'a>(
         &mut self,
         app: &ServerState,
@@ -113,24 +113,24 @@ fn forgotten(gone: &Forgotten) -> StreamEvent<'static> {
 }
 
 impl Conditions {
-    /// What the watcher meets, at this moment.
+    /// Returns the query at this time.
     pub(super) fn query(&self) -> Query {
         self.scope.clone().and(self.said.clone())
     }
 
-    /// The watcher was told how all stands: of these rows, and `complete` if there are no others.
+    /// Records that the present list was sent: these rows, and `complete` if there are no others.
     pub(super) fn begins(&mut self, shown: &[Record], complete: bool) {
         self.known = shown.iter().map(|record| (record.id, true)).collect();
         self.complete = complete;
     }
 
-    /// Nothing is known of what the watcher was told before.
+    /// Records that the client's present state is unknown.
     pub(super) fn goes_on(&mut self) {
         self.known.clear();
         self.complete = false;
     }
 
-    /// The event by which the watcher hears of an execution that has changed; `None` if it is nothing to them.
+    /// Returns the event of a changed execution; `None` if it is not relevant.
     fn of(&mut self, app: &ServerState, record: &Record) -> Option<&'static str> {
         if !self.scope.accepts(record) {
             return None;
@@ -147,7 +147,7 @@ impl Conditions {
         self.leaves(record.id).then_some("left")
     }
 
-    /// Whether the watcher may take it for one that matches, though it does not; from here on they do not.
+    /// Returns true if the client may count the execution as a match that no longer matches. Records that it does not.
     fn leaves(&mut self, id: ExecutionId) -> bool {
         let was = self.known.get(&id).copied().unwrap_or(!self.complete);
         if was {
@@ -164,7 +164,7 @@ impl Conditions {
     }
 }
 
-/// Whether conditions mean something else as time goes by.
+/// Returns true if the result of the query changes with time.
 fn mentions_time(query: &Query) -> bool {
     match query {
         Query::CreatedBetween { .. } | Query::UpdatedBetween { .. } => true,

@@ -1,7 +1,7 @@
-//! One stream: what was missed first, then what happens, until somebody ends it.
+//! A stream: first the missed changes, then live changes, until it ends.
 //!
-//! Invariant: every change behind the place where the watcher stopped is told once and in the order of commits, or `reset` says
-//! that this cannot be, and what follows begins with how all stands.
+//! Invariant: each change after the client's last event is sent once, in commit order. If that is impossible, the stream sends `reset`, and then the present
+//! list.
 
 use crate::{
     http::{
@@ -34,24 +34,24 @@ use tokio::{
     time::Instant,
 };
 
-/// After how long a client that was cut off comes again.
+/// How long a disconnected client waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(2);
-/// How often a stream on which nothing is told says that it is there, and how far it is.
+/// The interval of heartbeats, which also carry the position.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Where a stream stands.
+/// The stage of a stream.
 enum Stage {
-    /// It tells what was missed.
+    /// It sends missed changes.
     Past(Replay),
-    /// It tells how all stands, having said why.
+    /// It sends the present list, with the reason for a reset.
     Anew(Option<&'static str>),
-    /// It tells what happens.
+    /// It sends live changes.
     Live,
     /// It has ended.
     Over,
 }
 
-/// Somebody who watches.
+/// The state of a stream.
 pub(super) struct Watcher {
     app: SharedState,
     standing: WatcherIdentity,
@@ -59,10 +59,10 @@ pub(super) struct Watcher {
     listener: Subscription,
     subject: Subject,
     stage: Stage,
-    /// Everything up to here was told.
+    /// The position of the last change that was sent.
     told: Position,
     waiting: VecDeque<Event>,
-    /// When it is to say that it is there.
+    /// The time of the next heartbeat.
     beat: Instant,
 }
 
@@ -75,7 +75,7 @@ impl Watcher {
         after: Option<Position>,
     ) -> Self {
         let stage = match (&subject, after) {
-            // The journal of one execution is how it stands.
+            // For one execution, the journal is the present state.
             (Subject::One { .. }, after) => Stage::Past(Replay::from(after)),
             (Subject::Found(_) | Subject::Approvals(_), Some(after)) => {
                 Stage::Past(Replay::from(Some(after)))
@@ -88,7 +88,7 @@ impl Watcher {
         Self { app, standing, place, listener, subject, stage, told, waiting, beat }
     }
 
-    /// What it tells.
+    /// Returns the events of the stream.
     pub(super) fn events(self) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
         stream::unfold(self, |mut watcher| async move {
             let event = watcher.next().await?;
@@ -121,7 +121,7 @@ impl Watcher {
         }
     }
 
-    /// A stream ends as soon as it has to, also one whose client is slow to take what waits.
+    /// Ends the stream in time, even if its client is slow.
     fn see_whether_it_ends(&mut self) {
         if matches!(self.stage, Stage::Over) {
             return;
@@ -138,9 +138,9 @@ impl Watcher {
         self.stage = Stage::Over;
     }
 
-    /// The store did not answer: the client comes again, and goes on where it stopped.
+    /// After an error of the store, the client reconnects and continues from its last event.
     fn fail(&mut self, error: &engine::Error) {
-        tracing::warn!(%error, "a stream ends, since what it tells could not be read");
+        tracing::warn!(%error, "a stream ends, because its changes cannot be read");
         self.end("unavailable");
     }
 
@@ -165,8 +165,7 @@ impl Watcher {
         }
     }
 
-    /// Says that it is there; and how far, if everything up to there was heard, so that whoever is told little and is cut off
-    /// does not go far back.
+    /// Sends a heartbeat. If everything up to a position was sent, it carries the position, so that a client with few events does not fall far behind.
     fn beat(&mut self) {
         let reached = self.app.feed.reached(self.app.engine.clock().now());
         let beat = Event::default().comment("");
@@ -185,7 +184,7 @@ impl Watcher {
         }
     }
 
-    /// More happened than the client took. What one execution did is read again; of all of them it is told how they stand.
+    /// The client was too slow and missed live changes. The journal of one execution is read again; for a list, the present list is sent.
     fn missed(&mut self) {
         self.listener.renewed();
         self.stage = match &self.subject {
@@ -232,7 +231,7 @@ impl Watcher {
         }
     }
 
-    /// Tells how all stands, and that what was told before is void if there is a reason.
+    /// Sends the present list. With a reason, everything sent before is void.
     async fn anew(&mut self, why: Option<&'static str>) {
         let at = self.app.feed.reached(self.app.engine.clock().now());
         let present = self.present().await;
@@ -241,7 +240,7 @@ impl Watcher {
             Err(problem) => {
                 tracing::warn!(
                     why = problem.detail(),
-                    "a stream ends, since how all stands could not be read"
+                    "a stream ends, because the present list cannot be read"
                 );
                 return self.end("unavailable");
             }
@@ -254,7 +253,7 @@ impl Watcher {
         self.stage = Stage::Live;
     }
 
-    /// The first page of the list, as that would be answered.
+    /// Returns the first page of the list, as the list route would.
     async fn present(&mut self) -> Result<Value, Problem> {
         match &mut self.subject {
             Subject::One { .. } => Ok(Value::Null),
