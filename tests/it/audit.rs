@@ -92,7 +92,11 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=zeta").await.status, 404);
     assert_eq!(served.get_as(&auditor, "/v1/audit/export?tenant=-").await.status, 404);
     assert_eq!(served.get("/v1/audit/export?tenant=nobody").await.status, 404);
-    assert_eq!(served.run(&["audit", "list", "--tenant", "nobody"]).exit, 3, "a missing list is not an empty one");
+    assert_eq!(
+        served.run(&["audit", "list", "--tenant", "nobody"]).exit,
+        3,
+        "a missing list is not an empty one"
+    );
     for moment in ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.0+01:00"] {
         let since = served.run(&["audit", "list", "--tenant", "acme", "--from", moment]);
         assert!(since.exit == 0 && since.out.contains("acme/1"), "{since:?}");

@@ -122,7 +122,10 @@ async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed
         "{heard}"
     );
     assert_eq!(run(dir.path(), &["context", "set", "here", "--server", &address]).exit, 0);
-    assert!(!fs::read_to_string(&file).unwrap().contains(&served.admin), "the token is not stored for another server");
+    assert!(
+        !fs::read_to_string(&file).unwrap().contains(&served.admin),
+        "the token is not stored for another server"
+    );
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     let open = run(dir.path(), &["tenants", "list"]);

@@ -128,7 +128,11 @@ async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
     let (other, _) = with_its_own(&served, "own-1", "uno").await;
     let crossed = served.json_as(&first, &facts_of(&other), none.clone()).await;
     assert_eq!(crossed.code(), "auth.cross_cluster_attempt", "{}", crossed.body);
-    assert_eq!(served.get_as(&first, "/v1/tenants").await.code(), "auth.forbidden", "it gives no other access");
+    assert_eq!(
+        served.get_as(&first, "/v1/tenants").await.code(),
+        "auth.forbidden",
+        "it gives no other access"
+    );
 
     let second = served.run(&["cluster", "key", "rotate", "eu-1", "--overlap", "0"]).out.trim().to_owned();
     assert_eq!(served.json_as(&first, &facts_of("eu-1"), none.clone()).await.code(), "auth.bad_token");

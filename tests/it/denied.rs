@@ -100,7 +100,11 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
     let entry = find(&told, "unknown", "GET /v1/tenants", "auth.bad_token");
     assert_eq!(entry["denied"]["token"], "0011223344556677");
     let entry = find(&told, "unknown", "GET /v1/nodes", "auth.bad_token");
-    assert_eq!(entry["denied"]["token"].as_str(), gone.split('_').nth(1), "the token is revoked; its id identifies it");
+    assert_eq!(
+        entry["denied"]["token"].as_str(),
+        gone.split('_').nth(1),
+        "the token is revoked; its id identifies it"
+    );
     let entry = find(&told, "otto", "DELETE /v1/users/{name}", "auth.forbidden");
     assert_eq!((&entry["subject"], &entry["denied"]["times"]), (&json!("/v1/users/admin"), &json!(1)));
     assert!(entry["reason"].as_str().unwrap().contains("manage users"), "{entry}");

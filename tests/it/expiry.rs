@@ -82,11 +82,7 @@ async fn a_decision_stays_as_long_as_its_workload_and_both_go_after_it_has_ended
     let free = Holds { open: Vec::new(), ..held };
     stage.engine.transact(true, |view| view.put(&free)).await.unwrap();
     sweeps::expire_documents(&stage.engine).await.unwrap();
-    assert_eq!(
-        count::<Workload>(&stage).await,
-        2,
-        "they ended just now, however old they are"
-    );
+    assert_eq!(count::<Workload>(&stage).await, 2, "they ended just now, however old they are");
     stage.pass(DAY * 400).await;
     sweeps::expire_documents(&stage.engine).await.unwrap();
     assert_eq!(count::<Workload>(&stage).await, 0);

@@ -62,7 +62,11 @@ async fn a_dry_run_says_by_its_end_whether_something_would_change_if_it_is_asked
     };
     assert_eq!((cancel("open"), cancel("tenant = nobody")), (11, 1), "a filter without matches is an error");
     assert_eq!(served.run(&["executions", "wait", &open]).exit, 10, "nothing was changed");
-    assert_eq!(served.run(&["policy", "publish", policy, "--exit-code"]).exit, 2, "the flag requires a dry run");
+    assert_eq!(
+        served.run(&["policy", "publish", policy, "--exit-code"]).exit,
+        2,
+        "the flag requires a dry run"
+    );
 }
 
 #[tokio::test]

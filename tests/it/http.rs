@@ -268,11 +268,7 @@ async fn a_plan_is_shown_and_nothing_is_changed() {
     assert_eq!(served.get("/v1/tenants").await.body["items"], json!([]));
 
     let id = served.onboard(&large("acme")).await;
-    assert_eq!(
-        served.asked(&id).await["digest"],
-        plan.body["digest"],
-        "the approval has the previewed plan"
-    );
+    assert_eq!(served.asked(&id).await["digest"], plan.body["digest"], "the approval has the previewed plan");
 }
 
 #[tokio::test]

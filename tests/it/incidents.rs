@@ -72,7 +72,11 @@ async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_
     let before: Workload = stage.find("acme/train").await.unwrap();
     let id = report(&stage).await;
     assert_eq!(stage.state(id).await, "AwaitingRemedy");
-    assert_eq!(node(&stage).await, (NodeState::InService, false, json!(true)), "no new workload is placed on it");
+    assert_eq!(
+        node(&stage).await,
+        (NodeState::InService, false, json!(true)),
+        "no new workload is placed on it"
+    );
     assert_eq!(train(&stage).await, WorkloadState::Admitted, "no workload is moved without approval");
 
     vote(&stage, id, Verdict::Approve).await;

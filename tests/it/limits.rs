@@ -22,7 +22,10 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
     let waits = &item["waiting_for"]["limits"][0];
     let why = "waits for the limit cluster/eu-1: closed by admin: the switch is being changed";
     assert_eq!((&waits["code"], &waits["why"]), (&json!("limit.closed"), &json!(why)), "{item}");
-    assert_eq!(item["phase"], "forward", "it is not parked, and needs only the operator who closed the cluster");
+    assert_eq!(
+        item["phase"], "forward",
+        "it is not parked, and needs only the operator who closed the cluster"
+    );
     assert!(served.run(&["executions", "show", &id]).err.contains(why));
     let row = served.run(&["limits", "show", "cluster/eu-1", "-o", "json"]).json();
     assert!(row["state"] == "closed" && row["queued"].as_u64() >= Some(1), "{row}");

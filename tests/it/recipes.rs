@@ -188,7 +188,10 @@ impl Recipe {
             );
             let left = self.act(&stamp("e/OTHER/1/0", true)).await.unwrap();
             assert!(left.get("left").is_some(), "{left}");
-            assert!(matches!(self.probe(&run).await, Probe::Done(_)), "another step's undo has no effect on it");
+            assert!(
+                matches!(self.probe(&run).await, Probe::Done(_)),
+                "another step's undo has no effect on it"
+            );
         }
 
         self.act(&undo).await.unwrap();

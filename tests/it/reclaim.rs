@@ -63,11 +63,7 @@ async fn an_exhaustion_survives_every_single_fault() {
 async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption() {
     let (reclaim, eviction) = verification::reclaim_and_eviction().await.unwrap();
     assert_eq!((reclaim.workflow.as_str(), eviction.workflow.as_str()), (Reclaim::NAME, Eviction::NAME));
-    assert_eq!(
-        eviction.edges.len(),
-        diagram::<Eviction>().edges.len(),
-        "exactly its own edges"
-    );
+    assert_eq!(eviction.edges.len(), diagram::<Eviction>().edges.len(), "exactly its own edges");
     for report in [reclaim, eviction] {
         println!("{report}");
         assert!(report.passed(), "{report}");

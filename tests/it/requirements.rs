@@ -61,7 +61,11 @@ fn every_test_that_is_named_exists() {
     for (row, answer) in rows {
         let tests = named(answer);
         seen += tests.len();
-        assert_eq!(tests.is_empty(), answer.starts_with("not yet: "), "{row} names a test, or why there is none");
+        assert_eq!(
+            tests.is_empty(),
+            answer.starts_with("not yet: "),
+            "{row} names a test, or why there is none"
+        );
         for test in tests {
             assert!(exists(test), "{row} names {test}, which does not exist");
         }

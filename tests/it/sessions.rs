@@ -246,7 +246,10 @@ async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works
         let strange = house.identity.token_under(&json!({ "alg": "ES256", "kid": "strange" }), &json!({}));
         assert_eq!(house.with(strange).await.0, 401);
     }
-    assert!(house.identity.read() <= read + 2, "unknown callers cause a read of the provider's keys each time");
+    assert!(
+        house.identity.read() <= read + 2,
+        "unknown callers cause a read of the provider's keys each time"
+    );
 
     house.identity.away(true);
     assert_eq!(house.with(house.identity.token(&json!({}))).await.0, 201);

@@ -58,7 +58,11 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
     );
     for workspace in ["research", "production"] {
         let line = stage.quota(workspace).await.allowances[&gpu("H100")];
-        assert_eq!(line.borrowing_limit, Some(0), "I-11: a workload that may not be preempted does not borrow");
+        assert_eq!(
+            line.borrowing_limit,
+            Some(0),
+            "I-11: a workload that may not be preempted does not borrow"
+        );
         let queue = stage.spec(&format!("kubernetes/west-1/ClusterQueue/t-acme--{workspace}"));
         assert_eq!(queue["resourceGroups"][0]["borrowingLimit"], json!(0));
         let hard = stage.spec(&format!("kubernetes/west-1/ResourceQuota/t-acme--{workspace}/tenure"));

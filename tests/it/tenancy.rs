@@ -142,7 +142,10 @@ async fn the_oldest_waiter_that_would_find_enough_is_woken() {
         books.now.0 += 1_000;
         let join = JoinWaitlist { tenant: name(t), ask: ask(gpus), constraints: west(t), limit };
         assert!(!books.act(&join, &executions.call(t)).unwrap().overdue);
-        assert!(!books.act(&join, &executions.call(t)).unwrap().overdue, "a repeated request keeps its place");
+        assert!(
+            !books.act(&join, &executions.call(t)).unwrap().overdue,
+            "a repeated request keeps its place"
+        );
     }
     let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());
 

@@ -105,9 +105,9 @@ pub enum Verb {
     Hold,
     /// Read certificates of destruction.
     ReadCertificates,
-    /// Withdraw a certificate of destruction that turned out wrong.
+    /// Withdraw a wrong certificate of destruction.
     WithdrawCertificates,
-    /// Tell an execution that something it waits for has happened.
+    /// Send a signal to an execution.
     Signal,
     /// Read the audit, its checkpoints, and export it.
     ReadAudit,

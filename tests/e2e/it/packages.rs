@@ -87,7 +87,11 @@ fn the_bill_of_materials_names_all_that_the_program_is_made_of_and_nothing_of_th
     let refs: BTreeSet<_> = parts.iter().map(|part| text(part, "bom-ref")).collect();
     let known = |name: &Value| refs.contains(name.as_str().unwrap());
     let needs = bill["dependencies"].as_array().unwrap();
-    assert_eq!(needs.len(), parts.len() + 1, "every component lists its dependencies, and so does the program");
+    assert_eq!(
+        needs.len(),
+        parts.len() + 1,
+        "every component lists its dependencies, and so does the program"
+    );
     assert!(needs.iter().flat_map(|one| one["dependsOn"].as_array().unwrap()).all(known));
 }
 

@@ -171,7 +171,11 @@ fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
     world.allow("batch", WorkspaceClass::Batch, gpus(8, Some(8), None));
     world.pass(Duration::from_secs(11 * 60));
     world.see();
-    assert_eq!(world.workload("ran").state, WorkloadState::Admitted, "it runs again when its quota is raised");
+    assert_eq!(
+        world.workload("ran").state,
+        WorkloadState::Admitted,
+        "it runs again when its quota is raised"
+    );
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 

@@ -122,7 +122,11 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
 
     assert_eq!(world.workload("firm").state, WorkloadState::Waiting);
     assert_eq!(world.workload("behind-firm").state, WorkloadState::Waiting, "its own queue keeps its order");
-    assert_eq!(world.workload("woken").state, WorkloadState::Admitted, "otherwise eleven of its GPUs would idle");
+    assert_eq!(
+        world.workload("woken").state,
+        WorkloadState::Admitted,
+        "otherwise eleven of its GPUs would idle"
+    );
     assert_eq!(world.submit(&job("b", "asks", 1)).unwrap().admission.answer, AdmissionVerdict::Admit);
     world.finish("runs").unwrap();
     assert_eq!(world.workload("firm").state, WorkloadState::Admitted);

@@ -148,7 +148,10 @@ fn random_facts_make_nothing_observed_that_was_only_planned() {
                         );
                         let placed = world.workload(&fact.workload).placed.remove(0);
                         let seen = fact.gpus.iter().filter_map(|gpu| gpu.index).collect::<BTreeSet<_>>();
-                        assert!(placed.gpus.keys().eq(seen.iter()), "on exactly these GPUs: {placed:?} {seen:?}");
+                        assert!(
+                            placed.gpus.keys().eq(seen.iter()),
+                            "on exactly these GPUs: {placed:?} {seen:?}"
+                        );
                     }
                 }
             }

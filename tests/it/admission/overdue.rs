@@ -35,7 +35,11 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
     world.submit(&job("lender", "lends-later", 8)).unwrap();
     assert_eq!(asks(&mut world, &job("a", "elder", 8)), AdmissionVerdict::Queue);
     wait_long(&mut world);
-    assert_eq!(asks(&mut world, &job("a", "own", 2)), AdmissionVerdict::Queue, "although it is within its own quota");
+    assert_eq!(
+        asks(&mut world, &job("a", "own", 2)),
+        AdmissionVerdict::Queue,
+        "although it is within its own quota"
+    );
 
     world.finish("lends-later").unwrap();
 
@@ -132,5 +136,9 @@ fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
     let slices = WorkloadRequest { requests: [(slice, 1)].into(), ..job("b", "slices", 1) };
 
     assert_eq!(asks(&mut world, &slices), AdmissionVerdict::Admit);
-    assert_eq!(asks(&mut world, &job("b", "whole", 1)), AdmissionVerdict::Queue, "a place is kept for the elder");
+    assert_eq!(
+        asks(&mut world, &job("b", "whole", 1)),
+        AdmissionVerdict::Queue,
+        "a place is kept for the elder"
+    );
 }

@@ -40,7 +40,11 @@ fn a_demand_inside_its_reservation_gets_its_gpus_once_they_were_seen_free() {
     world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", VictimExit::Evicted)).unwrap();
     assert_eq!((world.balance("lender").in_transit, world.balance("borrower").used), (4, 12));
     world.finish("b-2").unwrap();
-    assert_eq!(world.balance("lender").in_transit, 8, "a workload that ended by itself is no one else's either");
+    assert_eq!(
+        world.balance("lender").in_transit,
+        8,
+        "a workload that ended by itself is no one else's either"
+    );
     assert_eq!(world.workload("b-3").state, WorkloadState::Waiting);
 
     let granted = world.decide(|view| grant(view, &tenant(), &h100(), by(7))).unwrap();

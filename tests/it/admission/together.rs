@@ -93,7 +93,11 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
     free(&mut world, &victims[..5]);
     assert_eq!(aside(&world), [4, 1, 0], "the demand is first");
     free(&mut world, &victims[5..9]);
-    assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1"], [4, 0, 1]), "each runs as soon as it has everything");
+    assert_eq!(
+        (runs(&world), aside(&world)),
+        (vec!["b-0", "b-1"], [4, 0, 1]),
+        "each runs as soon as it has everything"
+    );
     free(&mut world, &victims[9..]);
     assert_eq!((runs(&world), aside(&world)), (vec!["b-0", "b-1", "c-0"], [4, 0, 0]));
 

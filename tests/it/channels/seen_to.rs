@@ -116,7 +116,11 @@ async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_o
     let heard = receiver.at("/hook", 5).await;
     let tenants: Vec<_> = heard[3..].iter().map(|told| told.body["data"]["tenant"].clone()).collect();
     assert_eq!(tenants, ["acme", "zeta"], "in the order of the events");
-    assert_eq!((&heard[0].body, &heard[1].body), (&heard[3].body, &heard[4].body), "same body as in the first delivery");
+    assert_eq!(
+        (&heard[0].body, &heard[1].body),
+        (&heard[3].body, &heard[4].body),
+        "same body as in the first delivery"
+    );
     until("both were to be delivered", async || {
         let items = settled().await;
         items.as_array().unwrap().iter().filter(|one| one["replay_of"].is_string()).count() == 2

@@ -254,7 +254,11 @@ async fn a_doubt_about_an_attempt_survives_a_pause() {
     bench.settle(HOUR).await;
 
     assert_eq!(bench.stands(job).await.2.as_deref(), Some("completed"));
-    assert_eq!(bench.stage.log(), Vec::<String>::new(), "the probe found the effect, and it was not sent again");
+    assert_eq!(
+        bench.stage.log(),
+        Vec::<String>::new(),
+        "the probe found the effect, and it was not sent again"
+    );
 }
 
 #[tokio::test]

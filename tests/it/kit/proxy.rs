@@ -140,5 +140,9 @@ async fn while_it_is_down_connections_are_refused_and_afterwards_not() {
     let given_up = tokio::time::timeout(Duration::from_millis(50), act(&proxy, &client)).await;
     assert!(given_up.is_err());
     tokio::time::sleep(Duration::from_millis(400)).await;
-    assert_eq!(done.load(Ordering::SeqCst), 2, "a disconnected client cancels a request that has not arrived");
+    assert_eq!(
+        done.load(Ordering::SeqCst),
+        2,
+        "a disconnected client cancels a request that has not arrived"
+    );
 }

@@ -67,7 +67,11 @@ async fn closed() -> Stage {
 #[tokio::test]
 async fn what_comes_back_of_a_closed_tenant_is_found_and_told_once() {
     let stage = closed().await;
-    assert_eq!(stage.swept().await.found, Vec::<String>::new(), "assets kept by the certificate are no findings");
+    assert_eq!(
+        stage.swept().await.found,
+        Vec::<String>::new(),
+        "assets kept by the certificate are no findings"
+    );
 
     stage.world().furnish(&bucket(), "acme", json!({ "class": "workload" }));
     for _ in 0..2 {

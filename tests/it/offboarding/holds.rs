@@ -51,7 +51,10 @@ async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left()
                     let spec = |all: &std::collections::BTreeMap<String, serde_json::Value>| {
                         all[data]["spec"]["versions"].clone()
                     };
-                    assert!(now.contains_key(data), "{data} is gone although a hold was placed after {moves} moves");
+                    assert!(
+                        now.contains_key(data),
+                        "{data} is gone although a hold was placed after {moves} moves"
+                    );
                     assert_eq!(spec(&now), spec(&untouched));
                 }
                 assert!(stage.records().await.is_empty(), "nothing is recorded as destroyed");

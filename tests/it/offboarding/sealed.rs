@@ -96,8 +96,5 @@ async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
     assert!(stage.certificate().await.signature.is_some());
     assert!(!stage.records().await.is_empty(), "the evidence stays");
     let told = audit::entries(&*stage.store, Some("acme"), None, 100).await.unwrap().items;
-    assert!(
-        told.iter().any(|entry| entry.execution == Some(id.to_string())),
-        "the audit entries stay"
-    );
+    assert!(told.iter().any(|entry| entry.execution == Some(id.to_string())), "the audit entries stay");
 }

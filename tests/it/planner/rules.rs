@@ -288,7 +288,11 @@ fn freed_slices_are_slices_on_their_gpu() {
 
     let plan_of_slices = reclaim(&snapshot, &Demand { pieces, requests: one(6), ..demand(0) }, &free());
 
-    assert_eq!(victims(&plan_of_slices), ["s-3", "s-1"], "the most recent first, then the one on the same GPU");
+    assert_eq!(
+        victims(&plan_of_slices),
+        ["s-3", "s-1"],
+        "the most recent first, then the one on the same GPU"
+    );
     assert_eq!(plan_of_slices.placement, [PiecePlacement { piece: 0, node: "n-1".to_owned(), gpu: Some(1) }]);
     let whole = Demand { pieces: vec![piece(1)], ..demand(1) };
     assert_eq!(why(&snapshot, &whole, &free()), InfeasibleReason::Fragmentation, "slices make no whole GPU");

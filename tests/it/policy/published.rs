@@ -67,11 +67,7 @@ async fn a_policy_is_published_and_what_was_decided_keeps_its_own() {
         (find("self_service")["by"]["version"].as_u64(), find("self_service")["by"]["line"].as_u64()),
         (Some(3), Some(3))
     );
-    assert_eq!(
-        find("reclaim.deadline")["by"]["version"],
-        2,
-        "omitted, so the line of the built-in version"
-    );
+    assert_eq!(find("reclaim.deadline")["by"]["version"], 2, "omitted, so the line of the built-in version");
 }
 
 #[tokio::test]

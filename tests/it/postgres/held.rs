@@ -162,7 +162,11 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     cluster().sql(&format!("UPDATE {}.head SET sequence = 1", options.schema)).unwrap();
 
     let unseeing = opened(&PostgresOptions { watermark_file: None, ..options.clone() }).await;
-    assert_eq!(unseeing.current_hold().await.unwrap(), None, "a process without earlier reads cannot detect it");
+    assert_eq!(
+        unseeing.current_hold().await.unwrap(),
+        None,
+        "a process without earlier reads cannot detect it"
+    );
     unseeing.close().await.unwrap();
     let store = opened(&options).await;
     let hold = store.current_hold().await.unwrap().unwrap();

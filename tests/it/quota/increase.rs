@@ -149,11 +149,7 @@ async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
         assert_eq!(outside.tenant.as_deref(), Some("acme"));
     }
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
-    assert_eq!(
-        hard["hard"]["requests.nvidia.com/gpu"],
-        json!(14),
-        "no borrowing beyond the entitlement"
-    );
+    assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], json!(14), "no borrowing beyond the entitlement");
 }
 
 #[tokio::test]
@@ -172,11 +168,7 @@ async fn a_temporary_increase_ends_by_itself() {
     assert_eq!(swept.started, ["decrease of quota/acme/research/gpu/H100"]);
     stage.engine.run_until_idle().await.unwrap();
     let after = stage.quota("research").await;
-    assert_eq!(
-        (after.allowances, after.ends),
-        (before.allowances, None),
-        "the approval included the end"
-    );
+    assert_eq!((after.allowances, after.ends), (before.allowances, None), "the approval included the end");
     let again = workflows::sweeps::run(&stage.engine, Sweep::QuotaExpiry, None, "olga").await.unwrap();
     assert_eq!(again.started, Vec::<String>::new());
     let queue = stage.spec("kubernetes/west-1/ClusterQueue/t-acme--research");

@@ -88,7 +88,12 @@ fn owners_change_by_epoch(before: &[Node], after: &[Node]) -> Result<(), TestCas
     for node in after {
         let old = before[&node.id];
         if node.owner == old.owner {
-            prop_assert_eq!(node.owner_epoch, old.owner_epoch, "the epoch of {} rose without a new owner", node.id);
+            prop_assert_eq!(
+                node.owner_epoch,
+                old.owner_epoch,
+                "the epoch of {} rose without a new owner",
+                node.id
+            );
         } else {
             prop_assert_eq!(node.owner_epoch, old.owner_epoch.next(), "{} has another owner", node.id);
             prop_assert!(node.owner.is_none() || old.owner.is_none(), "{} changed owners directly", node.id);

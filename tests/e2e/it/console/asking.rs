@@ -183,10 +183,7 @@ async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_wa
     browser.click("[data-order=incident]").await;
     browser.write("dialog textarea[name=evidence]", "XID 79, twice").await;
     browser.click(PLAN).await;
-    assert!(
-        browser.text("dialog .plan").await.contains(&node),
-        "the inspected node is the intended one"
-    );
+    assert!(browser.text("dialog .plan").await.contains(&node), "the inspected node is the intended one");
     browser.picture(&pictures().join("asking-incident.png")).await;
     asked(&browser).await;
     let incident = begun(&admin, "workflow=incident_response").await;

@@ -43,7 +43,10 @@ async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
     assert_eq!(open.code, codes::NODE_BUSY, "the kernel has the key of an open volume: {open}");
     vm.says(&["cryptsetup", "close", "volume"]);
     assert_eq!((opens("/tmp/1"), opens("/tmp/2")), (0, 0));
-    assert!(!machine.undecryptable(&thing, &stamp("try")).await.unwrap().held, "decryptable before it is erased");
+    assert!(
+        !machine.undecryptable(&thing, &stamp("try")).await.unwrap().held,
+        "decryptable before it is erased"
+    );
 
     let mut platform = simulated_platform(Arc::new(LocalWorld::new()));
     platform.tenant_resources = machine.clone();

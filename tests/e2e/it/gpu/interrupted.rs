@@ -38,7 +38,11 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
     child.kill().unwrap();
     child.wait().unwrap();
     bench.calm();
-    assert_ne!(bench.stands()[1]["instances"].as_array().unwrap().len(), 7, "it was killed during the change");
+    assert_ne!(
+        bench.stands()[1]["instances"].as_array().unwrap().len(),
+        7,
+        "it was killed during the change"
+    );
 
     let left = bench.node().layout(CLUSTER, NODE, &stamps.at("read", 3)).await.unwrap();
     assert!(!left.manager_active && left.profile.starts_with("gpus:"), "{left:?}");

@@ -34,7 +34,10 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
         reservation.contains("Nodes=gpu[0-1]") && reservation.contains("Accounts=t-owns"),
         "{reservation}"
     );
-    assert!(reservation.contains("EndTime=2099"), "an unlimited reservation would end in a year: {reservation}");
+    assert!(
+        reservation.contains("EndTime=2099"),
+        "an unlimited reservation would end in a year: {reservation}"
+    );
 
     cluster.let_in("root", "t-owns--prod");
     cluster.let_in("root", "t-other--prod");

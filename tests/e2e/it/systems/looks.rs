@@ -74,11 +74,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
         let groups = server.groups().await;
         let admins = groups.iter().find(|(name, ..)| name == GROUPS[0]).unwrap();
         assert_eq!(admins.1, members, "{admits:?}: {groups:?}");
-        assert_eq!(
-            seen(&identity, "acme").await.len(),
-            2,
-            "the group is still found: {admits:?}"
-        );
+        assert_eq!(seen(&identity, "acme").await.len(), 2, "the group is still found: {admits:?}");
     }
     identity.set_admission(&door, "acme", AccessMode::Nothing, &stamp("door")).await.unwrap();
     let all = identity.survey("identity", "acme", Observer::Platform, &made).await.unwrap();

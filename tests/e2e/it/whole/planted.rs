@@ -120,7 +120,10 @@ impl Places {
         let planted = Planted { tenant, uuid, upload };
 
         assert!(self.gateway.raw("VERIFIER").serves(IN_BUCKET).await && self.gateway.stores(IN_BUCKET));
-        assert!(self.drive_shows() > 1_000 && self.opens(), "the secrets of the drive and of the opened volume");
+        assert!(
+            self.drive_shows() > 1_000 && self.opens(),
+            "the secrets of the drive and of the opened volume"
+        );
         assert_eq!(self.header_shows(&planted), 1);
         assert_eq!(self.unwrapped(), Some(32));
         planted

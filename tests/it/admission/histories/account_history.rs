@@ -196,7 +196,10 @@ impl History {
         let submitted = self.decide(crashes, |view| admission::submit(view, &request))?;
         if crashes {
             let again = self.world.submit(&request)?;
-            assert_eq!(again.admission, submitted.admission, "repeated after a crash that followed the commit");
+            assert_eq!(
+                again.admission, submitted.admission,
+                "repeated after a crash that followed the commit"
+            );
         }
         Ok(submitted.news)
     }

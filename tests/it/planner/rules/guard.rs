@@ -58,7 +58,11 @@ fn a_large_or_long_running_victim_needs_an_approval() {
     );
 
     change(&mut snapshot, "r-0", |load| load.checkpoints = true);
-    assert_eq!(reclaim(&snapshot, &later, &settings).breaches.len(), 1, "age does not matter after a checkpoint");
+    assert_eq!(
+        reclaim(&snapshot, &later, &settings).breaches.len(),
+        1,
+        "age does not matter after a checkpoint"
+    );
 }
 
 #[test]
