@@ -142,8 +142,8 @@ mod tests {
         assert!(misread(&many).expected.contains("at most 64 conditions"));
         read(&vec!["tenant = a"; CONDITIONS_LIMIT].join(" or "));
         assert!(misread(&"x".repeat(FILTER_LIMIT + 1)).problem.contains("4097 bytes"));
-        assert!(misread(&"(".repeat(4_000)).expected.contains("16 brackets"));
-        assert!(misread(&"not ".repeat(1_000)).expected.contains("16 brackets"));
+        assert!(misread(&"(".repeat(4_000)).expected.contains("16 nested brackets"));
+        assert!(misread(&"not ".repeat(1_000)).expected.contains("16 nested brackets"));
     }
 
     /// Every input is parsed or refused with an error, and so is every sign of a field.

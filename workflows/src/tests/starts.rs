@@ -125,8 +125,8 @@ fn no_workload_is_started_before_its_admission_is_confirmed() {
         let into = diagram.edges.iter().filter(|edge| edge.to == "Starting");
         let from: Vec<_> = into.map(|edge| edge.from.as_str()).collect();
         assert_eq!(from, [confirmed], "{}", diagram.workflow);
-        let confirming = diagram.edges.iter().find(|edge| edge.from == "Confirming").unwrap();
-        assert_eq!(confirming.label, "ConfirmAdmission", "{}", diagram.workflow);
+        let confirming = diagram.states.iter().find(|state| state.name == "Confirming").unwrap();
+        assert_eq!(confirming.actions, ["ConfirmAdmission"], "{}", diagram.workflow);
     }
 }
 
