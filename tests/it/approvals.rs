@@ -281,7 +281,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
     assert_eq!(item["authorisation"]["by"]["break_glass"]["person"], "bea", "{item}");
     let shown = served.get(&format!("/v1/approvals/{approval}")).await.body;
     assert_eq!((shown["ruling"].as_str(), shown["broken_by"].as_str()), (Some("granted"), Some("bea")));
-    assert!(served.run(&["approvals", "show", &approval]).out.contains("ALONE"));
+    assert!(served.run(&["approvals", "show", &approval]).out.contains("BREAK GLASS"));
     let metrics = served.get("/metrics").await.body;
     assert!(
         metrics.as_str().unwrap().contains("approvals_glass_broken_total{workflow=\"onboarding\"} 1"),

@@ -257,7 +257,7 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
     let (code, said) = start(&rig.server.url(), "key");
     assert!(code == Some(5) && said.contains("another agent is running with this ledger"), "{said}");
     let (code, said) = start("http://tenure.example", "key");
-    assert!(code == Some(2) && said.contains("in the clear"), "{said}");
+    assert!(code == Some(2) && said.contains("without TLS"), "{said}");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Checks of closed tenants with sources that answer, that fail, and that hide resources from the verifier.
 
+mod held;
+
 use super::{
     certified::ClosedTenant,
     look::merged,
@@ -7,8 +9,8 @@ use super::{
 };
 use crate::{
     destruction::{
-        Actor, Asset, AssetType, ClosedTenantLook, DataClass, HoldKind, HoldScope, Holds, Pivot, PlaceHold,
-        RemainsStanding, SanitisationOutcome, SanitisationRecord, Scan, Technique,
+        Actor, Asset, AssetType, ClosedTenantLook, DataClass, Holds, Pivot, RemainsStanding,
+        SanitisationOutcome, SanitisationRecord, Scan, Technique,
         certificate::{CertificateEntry, CertificateKind, CertificatePage, StoredCertificate},
     },
     platform::{
@@ -380,24 +382,4 @@ fn every_name_on_a_certificate_has_its_turn() {
     }
     assert_eq!(seen.len(), 5);
     assert_eq!(closed.names(99, 100).0.len(), 5, "a list that has become shorter begins again");
-}
-
-#[tokio::test]
-async fn what_is_there_again_can_be_held_and_what_is_gone_cannot() {
-    let mut books = closed();
-    let order = PlaceHold {
-        tenant: tenant(),
-        id: "case-9".into(),
-        kind: HoldKind::Legal,
-        scope: HoldScope::Tenant,
-        reason: "litigation".into(),
-        placed_by: "lena".into(),
-        placed_from: None,
-        review_at: None,
-    };
-    look(&mut books, &Outside::default(), 2).await;
-    assert!(books.decide(|view| order.place(view)).is_err(), "everything is destroyed");
-
-    look(&mut books, &Outside::with([There::new(BUCKET)]), 3).await;
-    assert!(books.decide(|view| order.place(view)).is_ok());
 }
