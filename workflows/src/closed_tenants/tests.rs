@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     destruction::{
-        Actor, Asset, AssetType, ClosedTenantLook, DataClass, Holds, Pivot, RemainsStanding,
+        Actor, Asset, AssetType, ClosedTenantLook, DataClass, HoldScope, Holds, Pivot, RemainsStanding,
         SanitisationOutcome, SanitisationRecord, Scan, Technique,
         certificate::{CertificateEntry, CertificateKind, CertificatePage, StoredCertificate},
     },
