@@ -6,7 +6,7 @@ use super::StoredAmount;
 use crate::{
     destruction::{AssetType, codes as destruction_codes},
     offboarding::{RemovalTarget, StoreLock},
-    platform::{ObservedResource, Platform, SurveyTenant},
+    platform::{ObservedResource, Platform, SurveyTenant, TenantResource},
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,9 @@ pub struct RecheckInventory {
     pub survey: SurveyTenant,
     /// The resources in the approved plan.
     pub agreed: Vec<RemovalTarget>,
+    /// For a closed tenant: the resources that a certificate retains for now. They are in no plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<TenantResource>,
 }
 
 impl Action for RecheckInventory {
@@ -33,7 +36,7 @@ impl Action for RecheckInventory {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let survey = self.survey.run(on, call).await?;
-        let changes = changes(&self.agreed, &survey.seen);
+        let changes = changes(&self.agreed, &self.kept, &survey.seen);
         if changes.is_empty() {
             return Ok(());
         }
@@ -46,9 +49,9 @@ impl Action for RecheckInventory {
 }
 
 /// Returns a sentence for each change that the plan does not cover. A decrease is covered.
-fn changes(agreed: &[RemovalTarget], seen: &[ObservedResource]) -> Vec<String> {
+fn changes(agreed: &[RemovalTarget], kept: &[TenantResource], seen: &[ObservedResource]) -> Vec<String> {
     // Each node is read and cleaned in its own execution.
-    let things = seen.iter().filter(|seen| seen.thing.kind != "Node");
+    let things = seen.iter().filter(|seen| seen.thing.kind != "Node" && !kept.contains(&seen.thing));
     things.filter_map(|seen| change(agreed.iter().find(|target| target.thing == seen.thing), seen)).collect()
 }
 
@@ -77,10 +80,7 @@ fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        offboarding::{Offboarding, examples},
-        platform::TenantResource,
-    };
+    use crate::offboarding::{Offboarding, examples};
     use engine::Workflow as _;
     use serde_json::{Value, json};
 
@@ -121,11 +121,14 @@ mod tests {
             (ObservedResource { thing: late, ..bucket(json!({})) }, "was not there"),
             (key(json!({ "can_come_back": ["backed_up"] })), "a backup of it was taken"),
         ] {
-            let found = changes(&agreed().targets, &[seen, key(safe.clone())]);
+            let thing = [seen.thing.clone()];
+            let seen = [seen, key(safe.clone())];
+            assert_eq!(changes(&agreed().targets, &thing, &seen), Vec::<String>::new(), "a certificate keeps it");
+            let found = changes(&agreed().targets, &[], &seen);
             assert!(found.first().is_some_and(|why| why.contains(says)) && found.len() == 1, "{found:?}");
         }
         let less = [bucket(json!({ "versions": 2, "bytes": 30 })), key(safe)];
-        assert_eq!(changes(&agreed().targets, &less), Vec::<String>::new());
+        assert_eq!(changes(&agreed().targets, &[], &less), Vec::<String>::new());
     }
 
     #[test]

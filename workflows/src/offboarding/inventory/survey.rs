@@ -35,7 +35,7 @@ impl Offboarding {
     /// Compares the approved plan with the existing resources.
     pub(in crate::offboarding) fn recheck(&self) -> RecheckInventory {
         let survey = SurveyTenant { compared: false, ..self.survey() };
-        RecheckInventory { survey, agreed: self.targets.clone() }
+        RecheckInventory { survey, agreed: self.targets.clone(), kept: self.kept_before() }
     }
 }
 
