@@ -58,7 +58,10 @@ fn changes(agreed: &[RemovalTarget], kept: &[TenantResource], seen: &[ObservedRe
 fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<String> {
     let thing = &seen.thing;
     let Some(target) = target else { return Some(format!("{thing} was not there")) };
-    if !target.uid.is_empty() && target.uid != seen.uid {
+    if target.uid.is_empty() && !seen.uid.is_empty() {
+        return Some(format!("{thing} was not there"));
+    }
+    if target.uid != seen.uid {
         return Some(format!("{thing} is another than the one in the plan"));
     }
     if let (Some(then), Some(now)) = (&target.amount, StoredAmount::of(seen))
@@ -67,14 +70,29 @@ fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<Str
         return Some(format!("{thing} holds {now}, and held {then}"));
     }
     if let Some(lock) = StoreLock::of(seen)
-        && target.locked.as_ref().is_none_or(|then| then.objects < lock.objects || then.until < lock.until)
+        && target.locked.as_ref().is_none_or(|then| locks_more(then, &lock))
     {
         return Some(format!("{thing}: {lock}"));
+    }
+    if let Some(until) = seen.text("kept_until")
+        && target.store_keeps_until.as_deref() < Some(until)
+    {
+        return Some(format!("{thing}: its store keeps it until {until}"));
     }
     let ways = seen.key_safety().can_come_back;
     let new = ways.iter().find(|way| !target.can_come_back.contains(way));
     let new = new.filter(|_| target.kind == AssetType::Key)?;
     Some(format!("{thing}: {}", new.phrase()))
+}
+
+/// Returns true if a lock has more objects, more legal holds, or a later end. A lock that lost its end may last longer.
+fn locks_more(then: &StoreLock, now: &StoreLock) -> bool {
+    let is_later = match (&then.until, &now.until) {
+        (Some(then), Some(now)) => then < now,
+        (Some(_), None) | (None, Some(_)) => true,
+        (None, None) => false,
+    };
+    then.objects < now.objects || then.legal_holds < now.legal_holds || is_later
 }
 
 #[cfg(test)]
@@ -119,6 +137,7 @@ mod tests {
             (bucket(json!({ "versions": 2, "locked": 1, "bytes": 30 })), "1 objects are locked"),
             (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is another"),
             (ObservedResource { thing: late, ..bucket(json!({})) }, "was not there"),
+            (bucket(json!({ "kept_until": "2031-05-01T00:00:00Z" })), "its store keeps it until 2031"),
             (key(json!({ "can_come_back": ["backed_up"] })), "a backup of it was taken"),
         ] {
             let thing = [seen.thing.clone()];
@@ -129,6 +148,19 @@ mod tests {
         }
         let less = [bucket(json!({ "versions": 2, "bytes": 30 })), key(safe)];
         assert_eq!(changes(&agreed().targets, &[], &less), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lock_without_an_end_and_a_further_legal_hold_are_new() {
+        let lock = |legal_holds, until: Option<&str>| StoreLock {
+            objects: 2,
+            legal_holds,
+            until: until.map(str::to_owned),
+        };
+        let day = Some("2031-05-01T00:00:00Z");
+        assert!(locks_more(&lock(0, day), &lock(0, None)));
+        assert!(locks_more(&lock(0, day), &lock(1, day)));
+        assert!(!locks_more(&lock(1, day), &lock(0, day)));
     }
 
     #[test]
