@@ -189,6 +189,7 @@ impl Workflow for Offboarding {
                 .record(Self::surveyed)
                 .attempt_within(10 * MINUTE)
                 .on_failure(actuator_codes::DENIED, AwaitingClassification)
+                .on_failure(actuator_codes::REFUSED, AwaitingClassification)
                 .then(ReadingNodes),
             ReadingNodes => act_each(self.readings())
                 .nothing_to_undo()
@@ -219,6 +220,8 @@ impl Workflow for Offboarding {
                 .nothing_to_undo()
                 .attempt_within(10 * MINUTE)
                 .on_failure(destruction_codes::INVENTORY_CHANGED, Surveying)
+                .on_failure(actuator_codes::DENIED, AwaitingClassification)
+                .on_failure(actuator_codes::REFUSED, AwaitingClassification)
                 .then(PassingPivot),
             ExportExtended => await_signal(EXPORT_CONFIRMED)
                 .forget_earlier()

@@ -225,7 +225,10 @@ async fn what_the_last_look_finds_again_is_not_verified_any_more() {
 async fn a_backup_is_not_beyond_use_once_its_key_was_found_again() {
     let stage = Stage::slurm(|_| {}).await;
     just_before(&stage, "Verifying").await;
-    assert!(stage.records().await.iter().any(beyond_use));
+    let records = stage.records().await;
+    let unreadable = records.iter().find(|record| beyond_use(record)).unwrap();
+    let named: Vec<String> = unreadable.observed.values().map(ToString::to_string).collect();
+    assert!(named.iter().any(|seen| seen.contains("keys//Key/t-acme")), "its key was destroyed: {named:?}");
     stage.world().furnish(&TenantResource::new("keys", "", "Key", "t-acme"), "acme", json!({}));
     assert_eq!(stage.to_rest().await, ("VerifyingAgain".into(), "parked".into()));
 

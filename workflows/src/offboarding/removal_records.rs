@@ -99,7 +99,9 @@ impl LedgerAction for FileRecords {
         for removed in &self.removed {
             let Some(target) = target(&removed.thing) else { continue };
             let Some(asset) = inventory.get(&id(target)) else { continue };
-            made.push(attributed(of_thing(plain(asset), target, removed, &destroyed), target));
+            let mut record = of_thing(plain(asset), target, removed, &destroyed);
+            self.add_key(view, call, &made, removed, &mut record)?;
+            made.push(attributed(record, target));
         }
         for (thing, reason) in &self.spared {
             let Some(target) = target(thing) else { continue };
@@ -162,6 +164,39 @@ impl FileRecords {
             retained.push((asset, target, of_kept(target, seen, destroyed, &spared), answer));
         }
         Ok(retained)
+    }
+
+    /// Adds the observation of the key's destruction to the record of a backup that is unreadable without it.
+    ///
+    /// If the key's record names no observation, the backup's record names none either, like all records of that version.
+    fn add_key(
+        &self,
+        view: &mut View,
+        call: &Call,
+        made: &[SanitisationRecord],
+        removed: &Removed,
+        record: &mut SanitisationRecord,
+    ) -> Result<(), Undecided> {
+        let RemovalFate::Kept { encrypted_by: EncryptedBy::Key(name), .. } = &removed.fate else {
+            return Ok(());
+        };
+        if !is_beyond_use(&record.result) {
+            return Ok(());
+        }
+        let mut seen = None;
+        let is_key = |target: &&RemovalTarget| target.kind == AssetType::Key && target.thing.name == *name;
+        for key in self.targets.iter().filter(is_key).map(id) {
+            let of_key = match made.iter().find(|record| record.asset == key) {
+                Some(record) => Some(record.clone()),
+                None => view.get::<SanitisationRecord>(&SanitisationRecord::key(call.execution, &key))?,
+            };
+            seen = seen.or(of_key.and_then(|record| record.observed.get(&Aspect::Done).cloned()));
+        }
+        match seen {
+            Some(seen) => drop(record.observed.insert(Aspect::Key, seen)),
+            None => record.observed.clear(),
+        }
+        Ok(())
     }
 
     /// Returns the tenant's keys by name, without spared ones, each with the facts about its destruction. The facts are `None` without a record.
@@ -286,6 +321,10 @@ fn of_thing(
 
 /// The name of the rule for a backup that its store keeps and that is unreadable.
 const BEYOND_USE: &str = "backup_beyond_use";
+
+fn is_beyond_use(result: &SanitisationOutcome) -> bool {
+    matches!(result, SanitisationOutcome::NotApplicable { rule, .. } if rule == BEYOND_USE)
+}
 
 /// The end of the reason for retained data that were lost with a key.
 fn lost_with(key: &str) -> String {

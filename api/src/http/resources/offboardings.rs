@@ -101,7 +101,10 @@ impl StartRequest for OffboardingRequest {
         let remaining = self.remaining;
         let leaves = Offboarding::new(self.tenant, basis, caller.name.clone(), at, self.reason);
         let leaves = if remaining {
-            look_at(&app.engine, &leaves.tenant, &mut SilentSources::default(), None).await?;
+            // While an execution changes the tenant, `start` refuses, or finds the same request again. Nothing is looked at.
+            if changing(app, leaves.tenant.as_str()).await?.is_none() {
+                look_at(&app.engine, &leaves.tenant, &mut SilentSources::default(), None).await?;
+            }
             leaves.of_remaining_assets()
         } else {
             leaves

@@ -6,7 +6,7 @@ use super::StoredAmount;
 use crate::{
     destruction::{AssetType, codes as destruction_codes},
     offboarding::{RemovalTarget, StoreLock},
-    platform::{ObservedResource, Platform, SurveyTenant},
+    platform::{ObservedResource, Platform, SurveyTenant, TenantResource},
 };
 use engine::{Action, ActionError, Call};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,9 @@ pub struct RecheckInventory {
     pub survey: SurveyTenant,
     /// The resources in the approved plan.
     pub agreed: Vec<RemovalTarget>,
+    /// For a closed tenant: the resources that a certificate retains for now. They are in no plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<TenantResource>,
 }
 
 impl Action for RecheckInventory {
@@ -33,7 +36,7 @@ impl Action for RecheckInventory {
 
     async fn run(&self, on: &Platform, call: &Call) -> Result<(), ActionError> {
         let survey = self.survey.run(on, call).await?;
-        let changes = changes(&self.agreed, &survey.seen);
+        let changes = changes(&self.agreed, &self.kept, &survey.seen);
         if changes.is_empty() {
             return Ok(());
         }
@@ -46,16 +49,19 @@ impl Action for RecheckInventory {
 }
 
 /// Returns a sentence for each change that the plan does not cover. A decrease is covered.
-fn changes(agreed: &[RemovalTarget], seen: &[ObservedResource]) -> Vec<String> {
+fn changes(agreed: &[RemovalTarget], kept: &[TenantResource], seen: &[ObservedResource]) -> Vec<String> {
     // Each node is read and cleaned in its own execution.
-    let things = seen.iter().filter(|seen| seen.thing.kind != "Node");
+    let things = seen.iter().filter(|seen| seen.thing.kind != "Node" && !kept.contains(&seen.thing));
     things.filter_map(|seen| change(agreed.iter().find(|target| target.thing == seen.thing), seen)).collect()
 }
 
 fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<String> {
     let thing = &seen.thing;
     let Some(target) = target else { return Some(format!("{thing} was not there")) };
-    if !target.uid.is_empty() && target.uid != seen.uid {
+    if target.uid.is_empty() && !seen.uid.is_empty() {
+        return Some(format!("{thing} was not there"));
+    }
+    if target.uid != seen.uid {
         return Some(format!("{thing} is another than the one in the plan"));
     }
     if let (Some(then), Some(now)) = (&target.amount, StoredAmount::of(seen))
@@ -64,9 +70,14 @@ fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<Str
         return Some(format!("{thing} holds {now}, and held {then}"));
     }
     if let Some(lock) = StoreLock::of(seen)
-        && target.locked.as_ref().is_none_or(|then| then.objects < lock.objects || then.until < lock.until)
+        && target.locked.as_ref().is_none_or(|then| locks_more(then, &lock))
     {
         return Some(format!("{thing}: {lock}"));
+    }
+    if let Some(until) = seen.text("kept_until")
+        && target.store_keeps_until.as_deref() < Some(until)
+    {
+        return Some(format!("{thing}: its store keeps it until {until}"));
     }
     let ways = seen.key_safety().can_come_back;
     let new = ways.iter().find(|way| !target.can_come_back.contains(way));
@@ -74,13 +85,20 @@ fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<Str
     Some(format!("{thing}: {}", new.phrase()))
 }
 
+/// Returns true if a lock has more objects, more legal holds, or a later end. A lock that lost its end may last longer.
+fn locks_more(then: &StoreLock, now: &StoreLock) -> bool {
+    let is_later = match (&then.until, &now.until) {
+        (Some(then), Some(now)) => then < now,
+        (Some(_), None) | (None, Some(_)) => true,
+        (None, None) => false,
+    };
+    then.objects < now.objects || then.legal_holds < now.legal_holds || is_later
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        offboarding::{Offboarding, examples},
-        platform::TenantResource,
-    };
+    use crate::offboarding::{Offboarding, examples};
     use engine::Workflow as _;
     use serde_json::{Value, json};
 
@@ -119,13 +137,30 @@ mod tests {
             (bucket(json!({ "versions": 2, "locked": 1, "bytes": 30 })), "1 objects are locked"),
             (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is another"),
             (ObservedResource { thing: late, ..bucket(json!({})) }, "was not there"),
+            (bucket(json!({ "kept_until": "2031-05-01T00:00:00Z" })), "its store keeps it until 2031"),
             (key(json!({ "can_come_back": ["backed_up"] })), "a backup of it was taken"),
         ] {
-            let found = changes(&agreed().targets, &[seen, key(safe.clone())]);
+            let thing = [seen.thing.clone()];
+            let seen = [seen, key(safe.clone())];
+            assert_eq!(changes(&agreed().targets, &thing, &seen), Vec::<String>::new(), "a certificate keeps it");
+            let found = changes(&agreed().targets, &[], &seen);
             assert!(found.first().is_some_and(|why| why.contains(says)) && found.len() == 1, "{found:?}");
         }
         let less = [bucket(json!({ "versions": 2, "bytes": 30 })), key(safe)];
-        assert_eq!(changes(&agreed().targets, &less), Vec::<String>::new());
+        assert_eq!(changes(&agreed().targets, &[], &less), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lock_without_an_end_and_a_further_legal_hold_are_new() {
+        let lock = |legal_holds, until: Option<&str>| StoreLock {
+            objects: 2,
+            legal_holds,
+            until: until.map(str::to_owned),
+        };
+        let day = Some("2031-05-01T00:00:00Z");
+        assert!(locks_more(&lock(0, day), &lock(0, None)));
+        assert!(locks_more(&lock(0, day), &lock(1, day)));
+        assert!(!locks_more(&lock(1, day), &lock(0, day)));
     }
 
     #[test]

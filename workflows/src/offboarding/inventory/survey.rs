@@ -25,8 +25,10 @@ impl Offboarding {
     }
 
     pub(in crate::offboarding) fn read_node(&mut self, read: NodeDevices) {
-        if let (true, Some(leaver)) = (read.simulated, &self.leaver) {
-            let places = self.simulated_places.get_or_insert_default();
+        // Without a set, an earlier version made the survey, and `simulated` has all places.
+        if let (true, Some(leaver), Some(places)) =
+            (read.simulated, &self.leaver, &mut self.simulated_places)
+        {
             places.insert(format!("machines/{}/{}", leaver.cluster, read.node));
         }
         self.devices.push(read);
@@ -35,7 +37,7 @@ impl Offboarding {
     /// Compares the approved plan with the existing resources.
     pub(in crate::offboarding) fn recheck(&self) -> RecheckInventory {
         let survey = SurveyTenant { compared: false, ..self.survey() };
-        RecheckInventory { survey, agreed: self.targets.clone() }
+        RecheckInventory { survey, agreed: self.targets.clone(), kept: self.kept_before() }
     }
 }
 
