@@ -69,6 +69,7 @@ export function render(root) {
         label: 'signed',
         cell: (row) => state(row.signed ? 'signed' : 'waiting', { label: row.signed ? 'signed' : 'not yet' }),
       },
+      { label: 'withdrawn', cell: (row) => (row.withdrawn ? state('withdrawn') : 'no') },
     ],
   });
 }
@@ -86,19 +87,27 @@ async function one(root, name) {
     const envelope = JSON.parse(file);
     const cover = JSON.parse(decoded(envelope.payload));
     const assets = (envelope.pages ?? []).flatMap((page) => JSON.parse(decoded(page)).assets ?? []);
-    show(root, ...whole(name, file, envelope, cover, assets));
+    const withdrawn = answer.headers.get('tenure-withdrawn');
+    show(root, ...whole(name, file, envelope, cover, assets, withdrawn));
   } catch (problem) {
     show(root, heading('Certificate', { back: [place('certificates'), 'Certificates'] }), trouble(problem));
   }
 }
 
-function whole(name, file, envelope, { certificate: said, checks }, assets) {
+function whole(name, file, envelope, { certificate: said, checks }, assets, withdrawn) {
   const excepted = assets.filter((asset) => asset.exception);
   const short = said.tombstone?.tenant ?? name;
   return [
     heading(said.title, {
       back: [place('certificates'), 'Certificates'],
-      about: [id(said.id, { whole: true }), ' · issued ', time(said.issued_at), ' by ', said.issuer],
+      about: [
+        id(said.id, { whole: true }),
+        ' · issued ',
+        time(said.issued_at),
+        ' by ',
+        said.issuer,
+        withdrawn && [' · ', state('withdrawn'), ' ', time(withdrawn)],
+      ],
       aside: h(
         'div.buttons',
         h(

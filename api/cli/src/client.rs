@@ -74,6 +74,8 @@ pub(crate) struct Answer {
     pub(crate) replayed: bool,
     /// The key of a tenant's own cluster, which is shown once.
     pub(crate) cluster_key: Option<String>,
+    /// The time of the withdrawal, for the file of a withdrawn certificate.
+    pub(crate) withdrawn: Option<String>,
     /// True if the answer is shown as text.
     for_people: bool,
 }
@@ -280,12 +282,13 @@ impl Client {
         };
         let (replayed, cluster_key) =
             (text_of("idempotency-replayed").is_some(), text_of("tenure-cluster-key"));
+        let withdrawn = text_of("tenure-withdrawn");
         if status < 400 {
             let text = outbound::text(answer, limit).await.map_err(|error| match error {
                 Unread::Broken(error) => self.unreachable(&error),
                 Unread::TooLong(_) | Unread::Compressed(_) => Failure::other(error),
             })?;
-            return Ok(Answer { text, replayed, cluster_key, for_people: self.for_people });
+            return Ok(Answer { text, replayed, cluster_key, withdrawn, for_people: self.for_people });
         }
         Err(self.refused(status, &said(answer).await))
     }

@@ -168,6 +168,7 @@ fn usual(told: &Notification) -> NotificationText {
         "schedule.failed" => "Schedule failed",
         "hold.review_due" => "Hold to review",
         "offboarding.held" => "Waiting for a hold",
+        "offboarding.unclassified" => "Waiting for a classification",
         "certificate.issued" => "Certificate issued",
         "workload.fits_no_node" => "Fits on no node",
         "channel.test" => "Test",

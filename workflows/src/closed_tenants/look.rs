@@ -2,7 +2,7 @@
 
 use super::{
     certified::ClosedTenant,
-    sources::{Answers, SilentSources, ask},
+    sources::{Answers, LOOK_WITHIN, SilentSources, ask},
 };
 use crate::{
     destruction::{ClosedTenantLook, SeenRemains},
@@ -47,7 +47,8 @@ pub async fn look_at(
     let earlier = closed.before.iter().flat_map(|before| &before.remains);
     let names: BTreeSet<TenantResource> =
         named.into_iter().chain(earlier.map(|seen| seen.thing.clone())).collect();
-    let answers = ask(&*engine.platform().tenant_resources, &closed, &names, at, silent).await;
+    let resources = &*engine.platform().tenant_resources;
+    let answers = ask(resources, &closed, &names, (at, LOOK_WITHIN), silent).await;
     let look = merged(&closed, answers, at, next_name);
     let new = new_findings(closed.before.as_ref(), &look);
     let report = LookReport { look, new };

@@ -5,24 +5,41 @@ use crate::{
     destruction::UnansweredSource,
     platform::{CallMetadata, ObservedResource, Observer, SYSTEMS, TenantResource, TenantResources},
     signing::Moment,
+    tenancy::TenantId,
 };
-use engine::{ActionError, Class};
+use engine::{ActionError, Class, Stopwatch};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 use store::{CompositeKey, Epoch};
 
-/// The timeout of one query of a source.
-const WITHIN: Duration = Duration::from_secs(20);
+/// The time for one check. Sources that were not queried by then count as unanswered.
+pub(super) const LOOK_WITHIN: Duration = Duration::from_secs(180);
+/// The timeout of one survey of a system.
+const SURVEY_WITHIN: Duration = Duration::from_secs(60);
+/// The timeout of one query by name.
+const READ_WITHIN: Duration = Duration::from_secs(20);
+/// A source that did not answer for this number of tenants is not queried again in the same run.
+const SILENT_FOR_TENANTS: usize = 2;
+/// The reason for a source that was not queried in time.
+const NOT_ASKED: &str = "not asked: the time for this look was over";
 /// Both observers, in the order of their queries. A resource created in between is found by the second.
 const OBSERVERS: [Observer; 2] = [Observer::Verifier, Observer::Platform];
 /// The maximum number of silent sources that one check names.
 const MOST_UNANSWERED: usize = 50;
 
-/// The sources that did not answer in one run. They are not queried again in this run, so that it ends in time.
+/// The sources that did not answer in one run. A source is not queried again for the same tenant, nor in this run after it failed for
+/// two tenants, so that the run ends in time.
 #[derive(Clone, Debug, Default)]
-pub struct SilentSources(BTreeMap<(String, &'static str), String>);
+pub struct SilentSources(BTreeMap<(String, &'static str), Silence>);
+
+/// The tenants for which a source did not answer, and the last error.
+#[derive(Clone, Debug, Default)]
+struct Silence {
+    tenants: BTreeSet<TenantId>,
+    why: String,
+}
 
 /// The answers of the sources.
 #[derive(Clone, Debug, Default)]
@@ -37,110 +54,141 @@ pub(super) struct Answers {
     pub(super) unanswered: BTreeSet<UnansweredSource>,
 }
 
-/// Queries every system for resources with the tenant's mark, and for these resources by name.
+/// One check of one tenant, with the time that is left for it.
+struct Asking<'a> {
+    resources: &'a dyn TenantResources,
+    closed: &'a ClosedTenant,
+    at: Moment,
+    watch: Stopwatch,
+    within: Duration,
+}
+
+/// Queries every system for resources with the tenant's mark, and for these resources by name, and stops after the time `within`.
 pub(super) async fn ask(
     resources: &dyn TenantResources,
     closed: &ClosedTenant,
     names: &BTreeSet<TenantResource>,
-    at: Moment,
+    (at, within): (Moment, Duration),
     silent: &mut SilentSources,
 ) -> Answers {
+    let asking = Asking { resources, closed, at, watch: Stopwatch::start(), within };
     let mut answers = Answers::default();
     for system in SYSTEMS {
         let mut complete = true;
         for eyes in OBSERVERS {
-            complete &= survey(resources, closed, (system, eyes), at, silent, &mut answers).await;
+            complete &= asking.survey(system, eyes, silent, &mut answers).await;
         }
         if complete {
             answers.surveyed.insert(system.to_owned());
         }
     }
     for thing in names {
-        read(resources, closed, thing, at, silent, &mut answers).await;
+        asking.read(thing, silent, &mut answers).await;
     }
     answers
 }
 
-/// Lists resources with the tenant's mark in a system. Returns true if the system answered.
-async fn survey(
-    resources: &dyn TenantResources,
-    closed: &ClosedTenant,
-    (system, eyes): (&str, Observer),
-    at: Moment,
-    silent: &mut SilentSources,
-    answers: &mut Answers,
-) -> bool {
-    if silent.skips(system, eyes, answers) {
-        return false;
-    }
-    let tenant = closed.tenant.as_str();
-    let stamp = stamp(CompositeKey::of(&[&"closed", &tenant, &system, &name(eyes), &at]).into());
-    match resources.survey(system, tenant, eyes, &stamp).await {
-        Ok(listed) => {
-            answers.seen.extend(listed.into_iter().map(|seen| (seen.thing.clone(), seen)));
-            true
-        }
-        Err(error) => {
-            // A system that does not support a survey answers at once, so it is queried again.
-            silent.note(system, eyes, &error, error.message.clone(), answers);
-            false
-        }
-    }
-}
-
-/// Reads a resource by name, unless it was listed.
-async fn read(
-    resources: &dyn TenantResources,
-    closed: &ClosedTenant,
-    thing: &TenantResource,
-    at: Moment,
-    silent: &mut SilentSources,
-    answers: &mut Answers,
-) {
-    if answers.seen.contains_key(thing) {
-        return;
-    }
-    let mut absent = 0;
-    for eyes in OBSERVERS {
-        if silent.skips(&thing.system, eyes, answers) {
-            continue;
-        }
-        let stamp = stamp(CompositeKey::of(&[&"closed", &closed.tenant, thing, &name(eyes), &at]).into());
-        match resources.read_resource(thing, eyes, &stamp).await {
-            Ok(Some(seen)) if closed.owns(&seen) => {
-                answers.seen.insert(thing.clone(), seen);
-                return;
+impl Asking<'_> {
+    /// Lists resources with the tenant's mark in a system. Returns true if the system answered.
+    async fn survey(
+        &self,
+        system: &str,
+        eyes: Observer,
+        silent: &mut SilentSources,
+        answers: &mut Answers,
+    ) -> bool {
+        let Some(deadline) = self.deadline(SURVEY_WITHIN, (system, eyes), silent, answers) else {
+            return false;
+        };
+        let tenant = self.closed.tenant.as_str();
+        let key = CompositeKey::of(&[&"closed", &tenant, &system, &name(eyes), &self.at]).into();
+        match self.resources.survey(system, tenant, eyes, &stamp(key, deadline)).await {
+            Ok(listed) => {
+                answers.seen.extend(listed.into_iter().map(|seen| (seen.thing.clone(), seen)));
+                true
             }
-            Ok(Some(_) | None) => absent += 1,
             Err(error) => {
-                silent.note(&thing.system, eyes, &error, format!("{thing}: {}", error.message), answers)
+                // A system that does not support a survey answers at once, so it is queried again.
+                silent.note(self, (system, eyes), &error, error.message.clone(), answers);
+                false
             }
         }
     }
-    if absent == OBSERVERS.len() {
-        answers.absent.insert(thing.clone());
+
+    /// Reads a resource by name, unless it was listed.
+    async fn read(&self, thing: &TenantResource, silent: &mut SilentSources, answers: &mut Answers) {
+        if answers.seen.contains_key(thing) {
+            return;
+        }
+        let mut absent = 0;
+        for eyes in OBSERVERS {
+            let source = (thing.system.as_str(), eyes);
+            let Some(deadline) = self.deadline(READ_WITHIN, source, silent, answers) else { continue };
+            let key =
+                CompositeKey::of(&[&"closed", &self.closed.tenant, thing, &name(eyes), &self.at]).into();
+            match self.resources.read_resource(thing, eyes, &stamp(key, deadline)).await {
+                Ok(Some(seen)) if self.closed.owns(&seen) => {
+                    answers.seen.insert(thing.clone(), seen);
+                    return;
+                }
+                Ok(Some(_) | None) => absent += 1,
+                Err(error) => {
+                    silent.note(self, source, &error, format!("{thing}: {}", error.message), answers)
+                }
+            }
+        }
+        if absent == OBSERVERS.len() {
+            answers.absent.insert(thing.clone());
+        }
+    }
+
+    /// Returns the time for one query, at most `most`. Returns `None` and adds the source to the unanswered ones if it is not queried now.
+    fn deadline(
+        &self,
+        most: Duration,
+        (system, eyes): (&str, Observer),
+        silent: &SilentSources,
+        answers: &mut Answers,
+    ) -> Option<Duration> {
+        if let Some(why) = silent.skips(system, eyes, &self.closed.tenant) {
+            answers.lack(system, eyes, why.to_owned());
+            return None;
+        }
+        let left = self.left();
+        if left.is_zero() {
+            answers.lack(system, eyes, NOT_ASKED.to_owned());
+            return None;
+        }
+        Some(left.min(most))
+    }
+
+    fn left(&self) -> Duration {
+        self.within.saturating_sub(self.watch.elapsed())
     }
 }
 
 impl SilentSources {
-    /// Returns true, and adds the source to the unanswered ones, if it did not answer earlier in this run.
-    fn skips(&self, system: &str, eyes: Observer, answers: &mut Answers) -> bool {
-        let Some(why) = self.0.get(&(system.to_owned(), name(eyes))) else { return false };
-        answers.lack(system, eyes, why.clone());
-        true
+    /// Returns the error of a source that is not queried for this tenant.
+    fn skips(&self, system: &str, eyes: Observer, tenant: &TenantId) -> Option<&str> {
+        let silence = self.0.get(&(system.to_owned(), name(eyes)))?;
+        let skips = silence.tenants.len() >= SILENT_FOR_TENANTS || silence.tenants.contains(tenant);
+        skips.then_some(silence.why.as_str())
     }
 
-    /// Records that a source did not answer. A source that rejects one query permanently still gets the next query.
+    /// Records that a source did not answer. A source that rejects one query permanently still gets the next query. An error at the end of the
+    /// time for the check says nothing about the source.
     fn note(
         &mut self,
-        system: &str,
-        eyes: Observer,
+        asking: &Asking<'_>,
+        (system, eyes): (&str, Observer),
         error: &ActionError,
         why: String,
         answers: &mut Answers,
     ) {
-        if error.class != Class::Permanent {
-            self.0.insert((system.to_owned(), name(eyes)), why.clone());
+        if error.class != Class::Permanent && !asking.left().is_zero() {
+            let silence = self.0.entry((system.to_owned(), name(eyes))).or_default();
+            silence.tenants.insert(asking.closed.tenant.clone());
+            silence.why.clone_from(&why);
         }
         answers.lack(system, eyes, why);
     }
@@ -160,14 +208,14 @@ fn name(eyes: Observer) -> &'static str {
 }
 
 /// Returns the metadata of a read-only call.
-fn stamp(key: String) -> CallMetadata {
+fn stamp(key: String, deadline: Duration) -> CallMetadata {
     CallMetadata {
         action: "LookAtClosedTenant",
         step: key.clone(),
         key,
         epoch: Epoch(0),
         undo: false,
-        deadline: WITHIN,
+        deadline,
         dry_run: false,
     }
 }

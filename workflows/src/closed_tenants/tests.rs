@@ -1,11 +1,12 @@
 //! Checks of closed tenants with sources that answer, that fail, and that hide resources from the verifier.
 
 mod held;
+mod in_time;
 
 use super::{
     certified::ClosedTenant,
     look::merged,
-    sources::{SilentSources, ask},
+    sources::{LOOK_WITHIN, SilentSources, ask},
 };
 use crate::{
     destruction::{
@@ -260,7 +261,8 @@ async fn look(books: &mut Books, outside: &Outside, day: u64) -> ClosedTenantLoo
     let (named, next) = closed.names(0, 100);
     let earlier = closed.before.iter().flat_map(|before| &before.remains).map(|seen| seen.thing.clone());
     let names = named.into_iter().chain(earlier).collect();
-    let answers = ask(outside, &closed, &names, at(day), &mut SilentSources::default()).await;
+    let mut silent = SilentSources::default();
+    let answers = ask(outside, &closed, &names, (at(day), LOOK_WITHIN), &mut silent).await;
     let look = merged(&closed, answers, at(day), next);
     books.decide(|view| view.put(&look));
     look
@@ -352,22 +354,6 @@ async fn a_name_that_another_tenant_has_now_is_no_finding() {
 
     assert!(!look(&mut books, &Outside::with([theirs]), 2).await.has_findings());
     assert!(look(&mut books, &Outside::with([ours]), 3).await.has_findings(), "it is the very same thing");
-}
-
-#[tokio::test]
-async fn a_silent_source_is_asked_once_in_a_run_and_each_tenant_is_told() {
-    let mut books = closed();
-    let closed = books.decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
-    let mut outside = Outside::with([There::new(BUCKET)]);
-    outside.silent.insert(("objects".into(), "platform"));
-    let mut silent = SilentSources::default();
-    ask(&outside, &closed, &BTreeSet::new(), at(2), &mut silent).await;
-
-    outside.silent.clear();
-    let second = ask(&outside, &closed, &BTreeSet::new(), at(2), &mut silent).await;
-
-    assert_eq!(second.unanswered.len(), 1);
-    assert!(!second.surveyed.contains("objects") && second.seen.contains_key(&thing(BUCKET)));
 }
 
 #[test]

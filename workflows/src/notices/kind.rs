@@ -130,6 +130,12 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Tells,
         "an offboarding waits until no hold is in force on its tenant",
     ),
+    kind(
+        "offboarding.unclassified",
+        Severity::Warning,
+        MatterChange::Tells,
+        "an offboarding waits for a classification, or for a right that the verifier lacks",
+    ),
     kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
     kind(
         "certificate.withdrawn",

@@ -7,6 +7,7 @@ use crate::{
     closed_tenants::{SilentSources, all_looks, look_at},
     destruction::ClosedTenantLook,
     platform::Platform,
+    signing::Digest,
     tenancy::{Tenant, TenantId, TenantState},
 };
 use engine::{DAY, Engine, Error, HOUR, MINUTE};
@@ -54,12 +55,22 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     Ok(())
 }
 
+/// The order of the checks: the hour of the last check, then tenants of which every source answered. The digest changes the order of the others with
+/// each run, so that the sources that are silent in a run are not silent for the same tenants each time.
+type Turn = (Option<u64>, bool, Digest);
+
+fn turn(look: Option<&ClosedTenantLook>, tenant: &TenantId, now: Timestamp) -> Turn {
+    let hour = look.map(|look| Timestamp::from(look.at).since(Timestamp(0)).as_secs() / HOUR.as_secs());
+    let lacks = look.is_some_and(|look| !look.unanswered.is_empty());
+    (hour, lacks, Digest::from_content("turn of a closed tenant", &(tenant, now)))
+}
+
 /// Returns the closed tenants to check now: all of them if an operator started the sweep.
 async fn due(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<Vec<TenantId>, Error> {
     let now = engine.clock().now();
     let looks: BTreeMap<TenantId, Arc<ClosedTenantLook>> =
         all_looks(engine).await?.into_iter().map(|look| (look.tenant.clone(), look)).collect();
-    let mut due: Vec<(Option<Timestamp>, TenantId)> = Vec::new();
+    let mut due: Vec<(Turn, TenantId)> = Vec::new();
     for tenant in all::<Tenant>(engine, swept).await? {
         if tenant.state != TenantState::Closed {
             continue;
@@ -71,7 +82,7 @@ async fn due(engine: &Engine<Platform>, swept: &mut SweepReport) -> Result<Vec<T
             Some(_) | None => LOOK_EVERY,
         };
         if swept.nominal.is_none() || last.is_none_or(|last| now.since(last) >= every) {
-            due.push((last, tenant.id.clone()));
+            due.push((turn(look.map(Arc::as_ref), &tenant.id, now), tenant.id.clone()));
         }
     }
     due.sort();

@@ -1,4 +1,4 @@
-//! Holds with a due review, and offboardings that wait for a hold. Each is notified once, and listed until it is settled.
+//! Holds with a due review, and offboardings that wait for a hold or a classification. Each is notified once, and listed until it is settled.
 //!
 //! `/v1/stuck` and the metrics read the list, and the sweep sends the notifications.
 
@@ -9,13 +9,15 @@ use crate::{
     platform::Platform,
     tenancy::TenantId,
 };
-use engine::{Engine, Entity, Error, Notification, Undecided, View, Workflow as _};
+use engine::{Engine, Entity, Error, HOUR, Notification, Undecided, View, Workflow as _};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use store::{CompositeKey, ExecutionId, Filter, Timestamp};
 
 /// The number of documents and records in one read.
 const PAGE: usize = 500;
+/// An offboarding that waits for a classification is listed after this time. Each day it surveys again.
+const UNCLASSIFIED_FOR: Duration = HOUR;
 
 /// The reason why an operator must act on a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
@@ -25,6 +27,8 @@ pub enum HoldConcern {
     HoldReviewDue,
     /// An offboarding waits until no hold is in force on its tenant.
     OffboardingHeld,
+    /// An offboarding waits for a classification, or for a right that the verifier lacks.
+    OffboardingUnclassified,
 }
 
 impl HoldConcern {
@@ -34,6 +38,7 @@ impl HoldConcern {
         match self {
             Self::HoldReviewDue => "hold.review_due",
             Self::OffboardingHeld => "offboarding.held",
+            Self::OffboardingUnclassified => "offboarding.unclassified",
         }
     }
 }
@@ -73,8 +78,12 @@ pub async fn hold_matters(engine: &Engine<Platform>) -> Result<Vec<HoldMatter>, 
         }
     }
     for state in [State::Held, State::HeldAtPivot] {
-        all.extend(held(engine, state, &by_tenant).await?);
+        let waits = waiting(engine, state).await?;
+        all.extend(waits.into_iter().map(|wait| held(wait, &by_tenant)));
     }
+    let waits = waiting(engine, State::AwaitingClassification).await?;
+    let is_late = |wait: &Wait| now.since(wait.since) >= UNCLASSIFIED_FOR;
+    all.extend(waits.into_iter().filter(is_late).map(unclassified));
     Ok(all)
 }
 
@@ -94,12 +103,43 @@ fn due(holds: &Holds, now: Timestamp) -> Vec<HoldMatter> {
     review.filter(|(_, at)| *at <= now).map(matter).collect()
 }
 
-/// Returns the offboardings that wait for a hold in this state.
-async fn held(
-    engine: &Engine<Platform>,
-    state: State,
-    holds: &BTreeMap<TenantId, std::sync::Arc<Holds>>,
-) -> Result<Vec<HoldMatter>, Error> {
+/// An offboarding that waits.
+struct Wait {
+    tenant: TenantId,
+    id: ExecutionId,
+    since: Timestamp,
+}
+
+/// Returns the matter of an offboarding that waits for holds.
+fn held(wait: Wait, holds: &BTreeMap<TenantId, std::sync::Arc<Holds>>) -> HoldMatter {
+    let Wait { tenant, id, since } = wait;
+    let keeping: Vec<String> = holds.get(&tenant).map_or_else(Vec::new, |holds| {
+        holds.covering(&HoldScope::Tenant).map(|hold| format!("{tenant}/{}", hold.id)).collect()
+    });
+    HoldMatter {
+        concern: HoldConcern::OffboardingHeld,
+        text: format!("the offboarding of {tenant} waits for {}", keeping.join(", ")),
+        tenant,
+        id: id.to_string(),
+        since,
+    }
+}
+
+/// Returns the matter of an offboarding that waits for a classification.
+fn unclassified(Wait { tenant, id, since }: Wait) -> HoldMatter {
+    HoldMatter {
+        concern: HoldConcern::OffboardingUnclassified,
+        text: format!(
+            "the offboarding of {tenant} cannot list what it destroys: `tenure executions show {id}` says why"
+        ),
+        tenant,
+        id: id.to_string(),
+        since,
+    }
+}
+
+/// Returns the offboardings that wait in this state.
+async fn waiting(engine: &Engine<Platform>, state: State) -> Result<Vec<Wait>, Error> {
     let state: &str = state.into();
     let filter = Filter {
         workflow: Some(Offboarding::NAME.into()),
@@ -107,21 +147,12 @@ async fn held(
         open: Some(true),
         ..Filter::default()
     };
-    let (mut all, mut after): (Vec<HoldMatter>, Option<ExecutionId>) = (Vec::new(), None);
+    let (mut all, mut after): (Vec<Wait>, Option<ExecutionId>) = (Vec::new(), None);
     loop {
         let page = engine.store().list(&filter, after, PAGE).await?;
         for record in &page.items {
             let Ok(tenant) = record.tenant.parse::<TenantId>() else { continue };
-            let keeping = holds.get(&tenant).map_or_else(Vec::new, |holds| {
-                holds.covering(&HoldScope::Tenant).map(|hold| format!("{tenant}/{}", hold.id)).collect()
-            });
-            all.push(HoldMatter {
-                concern: HoldConcern::OffboardingHeld,
-                text: format!("the offboarding of {tenant} waits for {}", keeping.join(", ")),
-                tenant,
-                id: record.id.to_string(),
-                since: record.updated_at,
-            });
+            all.push(Wait { tenant, id: record.id, since: record.updated_at });
         }
         after = page.next;
         if after.is_none() {
@@ -168,7 +199,7 @@ fn tell(view: &mut View, matter: &HoldMatter) -> Result<bool, Undecided> {
     let about = match matter.concern {
         // A later review of the same hold is a separate matter.
         HoldConcern::HoldReviewDue => format!("{} {}", matter.id, matter.since.0),
-        HoldConcern::OffboardingHeld => matter.id.clone(),
+        HoldConcern::OffboardingHeld | HoldConcern::OffboardingUnclassified => matter.id.clone(),
     };
     let kind = matter.concern.notice();
     let notice = HoldNotice { tenant: matter.tenant.clone(), kind: kind.into(), about, at: view.now() };
@@ -182,7 +213,12 @@ fn tell(view: &mut View, matter: &HoldMatter) -> Result<bool, Undecided> {
         about: matter.id.clone(),
         tenant: matter.tenant.to_string(),
         to: vec!["compliance".into(), "dpo".into()],
-        text: format!("{}; `tenure holds list`", matter.text),
+        text: match matter.concern {
+            HoldConcern::HoldReviewDue | HoldConcern::OffboardingHeld => {
+                format!("{}; `tenure holds list`", matter.text)
+            }
+            HoldConcern::OffboardingUnclassified => matter.text.clone(),
+        },
         at: view.now(),
     })?;
     view.put(&notice)?;

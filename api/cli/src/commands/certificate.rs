@@ -62,6 +62,9 @@ pub(crate) enum Certificate {
     Show {
         /// File; `-` reads standard input.
         file: PathBuf,
+        /// File of withdrawals, from `tenure certificate withdrawals` (repeatable).
+        #[arg(long, alias = "withdrawal", value_name = "FILE")]
+        withdrawals: Vec<PathBuf>,
     },
     /// Write a certificate as a printable HTML page.
     Print {
@@ -70,6 +73,9 @@ pub(crate) enum Certificate {
         /// Trusted public key (PEM, repeatable) [default: that of the data folder].
         #[arg(long = "key", value_name = "PUBLIC.pem")]
         keys: Vec<PathBuf>,
+        /// File of withdrawals, from `tenure certificate withdrawals` (repeatable).
+        #[arg(long, alias = "withdrawal", value_name = "FILE")]
+        withdrawals: Vec<PathBuf>,
     },
     /// Download a certificate, byte for byte as signed.
     Download {
@@ -88,14 +94,18 @@ pub(crate) enum Certificate {
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
     match command {
         Certificate::Verify { file, keys, at, withdrawals } => verify(common, &file, &keys, at, &withdrawals),
-        Certificate::Show { file } => {
-            let found = verify_now(&bytes(&file)?, &trusted(common, &[]).unwrap_or_default());
+        Certificate::Show { file, withdrawals } => {
+            let found = read(&file, &trusted(common, &[]).unwrap_or_default(), &withdrawals)?;
             let text = print::text(&found).ok_or_else(|| unreadable(&file, &found))?;
             match common.output {
                 format @ (Format::Json | Format::Yaml) => {
                     output::one(
                         format,
-                        &json!({ "certificate": found.certificate, "assets": found.assets }),
+                        &json!({
+                            "certificate": found.certificate,
+                            "assets": found.assets,
+                            "withdrawn": found.withdrawals.withdrawn,
+                        }),
                     )?;
                 }
                 Format::Table => {
@@ -107,8 +117,8 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             }
             Ok(Exit::Done)
         }
-        Certificate::Print { file, keys } => {
-            let found = verify_now(&bytes(&file)?, &trusted(common, &keys).unwrap_or_default());
+        Certificate::Print { file, keys, withdrawals } => {
+            let found = read(&file, &trusted(common, &keys).unwrap_or_default(), &withdrawals)?;
             output::say(&print::html(&found).ok_or_else(|| unreadable(&file, &found))?)?;
             Ok(Exit::Done)
         }
@@ -157,18 +167,39 @@ fn verify(
                 "withdrawals_read": found.withdrawals.read,
             }),
         )?,
-        Format::Table => output::say(&told(file, &found))?,
+        Format::Table => {
+            output::say(&told(file, &found))?;
+            if found.withdrawals.read == 0 && !withdrawals.is_empty() {
+                output::note("0 withdrawals read");
+            }
+        }
     }
     Ok(if found.is_valid() { Exit::Done } else { Exit::Failed })
 }
 
-/// Verifies a certificate at the current time of this machine.
-fn verify_now(file: &[u8], keys: &[PublicKey]) -> Verification {
-    verify_at(file, keys, SystemClock.now().into())
+/// Verifies a certificate at the current time of this machine, against these keys and statements of withdrawal.
+fn read(file: &Path, keys: &[PublicKey], withdrawals: &[PathBuf]) -> Result<Verification, Failure> {
+    let mut found = verify_at(&bytes(file)?, keys, SystemClock.now().into());
+    for statements in withdrawals {
+        let before = found.problems.len();
+        apply_withdrawals(&mut found, &bytes(statements)?, keys);
+        if found.problems.len() > before && found.withdrawals.withdrawn.is_none() {
+            let file = statements.display();
+            output::note(&format!("{file}: a statement does not verify; see `tenure certificate verify`"));
+        }
+    }
+    Ok(found)
 }
 
 async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit, Failure> {
-    let text = Client::of(common)?.get(&format!("/v1/certificates/{}", escape(id))).await?.text;
+    let answer = Client::of(common)?.get(&format!("/v1/certificates/{}", escape(id))).await?;
+    if let Some(at) = &answer.withdrawn {
+        output::note(&format!(
+            "the certificate was withdrawn at {}; see `tenure certificate withdrawals {id}`",
+            output::sanitize(at)
+        ));
+    }
+    let text = answer.text;
     let file = to.unwrap_or_else(|| format!("{id}.json").into());
     if file == Path::new("-") {
         output::pour(&text)?;

@@ -28,6 +28,12 @@ fn row(matter: HoldMatter, now: Timestamp) -> StuckHold {
             "held",
             "it continues when its holds are released, each by another person than the one who placed it",
         ),
+        HoldConcern::OffboardingUnclassified => (
+            Offboarding::NAME,
+            format!("tenant/{}", matter.tenant),
+            "unclassified",
+            "classify what it names, or give the verifier the right that it lacks; it surveys again each day",
+        ),
     };
     StuckHold {
         id: matter.id,
