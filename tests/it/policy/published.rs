@@ -33,7 +33,7 @@ async fn a_policy_is_published_and_what_was_decided_keeps_its_own() {
     let planned = served.run(&["policy", "publish", &file, "--dry-run"]);
     assert_eq!(planned.exit, 0, "{planned:?}");
     for part in [
-        "version 3 instead of 2; 1 examples passed",
+        "version 3 replaces 2; 1 examples passed",
         "# narrower: less is served without people\n- self_service.max_gpus: 8\n+ self_service.max_gpus: 4\n",
         "1 open executions keep the terms",
         &id,

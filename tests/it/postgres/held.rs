@@ -133,7 +133,7 @@ async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is
 
     assert_eq!(receipt.sequence.0, 2, "a consistent commit succeeds");
     let hold = other.current_hold().await.unwrap().unwrap();
-    assert!(hold.why.contains("stands at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
+    assert!(hold.why.contains("is at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
     assert_eq!(released(&other).await, 2);
     store.commit(put(10)).await.unwrap();
     assert_eq!(other.current_hold().await.unwrap(), None, "one notification is enough");
@@ -170,7 +170,7 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
     unseeing.close().await.unwrap();
     let store = opened(&options).await;
     let hold = store.current_hold().await.unwrap().unwrap();
-    assert!(hold.why.contains("stands at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
+    assert!(hold.why.contains("is at commit 1") && hold.why.contains("seen commit 2"), "{hold:?}");
     assert_eq!(released(&store).await, 2);
     store.close().await.unwrap();
 }
