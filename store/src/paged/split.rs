@@ -14,7 +14,7 @@ pub(super) const LONGEST: usize = 48 << 10;
 const MIDDLE: usize = 8 << 10;
 /// After the shortest length, one byte in 2 to the power of this is a cut.
 const BITS: u32 = 14;
-/// The same after the middle. Pages have about 10 KiB on average.
+/// The same after the middle. Pages have about 8.7 KiB on average.
 const BITS_AFTER_MIDDLE: u32 = 10;
 /// How many stored pages are compared with what follows a change, to find where the stored ones go on.
 const LOOK_AHEAD: usize = 8;
