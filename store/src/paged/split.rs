@@ -5,8 +5,14 @@
 
 use std::sync::Arc;
 
-/// The shortest page but the last, in bytes.
-pub(super) const SHORTEST: usize = 4 << 10;
+/// The shortest page but the last of a body of up to [`LARGE`] bytes.
+const SHORTEST: usize = 4 << 10;
+/// Bodies above these lengths have longer pages, whatever their content: the head of 24 MiB then stays below 64 KiB.
+const LARGE: usize = 4 << 20;
+const VERY_LARGE: usize = 8 << 20;
+/// The shortest pages of such bodies.
+const SHORTEST_OF_LARGE: usize = 8 << 10;
+const SHORTEST_OF_VERY_LARGE: usize = 20 << 10;
 /// The longest page, in bytes. With its key and its encryption it stays below 64 KiB.
 pub(super) const LONGEST: usize = 48 << 10;
 /// From here on a cut is sought with less patience, in bytes. In lists of like entries most of a page looks the same, and offers no cut; a
@@ -14,20 +20,32 @@ pub(super) const LONGEST: usize = 48 << 10;
 const MIDDLE: usize = 8 << 10;
 /// After the shortest length, one byte in 2 to the power of this is a cut.
 const BITS: u32 = 14;
-/// The same after the middle. Pages have about 10 KiB on average.
+/// The same after the middle. Pages have about 8.7 KiB on average.
 const BITS_AFTER_MIDDLE: u32 = 10;
 /// How many stored pages are compared with what follows a change, to find where the stored ones go on.
 const LOOK_AHEAD: usize = 8;
 /// The number of bytes that determine a split. Earlier bytes are shifted out of the sum, one bit for each byte.
 const WINDOW: usize = 64;
 
+/// Returns the length of the shortest page but the last of a body of `length` bytes.
+fn shortest(length: usize) -> usize {
+    if length > VERY_LARGE {
+        SHORTEST_OF_VERY_LARGE
+    } else if length > LARGE {
+        SHORTEST_OF_LARGE
+    } else {
+        SHORTEST
+    }
+}
+
 /// The pages of `body`, in order.
 #[cfg(test)]
 pub(super) fn split(body: &[u8]) -> Vec<&[u8]> {
+    let shortest = shortest(body.len());
     let mut pages = Vec::new();
     let mut rest = body;
     while !rest.is_empty() {
-        let (page, after) = rest.split_at(first_cut(rest));
+        let (page, after) = rest.split_at(first_cut(rest, shortest));
         pages.push(page);
         rest = after;
     }
@@ -46,6 +64,12 @@ pub(super) enum Part<'a> {
 /// Returns the pages of `body`, in order. Pages in common with the `stored` ones are found by comparing bytes, so
 /// only the pages near a change are split and hashed.
 pub(super) fn split_again<'a>(stored: &[Arc<[u8]>], body: &'a [u8]) -> Vec<Part<'a>> {
+    let least = shortest(body.len());
+    // Pages that were cut by another rule say nothing of where the body is cut.
+    let length: usize = stored.iter().map(|page| page.len()).sum();
+    let is_of_this_rule =
+        shortest(length) == least && stored.iter().rev().skip(1).all(|page| page.len() >= least);
+    let stored = if is_of_this_rule { stored } else { &[] };
     let (mut parts, mut rest, mut next) = (Vec::new(), body, 0);
     while !rest.is_empty() {
         let ahead = stored.iter().enumerate().skip(next).take(LOOK_AHEAD);
@@ -60,7 +84,7 @@ pub(super) fn split_again<'a>(stored: &[Arc<[u8]>], body: &'a [u8]) -> Vec<Part<
                 (Part::Stored(number), page.len())
             }
             None => {
-                let length = first_cut(rest);
+                let length = first_cut(rest, least);
                 (Part::New(rest.get(..length).unwrap_or(rest)), length)
             }
         };
@@ -70,14 +94,14 @@ pub(super) fn split_again<'a>(stored: &[Arc<[u8]>], body: &'a [u8]) -> Vec<Part<
     parts
 }
 
-fn first_cut(body: &[u8]) -> usize {
+fn first_cut(body: &[u8], shortest: usize) -> usize {
     let longest = body.len().min(LONGEST);
     let mut sum = 0_u64;
-    for (at, byte) in body.iter().enumerate().take(longest).skip(SHORTEST - WINDOW) {
+    for (at, byte) in body.iter().enumerate().take(longest).skip(shortest - WINDOW) {
         let mixed = u64::from(*byte).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         sum = (sum << 1).wrapping_add(mixed);
         let bits = if at < MIDDLE { BITS } else { BITS_AFTER_MIDDLE };
-        if at >= SHORTEST && sum >> (u64::BITS - bits) == 0 {
+        if at >= shortest && sum >> (u64::BITS - bits) == 0 {
             return at;
         }
     }
@@ -164,6 +188,32 @@ mod tests {
                 .collect();
             assert_eq!(pages, split(&after));
         }
+    }
+
+    #[test]
+    fn a_large_body_has_few_pages_whatever_its_content() {
+        for length in [LARGE, VERY_LARGE, 24 << 20] {
+            assert!(length.div_ceil(shortest(length)) <= 1_250, "{length}");
+        }
+        // Whether or not it is cut where it repeats.
+        for pattern in [&b"x"[..], b"{\"a\":1},", b"0123456789abcdef"] {
+            let repeated = pattern.repeat(VERY_LARGE / pattern.len() + 1);
+            assert!(split(&repeated).len() <= 1_250);
+        }
+    }
+
+    #[test]
+    fn a_body_that_becomes_large_is_split_as_if_it_were_new() {
+        let entries = LARGE / body(1).len();
+        let (before, after) = (body(entries / 2), body(entries * 2));
+        for (before, after) in [(&before, &after), (&after, &before)] {
+            let stored: Vec<Arc<[u8]>> = split(before).into_iter().map(Arc::from).collect();
+            let parts = split_again(&stored, after);
+            assert!(parts.iter().all(|part| matches!(part, Part::New(_))));
+            assert_eq!(parts.len(), split(after).len());
+        }
+        let pages = split(&after);
+        assert!(pages.iter().rev().skip(1).all(|page| page.len() >= SHORTEST_OF_LARGE));
     }
 
     #[test]

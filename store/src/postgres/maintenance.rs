@@ -8,7 +8,7 @@ use super::{
     shared::Shared,
 };
 use crate::{Error, Hold, Timestamp, sync::lock_unpoisoned};
-use sqlx::{PgConnection, Row as _, postgres::PgRow};
+use sqlx::{Connection as _, PgConnection, Row as _, postgres::PgRow};
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
@@ -25,6 +25,9 @@ const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 
 const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 const LINEAGE: &str = "SELECT lineage FROM head";
 const PLACE: &str = "SELECT place FROM head FOR UPDATE";
+/// True if another server was at work within the last minute.
+const OTHERS: &str = "SELECT EXISTS (SELECT FROM engines WHERE id <> $1 AND ended_at IS NULL \
+    AND beat_at > now() - interval '1 minute')";
 const SETTLE: &str = "UPDATE head SET place = $1";
 const SERVER: &str = "SELECT system_identifier::text FROM pg_control_system()";
 const OIDS: &str = "SELECT d.oid::text || '/' || n.oid::text FROM pg_database d, pg_namespace n \
@@ -78,55 +81,70 @@ impl Shared {
     }
 
     /// Holds the database if it is not where it was created, or if an unknown replica was promoted, and records where
-    /// it is.
+    /// it is. A process without a watermark file, such as a command, leaves the timeline to the servers.
     pub(super) async fn record_location(&self) -> Result<(), Error> {
-        let here = self.location().await?;
-        let here = &here;
-        self.with_retries(|| async move {
-            let mut on = self.pool.begin().await?;
-            let place: Option<String> = sqlx::query_scalar(PLACE).fetch_one(&mut *on).await?;
-            if place.as_ref() == Some(here) {
-                return on.rollback().await;
-            }
-            let has_seen_it = self.seen.load(Ordering::Acquire) > 0;
-            if let Some(why) = place.and_then(|place| doubt(&place, here, has_seen_it)) {
-                insert_hold(&mut on, &Hold::starting_now(why)).await?;
-            }
-            sqlx::query(SETTLE).bind(here).execute(&mut *on).await?;
-            on.commit().await
-        })
-        .await?;
-        here.clone_into(&mut lock_unpoisoned(&self.location));
+        let here = self
+            .with_retries(|| async move {
+                let mut connection = self.pool.acquire().await?;
+                // Before the transaction, which a failed query would end, and on the same connection.
+                let here = self.location(&mut connection).await?;
+                let mut on = connection.begin().await?;
+                let place: Option<String> = sqlx::query_scalar(PLACE).fetch_one(&mut *on).await?;
+                let settled = place.as_deref().map_or_else(|| here.clone(), |place| merged(place, &here));
+                let same = place.as_deref().is_some_and(|place| is_same(place, &here));
+                if place.as_ref() == Some(&settled) || (same && self.options.watermark_file.is_none()) {
+                    on.rollback().await?;
+                    return Ok(here);
+                }
+                let others: bool = sqlx::query_scalar(OTHERS).bind(self.id).fetch_one(&mut *on).await?;
+                let is_known = others || self.seen.load(Ordering::Acquire) > 0;
+                if let Some(why) = place.and_then(|place| doubt(&place, &here, is_known)) {
+                    insert_hold(&mut on, &Hold::starting_now(why)).await?;
+                }
+                sqlx::query(SETTLE).bind(settled).execute(&mut *on).await?;
+                on.commit().await?;
+                Ok(here)
+            })
+            .await?;
+        *lock_unpoisoned(&self.location) = here;
         Ok(())
     }
 
     /// Records where the database is if that has changed since this process looked last, as after a failover.
     pub(super) async fn follow_location(&self) -> Result<(), Error> {
-        let here = self.location().await?;
+        let mut connection = self.pool.acquire().await.map_err(|error| unavailable(&error))?;
+        let here = self.location(&mut connection).await.map_err(|error| unavailable(&error))?;
+        drop(connection);
         if *lock_unpoisoned(&self.location) == here { Ok(()) } else { self.record_location().await }
     }
 
     /// Returns the place of the database: `SERVER/DATABASE/SCHEMA/TIMELINE`, with `?` for unknown parts.
-    async fn location(&self) -> Result<String, Error> {
+    async fn location(&self, on: &mut PgConnection) -> Result<String, sqlx::Error> {
         let oids = sqlx::query_scalar::<_, String>(OIDS).bind(&self.options.schema);
-        let oids = oids.fetch_one(&self.pool).await.map_err(|error| unavailable(&error))?;
+        let oids = oids.fetch_one(&mut *on).await?;
         // Not every server that speaks the protocol reports its identity, or reports it to every user.
-        let server: Option<String> =
-            sqlx::query_scalar(SERVER).fetch_optional(&self.pool).await.unwrap_or_default();
-        let timeline: Option<String> =
-            sqlx::query_scalar(TIMELINE).fetch_optional(&self.pool).await.unwrap_or_default();
-        let told = |part: Option<String>| part.unwrap_or_else(|| "?".to_owned());
-        Ok(format!("{}/{oids}/{}", told(server), told(timeline)))
+        let server = told(sqlx::query_scalar(SERVER).fetch_optional(&mut *on).await)?;
+        let timeline = told(sqlx::query_scalar(TIMELINE).fetch_optional(&mut *on).await)?;
+        Ok(format!("{server}/{oids}/{timeline}"))
+    }
+}
+
+/// Returns a part of a place: `?` if the database refuses it. A broken connection says nothing.
+fn told(part: Result<Option<String>, sqlx::Error>) -> Result<String, sqlx::Error> {
+    match part {
+        Ok(part) => Ok(part.unwrap_or_else(|| "?".to_owned())),
+        Err(sqlx::Error::Database(_)) => Ok("?".to_owned()),
+        Err(error) => Err(error),
     }
 }
 
 /// How many parts of a place say which database it is; the timeline follows them, in places that newer versions wrote.
 const OF_DATABASE: usize = 3;
 
-/// Returns why a database that was in `place` and is `here` now is held. A process that has seen its commits detects
-/// commits that were lost with a promotion (see the watermark). Any other process cannot distinguish a failover from
-/// a copy.
-fn doubt(place: &str, here: &str, has_seen_it: bool) -> Option<String> {
+/// Returns why a database that was in `place` and is `here` now is held. Servers at work, and a process that has seen
+/// its commits, detect commits that were lost with a promotion (see the watermark). Any other process cannot
+/// distinguish a failover from a copy.
+fn doubt(place: &str, here: &str, is_known: bool) -> Option<String> {
     if !is_same(place, here) {
         return Some(format!(
             "it was created in another place ({place}) than its present one ({here}): it was restored or moved"
@@ -135,7 +153,7 @@ fn doubt(place: &str, here: &str, has_seen_it: bool) -> Option<String> {
     let timeline =
         |place: &str| place.split('/').nth(OF_DATABASE).filter(|part| *part != "?").map(ToOwned::to_owned);
     let (before, now) = (timeline(place)?, timeline(here)?);
-    (before != now && !has_seen_it).then(|| {
+    (before != now && !is_known).then(|| {
         format!(
             "a replica was promoted (timeline {before} became {now}), and no server that was at work before says whether commits were \
              lost, or whether this is a copy beside the database that goes on"
@@ -149,9 +167,36 @@ fn is_same(one: &str, other: &str) -> bool {
     parts.all(|(one, other)| one == other || one == "?" || other == "?")
 }
 
+/// Returns the place to store after `place`: `here`, with the stored parts of the same database that are unknown now.
+fn merged(place: &str, here: &str) -> String {
+    if !is_same(place, here) {
+        return here.to_owned();
+    }
+    let mut stored = place.split('/');
+    let part = |part| {
+        let before = stored.next().unwrap_or(part);
+        if part == "?" { before } else { part }
+    };
+    here.split('/').map(part).collect::<Vec<&str>>().join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_is_unknown_now_stays_as_it_is_stored() {
+        assert_eq!(merged(HOME, "?/16384/2200/?"), HOME);
+        assert_eq!(merged("7301/16384/2200", HOME), HOME);
+        assert_eq!(merged("7301/16384/2200", "?/16384/2200/?"), "7301/16384/2200/?");
+        assert_eq!(merged(HOME, "?/16385/2200/?"), "?/16385/2200/?");
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_database_makes_a_part_unknown() {
+        assert_eq!(told(Ok(None)).unwrap(), "?");
+        assert!(told(Err(sqlx::Error::PoolTimedOut)).is_err());
+    }
 
     const HOME: &str = "7301/16384/2200/00000001";
 

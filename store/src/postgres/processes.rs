@@ -57,16 +57,14 @@ impl Postgres {
         format!("{}/{}", self.shared.options.name, self.shared.id)
     }
 
-    /// Returns the time of the database's clock.
+    /// Returns the time of the database's clock, without retries: the caller measures how long the query took.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] if the database is unavailable.
     pub async fn database_time(&self) -> Result<crate::Timestamp, Error> {
         const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-        let millis: i64 = self
-            .shared
-            .with_retries(|| async move { sqlx::query_scalar(NOW).fetch_one(&self.shared.pool).await })
-            .await?;
+        let time = sqlx::query_scalar::<_, i64>(NOW).fetch_one(&self.shared.pool).await;
+        let millis = time.map_err(|error| unavailable(&error))?;
         Ok(crate::Timestamp(u64::try_from(millis).unwrap_or_default()))
     }
 

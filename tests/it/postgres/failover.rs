@@ -97,8 +97,8 @@ async fn a_process_that_starts_before_its_database_waits_for_it() {
     store.close().await.unwrap();
 }
 
-/// A server that knows the commits continues. A server without that knowledge cannot distinguish the new primary from a copy,
-/// and does nothing.
+/// A server that knows the commits continues. A server without that knowledge, and without others at work, cannot distinguish the new
+/// primary from a copy, and does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promoted_replica_is_held_unless_a_server_that_was_at_work_before_finds_it() {
     let Some(bin) = installed() else { return };
@@ -118,7 +118,13 @@ async fn a_promoted_replica_is_held_unless_a_server_that_was_at_work_before_find
         primary.kill();
         standby.promote().unwrap();
 
-        let fresh = PostgresOptions::for_url(standby.url());
+        let command = opened(&PostgresOptions::for_url(standby.url())).await;
+        assert_eq!(command.current_hold().await.unwrap(), None, "a command leaves that to the servers");
+        command.close().await.unwrap();
+        let fresh = PostgresOptions {
+            watermark_file: Some(dir.path().join("nothing-seen")),
+            ..PostgresOptions::for_url(standby.url())
+        };
         let options = if has_seen_it { PostgresOptions { url: standby.url(), ..known } } else { fresh };
         let promoted = opened(&options).await;
 

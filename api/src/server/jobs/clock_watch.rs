@@ -5,7 +5,7 @@
 //! `clock.skewed`, until the clocks agree again.
 
 use crate::state::{ServerState, SharedState};
-use engine::MAX_SKEW;
+use engine::{Clock, MAX_SKEW};
 use program::exit::{Exit, Failure};
 use std::time::Duration;
 use store::Timestamp;
@@ -13,6 +13,10 @@ use tokio::sync::watch;
 
 /// The interval of checks.
 const EVERY: Duration = Duration::from_secs(10);
+/// The longest query whose answer is used: the moment of the answer is known to half of that.
+const LONGEST_QUERY: Duration = Duration::from_secs(1);
+/// The pause between two tries at the start.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
@@ -38,17 +42,31 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Synchronizes the engine's clock with the database's, and returns how far the clock of this machine is from it; nothing where there is
-/// no database, or it does not answer.
+/// Synchronizes the engine's clock with the database's, unless they differ too much, and returns how far the clock of this machine is from
+/// it; nothing where there is no database.
+///
+/// # Errors
+/// Returns the error of the query, and one for an answer that took too long.
 async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
     let clock = app.engine.clock();
     // A clock that a test sets is not that of this machine.
     let Some(asked) = clock.monotonic() else { return Ok(None) };
     let before = clock.machine_time();
     let Some(theirs) = app.storage.database_time().await? else { return Ok(None) };
-    let after = clock.machine_time();
-    clock.synchronize(theirs, asked, clock.monotonic().unwrap_or(asked));
-    Ok(Some(apart(theirs, before, after)))
+    let (after, answered) = (clock.machine_time(), clock.monotonic().unwrap_or(asked));
+    if answered.saturating_sub(asked) > LONGEST_QUERY {
+        return Err(store::Error::Unavailable { why: "the database told its time too slowly".into() });
+    }
+    let skew = apart(theirs, before, after);
+    adopt(&**clock, theirs, skew, (asked, answered));
+    Ok(Some(skew))
+}
+
+/// Synchronizes `clock` with `theirs`, unless it differs by more than [`MAX_SKEW`]: one of the two is wrong, and an operator must say which.
+fn adopt(clock: &dyn Clock, theirs: Timestamp, skew: Duration, (asked, answered): (Duration, Duration)) {
+    if skew <= MAX_SKEW {
+        clock.synchronize(theirs, asked, answered);
+    }
 }
 
 /// Returns the distance of `theirs` from the period of the query.
@@ -61,7 +79,16 @@ fn apart(theirs: Timestamp, before: Timestamp, after: Timestamp) -> Duration {
 /// # Errors
 /// The difference, if it is too large.
 pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
-    match skew(app).await {
+    let first = async {
+        loop {
+            match skew(app).await {
+                Ok(skew) => return skew,
+                Err(error) => tracing::debug!(%error, "cannot read the clock of the database; trying again"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    match tokio::time::timeout(app.config.store.patience.0.max(LONGEST_QUERY), first).await {
         Ok(Some(skew)) if skew > MAX_SKEW => {
             let why = format!(
                 "the clock of this machine differs by {} s from that of the database; at most {} s are allowed: synchronise both with NTP",
@@ -71,8 +98,8 @@ pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
             Err(Failure::new(Exit::Store, why))
         }
         Ok(_) => Ok(()),
-        Err(error) => {
-            tracing::warn!(%error, "cannot read the clock of the database; trying again");
+        Err(_) => {
+            tracing::warn!("cannot read the clock of the database in time; trying again");
             Ok(())
         }
     }
@@ -81,6 +108,24 @@ pub(crate) async fn check_skew(app: &ServerState) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::{SharedClock, SystemClock};
+
+    #[test]
+    fn a_time_that_differs_too_much_is_not_adopted() {
+        let clock = SharedClock::new(SystemClock);
+        let monotonic = clock.monotonic().unwrap();
+        let read = |ahead: u64| {
+            let machine = clock.machine_time();
+            let theirs = machine.after(Duration::from_secs(ahead));
+            adopt(&clock, theirs, apart(theirs, machine, machine), (monotonic, monotonic));
+            clock.now().since(clock.machine_time())
+        };
+        assert_eq!(read(40 * 60), Duration::ZERO);
+        let adopted = read(20);
+        assert!(adopted > Duration::from_secs(10), "{adopted:?}");
+        let still = read(40 * 60);
+        assert!(still > Duration::from_secs(10) && still <= Duration::from_secs(21), "{still:?}");
+    }
 
     #[test]
     fn the_duration_of_the_query_is_not_counted_as_skew() {

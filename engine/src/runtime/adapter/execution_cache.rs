@@ -16,6 +16,8 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// The most executions cached. At this size the cache is cleared, and long tasks decode their record again.
 const MAX_EXECUTIONS: usize = 4_096;
+/// The most bytes of the records of cached executions. Above that the cache is cleared too.
+const MAX_BYTES: usize = 256 << 20;
 /// The most pending writes cached. They are large.
 const MAX_WRITTEN: usize = 8;
 
@@ -23,8 +25,10 @@ const MAX_WRITTEN: usize = 8;
 pub(crate) type Known<W> = (Execution<W>, KnownStep<W>);
 
 struct CachedExecutions<W: Workflow> {
-    /// Executions decoded from the body with this hash.
-    read: HashMap<ExecutionId, (u128, Known<W>)>,
+    /// Executions decoded from the body with this hash and length.
+    read: HashMap<ExecutionId, (u128, usize, Known<W>)>,
+    /// The sum of these lengths.
+    bytes: usize,
     /// Pending writes of the body with this hash.
     written: HashMap<ExecutionId, (u128, Known<W>)>,
 }
@@ -37,7 +41,7 @@ pub(crate) struct ExecutionCache<W: Workflow> {
 
 impl<W: Workflow> Default for ExecutionCache<W> {
     fn default() -> Self {
-        let cached = CachedExecutions { read: HashMap::new(), written: HashMap::new() };
+        let cached = CachedExecutions { read: HashMap::new(), bytes: 0, written: HashMap::new() };
         Self { cached: Mutex::new(cached), seed: RandomState::new().hash_one(()) }
     }
 }
@@ -58,10 +62,14 @@ impl<W: Workflow> ExecutionCache<W> {
         }
         let hash = self.hash(record);
         let mut cached = self.lock();
-        if cached.read.len() >= MAX_EXECUTIONS {
+        let length = record.body.len();
+        if cached.read.len() >= MAX_EXECUTIONS || cached.bytes.saturating_add(length) > MAX_BYTES {
             cached.read.clear();
+            cached.bytes = 0;
         }
-        cached.read.insert(record.id, (hash, known));
+        let replaced = cached.read.insert(record.id, (hash, length, known));
+        let freed = replaced.map_or(0, |(_, length, _)| length);
+        cached.bytes = cached.bytes.saturating_sub(freed).saturating_add(length);
     }
 
     /// Caches a pending write of the body of `next`.
@@ -84,10 +92,11 @@ impl<W: Workflow> ExecutionCache<W> {
             return None;
         }
         let hash = self.hash(record);
-        if let Some((of, known)) = cached.read.remove(&record.id)
-            && of == hash
-        {
-            return Some(known);
+        if let Some((of, length, known)) = cached.read.remove(&record.id) {
+            cached.bytes = cached.bytes.saturating_sub(length);
+            if of == hash {
+                return Some(known);
+            }
         }
         if cached.written.get(&record.id).is_none_or(|(of, _)| *of != hash) {
             return None;

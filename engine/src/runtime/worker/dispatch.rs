@@ -77,6 +77,10 @@ impl<P: Send + Sync + 'static> Engine<P> {
     ) -> Result<Duration, store::Error> {
         loop {
             let free = places.available_permits();
+            // The clock may have been found wrong since the last round; the caller then waits until it is right.
+            if self.refuses_work() {
+                return Ok(SECOND);
+            }
             if free == 0 {
                 return Ok(MINUTE);
             }
