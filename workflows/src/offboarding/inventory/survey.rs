@@ -26,8 +26,7 @@ impl Offboarding {
 
     pub(in crate::offboarding) fn read_node(&mut self, read: NodeDevices) {
         // Without a set, an earlier version made the survey, and `simulated` has all places.
-        if let (true, Some(leaver), Some(places)) =
-            (read.simulated, &self.leaver, &mut self.simulated_places)
+        if let (true, Some(leaver), Some(places)) = (read.simulated, &self.leaver, &mut self.simulated_places)
         {
             places.insert(format!("machines/{}/{}", leaver.cluster, read.node));
         }
