@@ -142,7 +142,11 @@ mod tests {
         ] {
             let thing = [seen.thing.clone()];
             let seen = [seen, key(safe.clone())];
-            assert_eq!(changes(&agreed().targets, &thing, &seen), Vec::<String>::new(), "a certificate keeps it");
+            assert_eq!(
+                changes(&agreed().targets, &thing, &seen),
+                Vec::<String>::new(),
+                "a certificate keeps it"
+            );
             let found = changes(&agreed().targets, &[], &seen);
             assert!(found.first().is_some_and(|why| why.contains(says)) && found.len() == 1, "{found:?}");
         }

@@ -26,8 +26,7 @@ impl Offboarding {
 
     pub(in crate::offboarding) fn read_node(&mut self, read: NodeDevices) {
         // Without a set, an earlier version made the survey, and `simulated` has all places.
-        if let (true, Some(leaver), Some(places)) =
-            (read.simulated, &self.leaver, &mut self.simulated_places)
+        if let (true, Some(leaver), Some(places)) = (read.simulated, &self.leaver, &mut self.simulated_places)
         {
             places.insert(format!("machines/{}/{}", leaver.cluster, read.node));
         }
@@ -44,7 +43,7 @@ impl Offboarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offboarding::examples;
+    use crate::{offboarding::examples, platform::Devices};
     use std::collections::BTreeSet;
 
     fn location(me: &Offboarding) -> Option<String> {
@@ -57,6 +56,10 @@ mod tests {
         let mut me = examples::all().remove(0);
         me.simulated = vec!["estate".into(), "objects".into()];
         assert_eq!(location(&me).as_deref(), Some("the platform (estate, objects)"), "as it was begun");
+
+        let node = "node-1".to_owned();
+        me.read_node(NodeDevices { node, devices: Devices::default(), simulated: true });
+        assert_eq!(location(&me).as_deref(), Some("the platform (estate, objects)"), "surveyed before");
 
         me.surveyed(TenantSurvey::default());
         assert_eq!(location(&me), None, "nothing that answered was simulated");
