@@ -130,7 +130,9 @@ impl ClosedTenant {
     pub(super) fn owns(&self, seen: &ObservedResource) -> bool {
         let serial = self.things.get(&seen.thing).and_then(|thing| thing.serial.as_ref());
         let is_same = serial.is_some_and(|serial| !serial.is_empty() && *serial == seen.uid);
-        let of_nobody = seen.tenant.is_empty() && seen.thing.kind != LUKS_KEY;
+        // Addresses, DNS names and partition keys are given to others, and many have no mark.
+        let is_reused = seen.thing.kind == LUKS_KEY || seen.thing.system == "network";
+        let of_nobody = seen.tenant.is_empty() && !is_reused;
         seen.tenant == self.tenant.as_str() || is_same || of_nobody
     }
 }

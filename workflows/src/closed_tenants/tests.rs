@@ -352,7 +352,9 @@ async fn a_name_that_another_tenant_has_now_is_no_finding() {
     let theirs = There { tenant: "other".into(), uid: "another".into(), ..There::new(ADDRESS) };
     let ours = There { tenant: "other".into(), ..There::new(ADDRESS) };
 
+    let unmarked = There { marked: false, tenant: String::new(), ..theirs.clone() };
     assert!(!look(&mut books, &Outside::with([theirs]), 2).await.has_findings());
+    assert!(!look(&mut books, &Outside::with([unmarked]), 2).await.has_findings());
     assert!(look(&mut books, &Outside::with([ours]), 3).await.has_findings(), "it is the very same thing");
 }
 

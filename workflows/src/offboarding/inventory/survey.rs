@@ -43,7 +43,7 @@ impl Offboarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offboarding::examples;
+    use crate::{offboarding::examples, platform::Devices};
     use std::collections::BTreeSet;
 
     fn location(me: &Offboarding) -> Option<String> {
@@ -56,6 +56,10 @@ mod tests {
         let mut me = examples::all().remove(0);
         me.simulated = vec!["estate".into(), "objects".into()];
         assert_eq!(location(&me).as_deref(), Some("the platform (estate, objects)"), "as it was begun");
+
+        let node = "node-1".to_owned();
+        me.read_node(NodeDevices { node, devices: Devices::default(), simulated: true });
+        assert_eq!(location(&me).as_deref(), Some("the platform (estate, objects)"), "surveyed before");
 
         me.surveyed(TenantSurvey::default());
         assert_eq!(location(&me), None, "nothing that answered was simulated");
