@@ -182,7 +182,7 @@ impl TenantResources for Outside {
 }
 
 fn unexpected() -> ActionError {
-    ActionError::permanent("test", "a look changes nothing")
+    ActionError::permanent("platform.unsupported", "a look changes nothing")
 }
 
 /// Returns a closed tenant. Its certificate lists the bucket and the address as destroyed, the locked bucket as an exception, and the logs as
