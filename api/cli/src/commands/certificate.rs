@@ -228,7 +228,8 @@ async fn withdrawals(common: &Common, id: Option<&str>, to: &Path) -> Result<Exi
         Some(id) => client.get(&format!("/v1/certificates/{}/withdrawal", escape(id))).await?.text,
         None => {
             let all = client.all("/v1/withdrawals", "").await?;
-            all.iter().filter_map(|row| row.get("file").and_then(Value::as_str)).collect()
+            let files = all.iter().filter_map(|row| row.get("file").and_then(Value::as_str));
+            files.map(|file| format!("{file}\n")).collect()
         }
     };
     if to == Path::new("-") {

@@ -104,7 +104,7 @@ impl ResourceKind for CertificateWithdrawal {
             "withdrawn_at": said.withdrawn_at,
             "reason": said.reason,
             "found": said.found,
-            "file": self.file(),
+            "file": self.file().trim_end(),
         })
     }
 }
