@@ -67,7 +67,7 @@ async fn what_a_house_writes_holds_at_once_is_explained_and_stays_on_record() {
     let (status, problem) = asked(&served, &finance).await;
     assert_eq!((status, &problem["policies"]), (403, &json!(["house.no-holds-from-here"])), "{problem}");
     assert_eq!(problem["policies_version"], first.as_str());
-    let says = "fritz holds finance and may not hold: policy house.no-holds-from-here forbids it";
+    let says = "fritz has finance and may not hold: policy house.no-holds-from-here forbids it";
     assert_eq!(problem["detail"], says);
     assert_ne!(asked(&served, &dpo).await.0, 403);
     denied::are_on_record(

@@ -105,7 +105,7 @@ async fn a_command_ends_with_the_code_that_scripts_rely_on() {
     assert_eq!(served.run(&["executions", "show", "00000000"]).exit, 3);
     assert!(served.run(&["executions", "show", "01a"]).err.contains("at least four digits"));
     let ghost = served.run(&["user", "add", "gus", "--role", "tenant_owner", "--tenant", "ghosty"]);
-    assert!(ghost.exit == 0 && ghost.err.contains("there is no tenant ghosty yet"), "{ghost:?}");
+    assert!(ghost.exit == 0 && ghost.err.contains("tenant ghosty does not exist yet"), "{ghost:?}");
     assert_eq!(served.run(&["--token", "tn_x", "tenants", "list"]).exit, 4);
     assert_eq!(
         Ran::of(tenure(served.dir.path()).args(["--server", "127.0.0.1:1", "tenants", "list"])).exit,

@@ -98,7 +98,7 @@ async fn a_rotation_that_is_repeated_under_its_key_makes_no_second_key() {
     assert_eq!(push(&served, &cluster, &first).await, refused(), "an overlap of 0 ends it at once");
     assert_eq!(push(&served, &cluster, &second).await, TAKEN);
     assert_eq!(served.get(&format!("/v1/clusters/{cluster}/key")).await.body["version"], 2);
-    for (wrong, why) in [("8d", "7 days"), ("soon", "no span")] {
+    for (wrong, why) in [("8d", "7 days"), ("soon", "not a duration")] {
         let answer = served.json_as(&served.admin, &at, json!({ "overlap": wrong })).await;
         assert_eq!((answer.status.as_u16(), answer.code()), (422, "document.invalid"), "{}", answer.body);
         let said = answer.body["errors"][0].to_string();
