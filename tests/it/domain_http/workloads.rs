@@ -168,7 +168,7 @@ async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_a
     let typo = json!({ "tenant": ACME, "overdue": true, "resource": "gpu/A100" });
     let refused = served.json_as(&served.admin, "/v1/reclaims", typo).await;
     assert_eq!(refused.code(), "document.invalid", "{}", refused.body);
-    assert!(refused.body["detail"].as_str().unwrap().contains("gpu/A100, but gpu/H100"), "{}", refused.body);
+    assert!(refused.body["detail"].as_str().unwrap().contains("gpu/A100, only gpu/H100"), "{}", refused.body);
     let nobody = json!({ "tenant": ACME, "workspace": "nosuch", "amount": 1, "resource": "gpu/H100" });
     let refused = served.json_as(&served.admin, "/v1/reclaims:plan", nobody).await;
     assert_eq!(refused.code(), "workspace.unknown", "{}", refused.body);
