@@ -54,7 +54,12 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     has(&unread, "configuration", "failed", "oidc.ca_file: nowhere");
 
     identity.away(true);
-    has(&looked(dir, &house(&identity.issuer, ""), &[]), CHECK, "failed", "discovery document has status 502");
+    has(
+        &looked(dir, &house(&identity.issuer, ""), &[]),
+        CHECK,
+        "failed",
+        "discovery document has status 502",
+    );
     let offline = looked(dir, &house(&identity.issuer, ""), &["--offline"]);
     assert!(!offline.iter().any(|one| one.1 == "failed"), "nobody was asked: {offline:#?}");
     has(&looked(dir, "", &["--offline"]), CHECK, "ok", "oidc.url is not set");
