@@ -62,7 +62,7 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
     );
     let offline = looked(dir, &house(&identity.issuer, ""), &["--offline"]);
     assert!(!offline.iter().any(|one| one.1 == "failed"), "nobody was asked: {offline:#?}");
-    has(&looked(dir, "", &["--offline"]), CHECK, "ok", "oidc.url is not set");
+    has(&looked(dir, "", &["--offline"]), CHECK, "ok", "none is set");
 }
 
 #[test]
