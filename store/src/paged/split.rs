@@ -94,9 +94,11 @@ pub(super) fn split_again<'a>(stored: &[Arc<[u8]>], body: &'a [u8]) -> Vec<Part<
     parts
 }
 
+/// Returns the position of the first cut. Content without a cut within four times the shortest page is cut at the
+/// smallest sum after the middle: that position moves with the content, and a fixed length would not.
 fn first_cut(body: &[u8], shortest: usize) -> usize {
-    let longest = body.len().min(LONGEST);
-    let mut sum = 0_u64;
+    let longest = (4 * shortest).min(LONGEST);
+    let (mut sum, mut smallest) = (0_u64, (u64::MAX, longest.min(body.len())));
     for (at, byte) in body.iter().enumerate().take(longest).skip(shortest - WINDOW) {
         let mixed = u64::from(*byte).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         sum = (sum << 1).wrapping_add(mixed);
@@ -104,8 +106,11 @@ fn first_cut(body: &[u8], shortest: usize) -> usize {
         if at >= shortest && sum >> (u64::BITS - bits) == 0 {
             return at;
         }
+        if at >= shortest.max(MIDDLE) && sum < smallest.0 {
+            smallest = (sum, at);
+        }
     }
-    longest
+    if body.len() > longest { smallest.1 } else { body.len() }
 }
 
 #[cfg(test)]
