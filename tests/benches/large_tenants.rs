@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut costs = Vec::new();
     for nodes in sizes {
-        let life = runtime.block_on(life_of_tenant(nodes)).expect("a life to its end");
+        let life = runtime.block_on(life_of_tenant(nodes, nodes / 4)).expect("a life to its end");
         life.iter().for_each(|part| println!("{part}"));
         costs.push((nodes, per_node(&life)));
     }

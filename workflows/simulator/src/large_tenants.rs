@@ -60,14 +60,13 @@ impl fmt::Display for PartOfLife {
     }
 }
 
-/// Onboards a tenant of `nodes` nodes, grows it by a quarter, and offboards it with a certificate.
+/// Onboards a tenant of `nodes` nodes, grows it by `more` nodes, and offboards it with a certificate.
 ///
 /// # Errors
 ///
 /// If a part ends in another state, or an execution waits for an operator.
-pub async fn life_of_tenant(nodes: u32) -> Result<Vec<PartOfLife>, Failure> {
-    let stage = Stage::with_nodes(nodes).await?;
-    let more = nodes / 4;
+pub async fn life_of_tenant(nodes: u32, more: u32) -> Result<Vec<PartOfLife>, Failure> {
+    let stage = Stage::with_nodes(nodes, more).await?;
     let (mut parts, mut before) = (Vec::new(), stage.store.counts());
     for name in ["onboarding", "growth", "offboarding"] {
         let watch = Stopwatch::start();

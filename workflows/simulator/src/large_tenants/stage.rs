@@ -47,8 +47,8 @@ fn fleet(view: &mut View, nodes: u32) -> Result<(), Undecided> {
 }
 
 impl Stage {
-    /// Creates a fleet in which a tenant with `nodes` nodes can grow by half.
-    pub(super) async fn with_nodes(nodes: u32) -> Result<Self, Failure> {
+    /// Creates a fleet in which a tenant with `nodes` nodes can grow by twice `more`.
+    pub(super) async fn with_nodes(nodes: u32, more: u32) -> Result<Self, Failure> {
         let store = Arc::new(Counted::new());
         let clock = Arc::new(ManualClock::starting_at(BEGIN));
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
@@ -56,7 +56,7 @@ impl Stage {
             .with_workflow::<Onboarding>()?
             .with_workflow::<QuotaIncrease>()?
             .with_workflow::<Offboarding>()?;
-        engine.transact(true, |view| fleet(view, nodes + nodes / 2 + 8)).await?;
+        engine.transact(true, |view| fleet(view, nodes + 2 * more + 8)).await?;
         Ok(Self { engine, store, clock })
     }
 
