@@ -29,6 +29,7 @@ pub(super) trait StuckRow {
 /// Rows that their caller sees.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub(super) struct Visible<T>(Vec<T>);
 
 impl<T> Visible<T> {
@@ -140,6 +141,7 @@ impl StuckRow for schedules::StuckClosedTenant {
 /// What leaves operators without word.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub(super) struct Warning(pub(super) String);
 
 impl StuckRow for Warning {
