@@ -208,7 +208,7 @@ async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_executi
     let fired = all.iter().find(|alert| parked(alert)).unwrap();
     assert_eq!(
         fired["annotations"]["description"],
-        "1 executions are parked for compensation_blocked, holding what they have made."
+        "1 executions are parked for compensation_blocked and keep the resources that they created."
     );
     // Alerts from before the first scrape resolve at the next evaluation.
     let healthy = ["TenureDown", "TenureStoreRefusesCommits", "TenureStoreHeld", "TenureReclaimMissed"];
