@@ -51,7 +51,7 @@ async fn on_record(served: &Served, versions: impl Iterator<Item = &str>) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("the audit does not tell of {missing:?}");
+    panic!("the audit does not contain {missing:?}");
 }
 
 #[tokio::test]

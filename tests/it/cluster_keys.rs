@@ -55,7 +55,7 @@ async fn the_next_key_of_a_cluster_is_valid_beside_the_previous_one_and_no_other
     let ran = served.run(&["cluster", "key", "rotate", &cluster, "--overlap", "2s", "--reason", "it is old"]);
     assert_eq!(ran.exit, 0, "{ran:?}");
     let second = ran.out.trim().to_owned();
-    assert!(second.starts_with("tn_") && second.lines().count() == 1, "the key alone: {ran:?}");
+    assert!(second.starts_with("tn_") && second.lines().count() == 1, "only the key: {ran:?}");
     assert!(ran.err.contains("valid until"), "{ran:?}");
     assert_eq!(push(&served, &cluster, &first).await, TAKEN, "the one before holds beside it");
     assert_eq!(push(&served, &cluster, &second).await, TAKEN);

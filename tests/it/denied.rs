@@ -114,7 +114,7 @@ async fn a_refusal_is_recorded_with_caller_request_address_and_reason() {
     find(&told, "olga", "GET /v1/store", "auth.foreign_tenant");
     let entry = find(&told, "olga", "GET /v1/executions/{id}", "resource.not_found");
     assert_eq!((&entry["subject"], &entry["tenant"]), (&json!(path), &json!("")));
-    assert_eq!(told.len(), 7, "a missing resource is no refusal: {told:#?}");
+    assert_eq!(told.len(), 7, "a missing resource is not a refusal: {told:#?}");
 
     let own = entries(&served, &owner).await;
     assert_eq!(own.len(), 1, "the caller does not see refusals of hidden or foreign resources: {own:#?}");

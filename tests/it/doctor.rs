@@ -61,7 +61,7 @@ async fn doctor_reports_if_users_can_sign_in_through_the_provider() {
         "discovery document has status 502",
     );
     let offline = looked(dir, &house(&identity.issuer, ""), &["--offline"]);
-    assert!(!offline.iter().any(|one| one.1 == "failed"), "nobody was asked: {offline:#?}");
+    assert!(!offline.iter().any(|one| one.1 == "failed"), "no server was called: {offline:#?}");
     has(&looked(dir, "", &["--offline"]), CHECK, "ok", "none is set");
 }
 
@@ -100,6 +100,6 @@ fn doctor_tests_the_connections_that_the_server_names_and_sends_nothing() {
     let short = looked(dir, &house("short"), &["--offline"]);
     has(&short, "notifications", "failed", "notify.channels.hook.secret_file");
     has(&short, "notifications", "ok", "mail: its settings and secrets are valid; it was not called");
-    assert!(heard.try_recv().is_err(), "nobody was asked");
+    assert!(heard.try_recv().is_err(), "no server was called");
     has(&looked(dir, "", &["--offline"]), "notifications", "warning", "no channel is set");
 }

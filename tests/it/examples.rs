@@ -54,7 +54,7 @@ const CANNOT: [(&str, &str); 18] = [
     ("tenure", "it serves until it is stopped, as the one of the stage does"),
     ("TENURE_SEAL_KEY_FILE=platform.key tenure serve", "it serves until it is stopped"),
     ("tenure --context eu tenants list", "the server of the example does not exist"),
-    ("export TENURE_TOKEN=$(tenure login)", "somebody would have to sign in: `sessions` does"),
+    ("export TENURE_TOKEN=$(tenure login)", "it needs a user who signs in: `sessions` covers it"),
     ("tenure logout", "there is no session to end: `sessions` does"),
     ("tenure store release --since TIME --reason \"drift was looked at\"", "nothing is held: `held` does"),
     (

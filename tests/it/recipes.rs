@@ -154,7 +154,7 @@ impl Recipe {
                 other => return other,
             }
         }
-        panic!("it is at work for ever");
+        panic!("it never ends");
     }
 
     async fn probe(&self, stamp: &CallMetadata) -> Probe<Value> {

@@ -64,7 +64,7 @@ fn every_named_test_exists() {
         assert_eq!(
             tests.is_empty(),
             answer.starts_with("not yet: "),
-            "{row} names a test, or why there is none"
+            "{row} names a test or the reason for its absence"
         );
         for test in tests {
             assert!(exists(test), "{row} names {test}, which does not exist");

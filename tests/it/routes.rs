@@ -208,7 +208,7 @@ fn request_for(rule: &RouteInfo, tenant: &str) -> (&'static str, String) {
             "from": format!("{tenant}-a"), "to": format!("{tenant}-b"), "until": "2027-01-01T00:00:00Z", "reason": "leave"
         }),
         "offboardings" => json!({ "tenant": tenant, "basis": "tenant_request" }),
-        other => panic!("say what is asked for at {other}"),
+        other => panic!("describe the case at {other}"),
     };
     ("application/json", body.to_string())
 }

@@ -41,7 +41,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn an_intentionally_broken_protocol_violates_an_invariant() {
     let ways = [
-        (Broken::EpochCheck, "was taken, and it stands under"),
+        (Broken::EpochCheck, "was taken, and it is held under"),
         (Broken::TakeCheck, "before its lease lapsed"),
         (Broken::Lapse, "have neither task, lease nor timer"),
     ];

@@ -8,7 +8,7 @@ use serde_json::json;
 /// Returns the value of a series.
 fn told(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{series} is not told: {text}")).parse().unwrap()
+    line.unwrap_or_else(|| panic!("{series} is missing: {text}")).parse().unwrap()
 }
 
 async fn metrics(served: &Served) -> String {

@@ -251,7 +251,7 @@ fn a_cancelled_reclaim_releases_the_earmarks_of_all_owners() {
 
     assert_eq!((ended.spared.len(), aside(&world)), (2, [0, 0, 0]));
     assert_eq!(world.violations(), Vec::<String>::new());
-    assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "the GPU is granted to the owner for whom it is enough");
+    assert_eq!(runs(&world), ["a-0", "b-0", "b-1"], "the GPU is granted to the owner whose demand it covers");
 }
 
 /// The account has changed: no GPUs are freed for a workload that has gone.

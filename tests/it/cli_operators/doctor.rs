@@ -80,7 +80,7 @@ async fn doctor_queries_a_running_server_and_reports_its_problems() {
         stranger.exit == 1 && stranger.out.contains("the token from --token was rejected"),
         "{stranger:?}"
     );
-    assert!(!stranger.out.contains('\u{1b}'), "nobody looks at it on a terminal");
+    assert!(!stranger.out.contains('\u{1b}'), "its output is never shown on a terminal");
     let (dir, _) = served.killed();
     let after = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
     assert!(after.exit == 0 && has(&after, "store", "ok", "intact"), "{after:?}");

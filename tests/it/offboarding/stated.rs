@@ -32,7 +32,7 @@ impl Stage {
             CommandResult::Proposed(proposal) => {
                 engine.approve_proposal(&proposal.id, "lena").await.map(drop)
             }
-            CommandResult::Done(_) => panic!("one person alone has repaired it"),
+            CommandResult::Done(_) => panic!("only one person has repaired it"),
         }
     }
 

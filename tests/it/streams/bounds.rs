@@ -83,7 +83,7 @@ async fn a_slow_watcher_starts_again_and_delays_no_commit() {
     assert_eq!(sent.status, 200);
     assert_eq!(slow.must().await.data["execution"]["phase"], "paused", "and resumes from there");
     eprintln!(
-        "slowest of 1800 orders beside a watcher who takes nothing: {slowest:?}; it was told {} of them",
+        "slowest of 1800 commands beside a watcher that reads nothing: {slowest:?}; it got {} events",
         told.len()
     );
 }

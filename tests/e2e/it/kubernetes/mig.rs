@@ -213,7 +213,7 @@ async fn judged(stage: &Stage, deed: &SetGpuLayout, step: &str) -> Result<(), Ac
             other => return other,
         }
     }
-    panic!("{deed:?} is pending for ever");
+    panic!("{deed:?} stays pending");
 }
 
 /// A node is partitioned and restored only by its label. It is done once manager, kubelet and hardware agree, and nothing else of the node

@@ -22,7 +22,7 @@ fn space(tenant: &str) -> String {
     format!("/api/v1/namespaces/{}", namespace(tenant))
 }
 
-/// A platform with long waits, behind a proxy. Its calls have two minutes.
+/// A platform with long waits, behind a proxy. A call takes at most two minutes.
 async fn patient(world: &World) -> (Proxy, Stage, KubernetesTarget) {
     let (proxy, target) = world.proxied(by_method).await;
     let target = KubernetesTarget { watch_ms: LONG, ..target };
