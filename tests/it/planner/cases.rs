@@ -83,7 +83,7 @@ fn stays_within_its_own_first() -> State {
 }
 
 /// A borrower's workload without the requested resource is spared, although it is the most recent.
-fn frees_only_what_is_asked_for() -> State {
+fn frees_only_requested_resources() -> State {
     let two = |nominal, cohort: bool, parent| {
         let mut place = place(parent, cohort, nominal);
         place.quotas.push(place.quotas[0]);
@@ -113,7 +113,7 @@ fn goes_up_the_tree() -> State {
     asking(places, running, 3, &[2])
 }
 
-fn takes_from_who_has_most() -> State {
+fn takes_from_the_largest_borrower() -> State {
     let mut heavy = place(Some(0), false, 1);
     heavy.weight = 3_000_000_000;
     let places =
@@ -135,9 +135,19 @@ const OWN: [Own; 6] = [
         stays_within_its_own_first,
         false,
     ),
-    ("only what uses a contested kind gives way", Mistake::AnyKind, frees_only_what_is_asked_for, false),
+    (
+        "only workloads that use a contested resource are evicted",
+        Mistake::AnyKind,
+        frees_only_requested_resources,
+        false,
+    ),
     ("what a cohort owns is taken back from another", Mistake::None, goes_up_the_tree, false),
-    ("whoever has most for its weight gives way", Mistake::None, takes_from_who_has_most, true),
+    (
+        "the largest borrower by weight is the first victim",
+        Mistake::None,
+        takes_from_the_largest_borrower,
+        true,
+    ),
 ];
 
 fn algorithm(fair: bool) -> Algorithm {

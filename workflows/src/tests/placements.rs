@@ -222,7 +222,7 @@ fn an_uncleaned_gpu_is_not_lent_even_after_its_node_is_enumerated_again() {
     let barred = books.barred("n-0");
     assert_eq!(barred, (0..8).filter(|index| ![on, 7].contains(index)).collect());
     books.submit("one", "next", 1);
-    assert!(books.booked("next", "n-0").is_disjoint(&barred), "it is lent to nobody");
+    assert!(books.booked("next", "n-0").is_disjoint(&barred), "it is not lent");
     assert_eq!(books.violations(), Vec::<String>::new());
 }
 

@@ -48,7 +48,7 @@ fn a_failed_start_of_an_admitted_workload_is_retried_after_growing_pauses() {
     }
     let told = books.all::<Notification>();
     let told: Vec<_> = told.iter().filter(|one| one.kind == "workload.not_started").collect();
-    assert_eq!(told.len(), 1, "people are told once: {told:?}");
+    assert_eq!(told.len(), 1, "operators are notified once: {told:?}");
     assert!(FailedStart::pause(1_000) <= HOUR * 6);
 }
 

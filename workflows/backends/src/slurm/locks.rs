@@ -91,7 +91,7 @@ mod tests {
         assert!(second.is_err());
         drop(first);
         let _second = turns.of("a").await;
-        assert_eq!(turns.0.lock().unwrap().len(), 2, "what nobody changes is forgotten");
+        assert_eq!(turns.0.lock().unwrap().len(), 2, "unused locks are removed");
     }
 
     #[tokio::test]

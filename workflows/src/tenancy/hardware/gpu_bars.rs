@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(barred(&node), [1], "the node is as it was");
 
         node.observe_uuids(&seen(&[(1, "GPU-b")]));
-        assert_eq!(barred(&node), [0, 2, 3], "it was enumerated anew");
+        assert_eq!(barred(&node), [0, 2, 3], "it was enumerated again");
         node.observe_uuids(&seen(&[(0, "GPU-c")]));
         node.observe_uuids(&seen(&[(3, "GPU-a")]));
         assert_eq!(barred(&node), [2], "others are known");

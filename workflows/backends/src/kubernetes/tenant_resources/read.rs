@@ -226,7 +226,7 @@ mod tests {
         let kind = reader.kind("ConfigMap").await.unwrap().unwrap();
         let all = reader.list(&kind, None, &Selector::Marked("tenure.dev/tenant=acme".into())).await;
         let asked = tokio::time::timeout(Duration::from_secs(5), asked).await;
-        (all, asked.expect("not all was asked for").unwrap())
+        (all, asked.expect("not all pages were requested").unwrap())
     }
 
     /// If a page expires, the list starts again, so that no object is missing or listed twice.
@@ -272,7 +272,7 @@ mod tests {
             let (reader, asked) = serving([vec![(200, "ok"), groups], answers].concat()).await;
             let kind = reader.kind("Widget.example.org").await;
             let asked = tokio::time::timeout(Duration::from_secs(5), asked).await;
-            asked.expect("not all was asked for").unwrap();
+            asked.expect("not all pages were requested").unwrap();
             kind
         };
 

@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             differing(&[1, 2, 3, 5].repeat(100), word),
             100,
-            "every word alike, and each of them wrong"
+            "all words are equal and wrong"
         );
         assert_eq!(differing(&[0; 400], word), 400);
     }
