@@ -144,7 +144,7 @@ async fn the_incident_of_a_leaked_key_revokes_it_and_issues_the_next_and_changes
     let served = with_sites().await;
     let (cluster, first) = with_its_own(&served, "own-1", "uno").await;
     let (other, others) = with_its_own(&served, "own-2", "duo").await;
-    let leak = json!({ "kind": "key_leak", "cluster": cluster, "evidence": "it stood in a log" });
+    let leak = json!({ "kind": "key_leak", "cluster": cluster, "evidence": "it appeared in a log" });
     let reported = served.json_as(&served.admin, "/v1/incidents", leak).await;
     assert_eq!(reported.status, 202, "{}", reported.body);
 

@@ -70,7 +70,7 @@ const CANNOT: [(&str, &str); 18] = [
     ("tenure cluster key show own-1", "it takes a tenant with a cluster of its own: `cluster_keys` does"),
     ("tenure cluster key rotate own-1 --reason 'half a year old'", "as before"),
     ("tenure cluster key rotate own-1 --overlap 0", "as before"),
-    ("tenure cluster key revoke own-1 --reason 'it stood in a log'", "as before"),
+    ("tenure cluster key revoke own-1 --reason 'it appeared in a log'", "as before"),
     ("tenure completions zsh > \"${fpath[1]}/_tenure\"", "`fpath` is one of zsh's; `cli_operators` does"),
 ];
 
