@@ -189,11 +189,7 @@ mod tests {
             bad[at] ^= 1;
             assert_eq!(differing(&bad, word), 1, "{at}");
         }
-        assert_eq!(
-            differing(&[1, 2, 3, 5].repeat(100), word),
-            100,
-            "all words are equal and wrong"
-        );
+        assert_eq!(differing(&[1, 2, 3, 5].repeat(100), word), 100, "all words are equal and wrong");
         assert_eq!(differing(&[0; 400], word), 400);
     }
 }
