@@ -128,7 +128,7 @@ async fn main() -> ExitCode {
         import(&server, cluster, 0..NODES).await;
     }
     println!(
-        "{executions} onboardings asked for and {} nodes imported in {:.0?}",
+        "{executions} onboardings requested and {} nodes imported in {:.0?}",
         CLUSTERS * NODES,
         began.elapsed()
     );

@@ -245,7 +245,9 @@ async fn fan_out(server: &Server, watchers: usize) {
         let mut times = Vec::new();
         while times.len() < watchers {
             let next = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await;
-            let (of, at) = next.unwrap_or_else(|_| panic!("{id}: {} have heard", times.len())).expect("one");
+            let (of, at) = next
+                .unwrap_or_else(|_| panic!("{id}: only {} watchers were notified", times.len()))
+                .expect("one");
             times.extend((of == name).then(|| at.saturating_duration_since(asked)));
         }
         times.sort();
@@ -255,7 +257,7 @@ async fn fan_out(server: &Server, watchers: usize) {
     for (who, times) in [("the first", &mut first), ("the last", &mut last)] {
         times.sort();
         println!(
-            "from the request for an onboarding until {who} has heard of it: p50 {:.1?}, most {:.1?}",
+            "from the request for an onboarding until {who} is notified: p50 {:.1?}, most {:.1?}",
             times[times.len() / 2],
             times[times.len() - 1]
         );

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let one = scene.ends.as_secs_f64() / 86_400.0;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times of a bench")]
     let times = (days / one).ceil().max(1.0) as u32;
-    let scene = scene.repeated(times).expect("so long a replay may be");
+    let scene = scene.repeated(times).expect("the limit for a replay");
     let load = fs::read_to_string("/proc/loadavg").expect("Linux");
     println!("load of the machine: {}", load.trim());
     let began = Instant::now();

@@ -54,7 +54,7 @@ const CANNOT: [(&str, &str); 18] = [
     ("tenure", "it serves until it is stopped, as the one of the stage does"),
     ("TENURE_SEAL_KEY_FILE=platform.key tenure serve", "it serves until it is stopped"),
     ("tenure --context eu tenants list", "the server of the example does not exist"),
-    ("export TENURE_TOKEN=$(tenure login)", "somebody would have to sign in: `sessions` does"),
+    ("export TENURE_TOKEN=$(tenure login)", "it needs a user who signs in: `sessions` covers it"),
     ("tenure logout", "there is no session to end: `sessions` does"),
     ("tenure store release --since TIME --reason \"drift was looked at\"", "nothing is held: `held` does"),
     (
@@ -70,7 +70,7 @@ const CANNOT: [(&str, &str); 18] = [
     ("tenure cluster key show own-1", "it takes a tenant with a cluster of its own: `cluster_keys` does"),
     ("tenure cluster key rotate own-1 --reason 'half a year old'", "as before"),
     ("tenure cluster key rotate own-1 --overlap 0", "as before"),
-    ("tenure cluster key revoke own-1 --reason 'it stood in a log'", "as before"),
+    ("tenure cluster key revoke own-1 --reason 'it appeared in a log'", "as before"),
     ("tenure completions zsh > \"${fpath[1]}/_tenure\"", "`fpath` is one of zsh's; `cli_operators` does"),
 ];
 
@@ -223,7 +223,7 @@ fn cannot(line: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_commands_of_the_pages_do_what_is_said_of_them() {
+async fn the_commands_in_the_documentation_have_the_documented_effect() {
     let stage = Stage::set().await;
     let (mut ran, mut wrong, mut left) = (0, Vec::new(), CANNOT.map(|(line, _)| line).to_vec());
     for name in PAGES {

@@ -2,7 +2,7 @@
 //
 //   node oidc-provider.mjs REDIRECT_URI       prints `issuer URL` once it accepts connections
 //
-// Any user name signs in, with any password. The user `nobody` has no group.
+// Any user name signs in, with any password. The user with the name `nobody` has no group.
 import { generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import Provider from 'oidc-provider';

@@ -199,7 +199,7 @@ pub(crate) async fn measure(cluster: &Cluster) {
     say("c_batch", batch, "us", "processor time of the process, each batch");
     say("c_commit", row, "us", "processor time of the process, each commit in it");
     let (batch, row) = line(&points(&|round| round.took));
-    say("h_batch", batch, "us", "how long a batch takes, alone on this machine");
+    say("h_batch", batch, "us", "duration of a batch on an otherwise idle machine");
     say("h_commit", row, "us", "and each commit in it");
     let most = rounds.last().expect("a round");
     say("w_commit", most.log / most.commits, "bytes", "log, each commit, 512 writers");

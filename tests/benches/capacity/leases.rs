@@ -133,7 +133,7 @@ async fn join_all<F: Future<Output = ()>>(all: Vec<F>) {
 async fn takeover(cluster: &Cluster, url: &str) {
     const LEASE: Duration = Duration::from_secs(3);
     const HELD: usize = 64;
-    println!("\n== takeover, leases of 3 s, {HELD} tasks held by the one that dies");
+    println!("\n== takeover, leases of 3 s, {HELD} tasks held by the process that is killed");
     let (one, two) = (open("dies", url.to_owned()).await, open("follows", url.to_owned()).await);
     let now = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");

@@ -85,7 +85,7 @@ fn size(cluster: &Cluster, table: &str) -> f64 {
 fn sizes(cluster: &Cluster, what: &str) {
     let all = number(cluster, "SELECT count(*) FROM tenure.executions");
     let lines = number(cluster, "SELECT count(*) FROM tenure.journal");
-    println!("\n== how large it is: {all:.0} onboardings {what}, {:.1} lines of history each", lines / all);
+    println!("\n== size: {all:.0} onboardings {what}, {:.1} lines of history each", lines / all);
     for table in ["executions", "journal", "tasks", "documents"] {
         let bytes = size(cluster, table);
         let heap = if table == "journal" { "tenure.journal_0".into() } else { format!("tenure.{table}") };
@@ -131,7 +131,7 @@ pub(crate) async fn measure(cluster: &Cluster) {
     println!("\n== {PARKED} onboardings asked of the first, in {took:.1} s");
     for (traffic, name) in work.iter().zip(["first", "second"]) {
         println!(
-            "  the {name}: {} batches, told {} times; looked for work {} times, took {} times, asked {} times what is due next; {:.0} round trips/s",
+            "  the {name}: {} batches, notified {} times; {} checks for work, {} leases, {} queries for the next due task; {:.0} round trips/s",
             traffic.begun,
             traffic.told,
             traffic.of("WITH RECURSIVE tenants"),
@@ -142,7 +142,7 @@ pub(crate) async fn measure(cluster: &Cluster) {
         show(traffic, took);
     }
     let (parked, took) = during(&wires, tokio::time::sleep(IDLE)).await;
-    println!("\n== the two with {PARKED} that wait, for {took:.0} s");
+    println!("\n== the two with {PARKED} waiting executions, for {took:.0} s");
     for traffic in &parked {
         say("q_parked", traffic.round_trips as f64 / took, "/s", "round trips of a node whose work waits");
     }

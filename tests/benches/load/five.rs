@@ -57,7 +57,7 @@ async fn walk(house: &Arc<House>, dir: &Path, span: Duration) -> (f64, f64) {
     let mut bare = machine::syncs(dir, 2_000);
     let alone = machine::within(&mut bare, 500);
     println!(
-        "load of the machine {}; 4 KiB into a file made ahead, and its sync: {alone:.2?}",
+        "load of the machine {}; writing and syncing 4 KiB in an existing file: {alone:.2?}",
         machine::load()
     );
     heads("W5");

@@ -47,7 +47,7 @@ pub async fn run(dir: &Path) -> ExitCode {
     let (_, anew) = sizes(&dir);
     let of_live = |bytes: u64| bytes as f64 / live as f64;
     println!(
-        "{} MiB live; journal and snapshot {:.2} of it (to reach: {JOURNAL}); index {:.2} as it grew, {:.2} made anew (to reach: {INDEX})",
+        "{} MiB live; journal and snapshot {:.2} of it (to reach: {JOURNAL}); index {:.2} after growth, {:.2} rebuilt (to reach: {INDEX})",
         live >> 20,
         of_live(journal),
         of_live(grown),

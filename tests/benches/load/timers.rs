@@ -39,7 +39,7 @@ pub async fn run(dir: &Path) -> ExitCode {
     }
     let late = report::histogram(&late);
     let (p50, p99, most) = (within(&late, 50.0), within(&late, 99.0), within(&late, 100.0));
-    println!("late: p50 {p50:.2?}, p99 {p99:.2?}, at most {most:.2?} (to reach: {LATE:?})");
+    println!("delay: p50 {p50:.2?}, p99 {p99:.2?}, at most {most:.2?} (to reach: {LATE:?})");
     println!(
         "memory: {} MiB before, {} MiB with all of them waiting, {} MiB when the last was due",
         rss >> 20,

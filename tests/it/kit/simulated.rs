@@ -308,8 +308,8 @@ impl Subject for Through {
             };
             let Ok(Some(found)) = self.find(&self.near, thing, &stamp).await else { return Ok(()) };
             let deleted = self.delete(&self.near, thing, &found, &stamp).await;
-            deleted.map_err(|_| "the world does not let go of it")?;
+            deleted.map_err(|_| "the platform does not release it")?;
         }
-        Err("the world has it again and again")
+        Err("it reappears on the platform repeatedly")
     }
 }

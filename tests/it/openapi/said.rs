@@ -100,13 +100,13 @@ impl Said {
         if body["status"] != json!(status) || body["type"] != json!(format!("/problems/{code}")) {
             return Err(format!("the problem does not say what it is: {body}"));
         }
-        let told = response["x-tenure-codes"].as_array().ok_or("no problems are told")?;
+        let told = response["x-tenure-codes"].as_array().ok_or("no problems are documented")?;
         if told.contains(&json!(code)) {
             return Ok(());
         }
         let table = self.api["x-tenure-problems"].as_array().unwrap();
         match table.iter().any(|problem| problem["code"] == json!(code)) {
-            true => Err(format!("{status} {code} is not told: {body}")),
+            true => Err(format!("{status} {code} is not documented: {body}")),
             false => Ok(()),
         }
     }

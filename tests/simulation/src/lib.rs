@@ -220,7 +220,7 @@ async fn judge(truth: &Memory, laws: &Laws, world: &World, all: &[Record], asked
     let pool: Pool = serde_json::from_slice(&pool.body).unwrap();
     let begun = all.iter().filter(|record| !laws::has_parent(record)).count();
     if begun != asked {
-        laws.broken(format!("{asked} executions were asked for, and {begun} begun"));
+        laws.broken(format!("{asked} executions were requested, and {begun} were started"));
     }
     for record in all {
         if record.open {

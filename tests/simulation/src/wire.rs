@@ -145,7 +145,7 @@ impl Store for Wire {
             return self.die("after a commit").await;
         }
         if shared.strikes(Trouble::AnswerLost, 12) {
-            shared.laws.note(format_args!("{}: does not hear of its commit", self.node));
+            shared.laws.note(format_args!("{}: gets no answer for its commit", self.node));
             tokio::time::sleep(TIMEOUT).await;
             return Err(Error::Unavailable { why: "the answer of the store was lost".into() });
         }

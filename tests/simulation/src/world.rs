@@ -128,7 +128,7 @@ impl World {
         *times += 1;
         match deed {
             Deed::Pay if *times > 1 => {
-                self.laws.broken(format!("{key} was paid {times} times", times = *times))
+                self.laws.broken(format!("{key} was charged {times} times", times = *times))
             }
             Deed::Make if *times > 1 => {}
             Deed::Make => {

@@ -48,13 +48,13 @@ impl fmt::Display for Outcome {
         let (asked, there, given) = self.gpus;
         writeln!(
             f,
-            "{} kills in {:.1?}; {asked} GPUs asked for, {there} there, {given} handed over",
+            "{} kills in {:.1?}; {asked} GPUs requested, {there} exist, {given} granted",
             self.kills, self.took
         )?;
         for (end, count) in &self.ends {
             writeln!(f, "  {count:>4} {end}")?;
         }
-        writeln!(f, "  {} idempotency keys took effect in the world", self.keys)?;
+        writeln!(f, "  {} idempotency keys took effect on the platform", self.keys)?;
         for wrong in &self.wrong {
             writeln!(f, "  WRONG: {wrong}")?;
         }
@@ -186,7 +186,7 @@ pub(crate) async fn judge(admin: &Caller, world: &World, size: Size, asked: usiz
         let end = why.map_or_else(|| end.to_owned(), |why| format!("{end} ({why})"));
         *outcome.ends.entry(end.clone()).or_default() += 1;
         if execution["reason"] == "rolled_back" {
-            outcome.wrong.push(format!("{} was turned away: {end}", execution["tenant"]));
+            outcome.wrong.push(format!("{} was rejected: {end}", execution["tenant"]));
         }
         if execution["phase"] == "parked" {
             outcome
@@ -209,7 +209,7 @@ pub(crate) async fn judge(admin: &Caller, world: &World, size: Size, asked: usiz
             owners.as_object().and_then(|owners| owners.iter().find(|(address, _)| address.ends_with(id)));
         let theirs = theirs.and_then(|(_, owner)| owner["tenant"].as_str());
         if ours != theirs {
-            outcome.wrong.push(format!("node {id}: the ledger says {ours:?}, the world says {theirs:?}"));
+            outcome.wrong.push(format!("node {id}: the ledger has {ours:?}, the platform has {theirs:?}"));
         }
         if node["state"] == "in_service" {
             given += 8;

@@ -53,11 +53,7 @@ pub struct Moved {
 
 impl fmt::Display for Moved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} executions under way, {} tasks in a worker's hands",
-            self.executions, self.in_flight
-        )?;
+        writeln!(f, "{} open executions, {} tasks leased by a worker", self.executions, self.in_flight)?;
         for (kind, count) in &self.conditions {
             writeln!(f, "  {count:>6} {kind:?}")?;
         }
@@ -70,7 +66,7 @@ impl fmt::Display for Moved {
         for (end, count) in &self.ends {
             writeln!(f, "  {count:>6} {end}")?;
         }
-        writeln!(f, "  {:>6} effects, none twice unless said so below", self.effects)?;
+        writeln!(f, "  {:>6} effects; repeated ones are listed below", self.effects)?;
         self.wrong.iter().try_for_each(|wrong| writeln!(f, "  WRONG: {wrong}"))
     }
 }
@@ -255,7 +251,7 @@ async fn conditions(twin: &Twin) -> BTreeMap<Kind, usize> {
             ("Spreading", "forward", _) if done(record.id, false) == 2 => Kind::FanOut,
             ("Parenting", "forward", _) if open_children == 2 => Kind::Parent,
             (_, "compensating", _) if done(record.id, true) == 1 => Kind::Unwinding,
-            _ => panic!("{} is in no condition that was asked for: {state} {phase} {reason}", record.subject),
+            _ => panic!("{} is in an unexpected condition: {state} {phase} {reason}", record.subject),
         };
         *found.entry(kind).or_default() += 1;
     }

@@ -211,7 +211,7 @@ pub fn holds(is: bool, wrong: impl FnOnce() -> String) -> Ended {
 pub fn failure<T>(answer: Result<T, ActionError>) -> Result<ActionError, Stop> {
     let Err(error) = answer else { return Err(broken("it succeeded and should not have".into())) };
     let known = codes::ALL.iter().any(|(code, _)| *code == error.code);
-    holds(known, || format!("code {} stands in no list, with {}", error.code, error.message))?;
+    holds(known, || format!("code {} is in no list; its message is {}", error.code, error.message))?;
     Ok(error)
 }
 

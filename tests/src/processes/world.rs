@@ -33,7 +33,11 @@ impl World {
         let mut said = Value::Null;
         for _ in 0..20 {
             let answer = Client::new().post(format!("{}/call", self.url)).json(request).send().await;
-            said = answer.expect("the world answers").json().await.expect("the world speaks JSON");
+            said = answer
+                .expect("the simulated platform answers")
+                .json()
+                .await
+                .expect("the simulated platform answers in JSON");
             if said["Ok"].is_object() {
                 return said["Ok"].take();
             }
@@ -47,7 +51,7 @@ impl World {
     /// If the platform does not answer.
     pub async fn script(&self, script: &Value) {
         let answer = Client::new().post(format!("{}/script", self.url)).json(script).send().await;
-        assert!(answer.expect("the world answers").status().is_success(), "{script}");
+        assert!(answer.expect("the simulated platform answers").status().is_success(), "{script}");
     }
 
     /// Returns a record of the simulated platform: `violations`, `effects`, `owners`, `snapshot`.
@@ -55,7 +59,8 @@ impl World {
     /// # Panics
     /// If the platform does not answer.
     pub async fn look(&self, what: &str) -> Value {
-        let answer = reqwest::get(format!("{}/{what}", self.url)).await.expect("the world answers");
-        answer.json().await.expect("the world speaks JSON")
+        let answer =
+            reqwest::get(format!("{}/{what}", self.url)).await.expect("the simulated platform answers");
+        answer.json().await.expect("the simulated platform answers in JSON")
     }
 }

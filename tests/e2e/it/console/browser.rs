@@ -223,7 +223,7 @@ impl Browser {
         std::fs::write(file, bytes).unwrap();
     }
 
-    /// Returns the page's console errors, except those that match an entry of `expected`.
+    /// Returns the console errors of the page, without those that match an entry of `expected`.
     pub async fn complaints(&self, expected: &[&str]) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "browser" })).await;
         let entries = log.as_array().cloned().unwrap_or_else(|| panic!("{log}"));

@@ -97,8 +97,8 @@ async fn clients(node: &LocalNode, stamp: &CallMetadata) -> Vec<Client> {
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
-async fn a_gpu_is_said_to_be_what_its_maker_says() {
+#[ignore = "needs an idle GPU"]
+async fn a_gpu_is_reported_as_its_manufacturer_describes_it() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
 
     let facts = here.node.facts().unwrap();
@@ -138,12 +138,12 @@ async fn a_gpu_is_said_to_be_what_its_maker_says() {
 
 /// Nothing is partitioned: only the plan is checked.
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
+#[ignore = "needs an idle GPU"]
 async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let modes = smi("mig.mode.current,mig.mode.pending");
     if modes.iter().flatten().any(|mode| mode != "Disabled") {
-        println!("skipped: there is a GPU with partitions, or one that can have none: {modes:?}");
+        println!("skipped: a GPU has partitions or does not support them: {modes:?}");
         return;
     }
     let dry = |mut stamp: CallMetadata| {
@@ -169,8 +169,8 @@ async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() 
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
-async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone() {
+#[ignore = "needs an idle GPU"]
+async fn a_gpu_in_use_is_not_scrubbed_until_its_tenant_has_left() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let gpu = BTreeSet::from([0]);
     let tenant = Tenant::stays();
@@ -199,8 +199,8 @@ async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone()
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
-async fn whoever_clears_a_gpu_has_it_open_for_everybody_else() {
+#[ignore = "needs an idle GPU"]
+async fn a_gpu_that_is_being_scrubbed_counts_as_in_use_for_others() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let (other, own) = (here.other(), std::process::id());
     let uuid = here.node.facts().unwrap().gpus[0].uuid.clone();
@@ -234,8 +234,8 @@ async fn as_another_process() {
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
-async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
+#[ignore = "needs an idle GPU"]
+async fn an_interrupted_scrub_starts_again() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let gpu = BTreeSet::from([0]);
     let mut child = Command::new(env::current_exe().unwrap())

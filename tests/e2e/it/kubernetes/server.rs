@@ -51,7 +51,7 @@ impl Drop for World {
 /// The content of every object of the cluster, by `plural.group namespace/name`.
 pub type Snapshot = BTreeMap<String, Value>;
 
-/// Takes a server; `None` with a message if there is none.
+/// Takes a server; `None` with a message if it is unavailable.
 pub async fn world() -> Option<World> {
     let turn = TURNS.acquire().await.unwrap();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 
 impl Cluster {
-    /// Returns the cluster of all tests that end no daemon, or `None` with a message if there is none.
+    /// Returns the cluster shared by all tests that stop no daemon, or `None` with a message if it is unavailable.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = shared.upgrade().filter(|running| running.is_whole()) {

@@ -159,7 +159,7 @@ impl Laws {
     pub async fn called(&self, truth: &Memory, deed: Deed, name: &str, call: &Call) {
         self.note(format_args!("call: {deed:?} {name} as {}", call.describe()));
         let Some(record) = truth.load(call.execution).await.unwrap() else {
-            return self.broken(format!("{name} is called for an execution that there is not"));
+            return self.broken(format!("{name} is called for an execution that does not exist"));
         };
         let body = body(&record);
         let marks = list(&body, "trail").iter();

@@ -137,7 +137,7 @@ impl Laws {
             .map(|vote| text(&vote["person"], "name"))
             .filter(|name| *name != turn.before.requested_by)
             .collect();
-        self.hold(people.len() >= QUORUM, || format!("{}: approved by {people:?} alone", turn.id));
+        self.hold(people.len() >= QUORUM, || format!("{}: approved only by {people:?}", turn.id));
     }
 
     /// After the pivot there is no undo, and nothing is destroyed without approval.

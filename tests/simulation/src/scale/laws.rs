@@ -101,7 +101,7 @@ impl Laws {
     pub fn prolonged(&mut self, id: Id, epoch: u32, until: Moment) {
         let stands = self.epochs[id as usize];
         self.hold(stands == epoch, || {
-            format!("task {id} was prolonged under {epoch}, and stands under {stands}")
+            format!("task {id} was renewed under {epoch}, and is held under {stands}")
         });
         self.until[id as usize] = self.until[id as usize].max(u32::try_from(until / MILLI).unwrap());
     }
@@ -110,7 +110,7 @@ impl Laws {
     pub fn settled(&mut self, id: Id, epoch: u32) {
         let stands = self.epochs[id as usize];
         self.hold(stands == epoch, || {
-            format!("a result of task {id} under {epoch} was taken, and it stands under {stands}")
+            format!("a result of task {id} under {epoch} was taken, and it is held under {stands}")
         });
         self.epochs[id as usize] = 0;
         self.orphans.remove(&id);
@@ -145,7 +145,7 @@ impl Laws {
     pub fn end(&mut self, now: Moment) {
         let limit = lease() + GRACE + self.still.iter().map(|(from, to)| to - from).sum::<Moment>();
         let left = self.orphans.values().filter(|died| **died + limit < now).count();
-        self.hold(left == 0, || format!("{left} tasks of the dead were never taken over"));
+        self.hold(left == 0, || format!("{left} tasks of killed processes were never taken over"));
     }
 
     /// Returns the first broken laws, and their total number.

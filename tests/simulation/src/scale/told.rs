@@ -169,7 +169,7 @@ impl fmt::Display for Told {
             100.0 * self.locked as f64 / span as f64,
             100.0 * self.busy as f64 / (u128::from(span) * u128::from(self.processors.max(1))) as f64
         )?;
-        three(f, "lateness of what is due", &self.lateness)?;
+        three(f, "delay of due tasks", &self.lateness)?;
         three(f, "from an action's end to its acknowledgement", &self.committed)?;
         three(f, "takeover after a death", &self.takeovers)?;
         writeln!(
@@ -188,19 +188,19 @@ impl fmt::Display for Told {
             let (asked, used) = (self.asked[kind as usize], self.used[kind as usize]);
             writeln!(
                 f,
-                "  {name:<20} {:>9.1} a second, {:>5.1} % of what the server did",
+                "  {name:<20} {:>9.1} per second, {:>5.1} % of the server's work",
                 asked as f64 / self.seconds as f64,
                 100.0 * used as f64 / all
             )?;
         }
         writeln!(
             f,
-            "{} nodes died, {} stood still, {} transactions were broken off; {} attempts were given up, {} late results refused",
+            "{} nodes crashed, {} stalled, {} transactions were aborted; {} attempts were given up, {} late results were refused",
             self.died, self.froze, self.broken_off, self.given_up, self.refused
         )?;
         writeln!(
             f,
-            "{} events; leases, looks and notifications were {:.1} % of what the server did",
+            "{} events; leases, checks and notifications were {:.1} % of the server's work",
             self.events,
             100.0 * self.leases()
         )?;

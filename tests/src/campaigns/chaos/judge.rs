@@ -41,7 +41,7 @@ pub(super) async fn judge(
     for refused in world.look("refused").await.as_array().into_iter().flatten() {
         // The world refused a second owner of a node, or an owner whose epoch is over.
         if ["node.owned", "node.epoch_old"].contains(&refused["code"].as_str().unwrap_or_default()) {
-            outcome.wrong.push(format!("asked of the world: {refused}"));
+            outcome.wrong.push(format!("query of the simulated platform: {refused}"));
         }
         outcome.refused_outside += usize::from(refused["code"] == "call.fenced");
     }
@@ -67,9 +67,7 @@ fn ends(executions: &[Ended], told: &Told, outcome: &mut Outcome) {
     for subject in told.ends.keys() {
         match by_subject.get(subject.as_str()) {
             Some(1) => {}
-            count => {
-                outcome.wrong.push(format!("{subject} was asked for once, and there are {count:?} of it"))
-            }
+            count => outcome.wrong.push(format!("{subject} was requested once and exists {count:?} times")),
         }
     }
 }
@@ -97,7 +95,7 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
         }
     }
     if shared == 0 {
-        outcome.wrong.push(format!("nobody has made what ends with {SHARED}"));
+        outcome.wrong.push(format!("nothing whose name ends with {SHARED} was created"));
     }
     // The first of each kind had ended before any fault began.
     let mut owed: BTreeMap<(&str, &str), &BTreeSet<String>> = BTreeMap::new();
@@ -112,7 +110,9 @@ fn effects(executions: &[Ended], effects: &Value, outcome: &mut Outcome) {
         outcome.owed += owed.len();
         if !lacks.is_empty() {
             let Ended { id, workflow, subject, .. } = execution;
-            outcome.wrong.push(format!("{workflow} {id} of {subject} is done, and lost is {lacks:?}"));
+            outcome
+                .wrong
+                .push(format!("{workflow} {id} of {subject} has completed, but {lacks:?} is missing"));
         }
     }
     for ((workflow, _), owed) in &owed {
@@ -140,7 +140,7 @@ fn left_behind(executions: &[Ended], snapshot: &Value, outcome: &mut Outcome) {
     for (address, thing) in snapshot.as_object().into_iter().flatten() {
         let tenant = thing["tenant"].as_str().unwrap_or_default();
         if back.contains(tenant) {
-            outcome.wrong.push(format!("{address} is left of {tenant}, whose onboarding was taken back"));
+            outcome.wrong.push(format!("{address} remains of {tenant}, whose onboarding was undone"));
         }
     }
 }
@@ -151,7 +151,7 @@ async fn nodes(eyes: &Eyes, world: &World, outcome: &mut Outcome) {
     for node in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
         if ours.get(node) != theirs.get(node) {
             let (ours, theirs) = (ours.get(node), theirs.get(node));
-            outcome.wrong.push(format!("node {node}: the ledger says {ours:?}, the world says {theirs:?}"));
+            outcome.wrong.push(format!("node {node}: the ledger has {ours:?}, the platform has {theirs:?}"));
         }
     }
     outcome.owned = theirs.len();
@@ -216,7 +216,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
                 }
                 None if leased.contains(lease) => {
                     outcome.wrong.push(format!(
-                        "{} was held by a server that was {kind}, and nobody took it over",
+                        "{} was held by a server that was {kind}, and no server took it over",
                         lease.task
                     ));
                 }
@@ -230,7 +230,7 @@ async fn take_overs(eyes: &Eyes, struck: &[Struck], away: &Away, lease: Duration
         eyes.stolen()
             .await
             .iter()
-            .map(|result| format!("a result was taken from one who did not hold it: {result}")),
+            .map(|result| format!("a result was accepted from a server without the lease: {result}")),
     );
 }
 

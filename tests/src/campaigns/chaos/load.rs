@@ -141,7 +141,7 @@ impl Load {
         let ended = self.eyes.ended(&subject, PATIENCE).await;
         match &ended {
             Some(state) => _ = self.told.lock().unwrap().ends.insert(subject, state.clone()),
-            None => self.wrong(format!("{subject} has not ended {PATIENCE:?} after it was asked for")),
+            None => self.wrong(format!("{subject} has not ended {PATIENCE:?} after its request")),
         }
         ended
     }
@@ -159,7 +159,7 @@ impl Load {
         let key = format!("ask-{name}");
         let (status, said) = self.staff.call(Method::POST, "/v1/tenants", Some(&key), Some(wish)).await;
         if status != StatusCode::ACCEPTED {
-            return self.wrong(format!("{name} was not taken up: {status} {said}"));
+            return self.wrong(format!("{name} was not accepted: {status} {said}"));
         }
         if let Some(after) = cancel {
             tokio::time::sleep(after).await;
@@ -206,14 +206,14 @@ impl Load {
         let (status, said) = self.staff.call(Method::POST, "/v1/workloads", None, Some(wants)).await;
         // At a retry after a lost answer it may already be admitted.
         if ![StatusCode::ACCEPTED, StatusCode::OK].contains(&status) {
-            return self.wrong(format!("{tenant}/{owner} is neither admitted nor in line: {status} {said}"));
+            return self.wrong(format!("{tenant}/{owner} is neither admitted nor queued: {status} {said}"));
         }
         if self.end(format!("workload/{tenant}/{owner}")).await.is_none() {
             return;
         }
         let stands = self.staff.get(&format!("/v1/workloads/{tenant}/{owner}")).await;
         if stands["state"] != "admitted" {
-            self.wrong(format!("{tenant}/{owner} called back what was lent, and is {}", stands["state"]));
+            self.wrong(format!("{tenant}/{owner} reclaimed its loans, and is {}", stands["state"]));
         }
         for workload in [borrower, owner] {
             self.end_in_its_cluster(tenant, &workload).await;
@@ -234,9 +234,7 @@ impl Load {
         let mut stands = Value::Null;
         while stands["state"] != "admitted" {
             if Instant::now() > deadline {
-                self.wrong(format!(
-                    "{tenant}/{name} does not get what nobody uses: {status} {said} {stands}"
-                ));
+                self.wrong(format!("{tenant}/{name} does not get idle GPUs: {status} {said} {stands}"));
                 return false;
             }
             stands = self.staff.get(&format!("/v1/workloads/{tenant}/{name}")).await;

@@ -124,7 +124,7 @@ impl fmt::Display for Outcome {
         )?;
         writeln!(
             f,
-            "  {} idempotency keys took effect in the world; {} effects were owed and are there",
+            "  {} idempotency keys took effect on the platform; {} required effects exist",
             self.keys, self.owed
         )?;
         writeln!(f, "  {} nodes are owned; looked at {} times", self.owned, self.looks)?;

@@ -167,7 +167,7 @@ async fn neighbour(b: &Bench<'_>) -> Ended {
     beside.map_err(|e| broken(format!("making the other failed: {e}")))?;
     b.removed(&made, &b.stamp("remove")).await?;
     let stands = b.subject.really(&other).await;
-    holds(stands == Some(6), || format!("the other should be 6 and is {stands:?}"))
+    holds(stands == Some(6), || format!("the other resource should be 6 and is {stands:?}"))
 }
 
 async fn made_again(b: &Bench<'_>) -> Ended {

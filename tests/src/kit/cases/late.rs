@@ -51,7 +51,7 @@ async fn make(b: &Bench<'_>) -> Ended {
     permanent(&error)?;
     coded(&error, &[codes::FENCED])?;
     let stands = b.subject.really(&other).await;
-    holds(stands.is_none(), || format!("a late call made one with {stands:?}"))?;
+    holds(stands.is_none(), || format!("a late call created one with {stands:?}"))?;
     b.really(Some(5)).await
 }
 

@@ -85,7 +85,7 @@ async fn key_reused(b: &Bench<'_>) -> Ended {
     coded(&error, &[codes::KEY_REUSED])?;
     b.really(Some(5)).await?;
     let stands = b.subject.really(&other).await;
-    holds(stands.is_none(), || format!("the second was made with {stands:?}"))
+    holds(stands.is_none(), || format!("the second call created one with {stands:?}"))
 }
 
 async fn change(b: &Bench<'_>) -> Ended {

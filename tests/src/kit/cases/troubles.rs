@@ -216,7 +216,9 @@ fn turned_away(error: &ActionError) -> Ended {
         format!("it was turned away for a while and the answer says {:?}: {error}", error.class)
     })?;
     let told = error.retry_after;
-    holds(told == Some(AWAY), || format!("it was told to stay away for {AWAY:?} and passes on {told:?}"))
+    holds(told == Some(AWAY), || {
+        format!("the target asked for a pause of {AWAY:?}, and the backend reports {told:?}")
+    })
 }
 
 async fn throttle_make(b: &Bench<'_>) -> Ended {

@@ -46,7 +46,7 @@ async fn rivals(b: &Bench<'_>) -> Ended {
         [(five.is_ok(), 5), (seven.is_ok(), 7)].into_iter().filter(|w| w.0).map(|w| w.1).collect();
     let stands = b.subject.really(&b.thing).await;
     let one = won.len() == 1 && won.first().copied() == stands;
-    holds(one, || format!("{won:?} were answered as made and {stands:?} stands"))
+    holds(one, || format!("{won:?} were answered as created and {stands:?} exists"))
 }
 
 async fn change(b: &Bench<'_>) -> Ended {
@@ -66,10 +66,10 @@ async fn change_rivals(b: &Bench<'_>) -> Ended {
         (Ok(_), Err(lost)) => (7, lost),
         (Err(lost), Ok(_)) => (9, lost),
         (seven, nine) => {
-            return Err(broken(format!("not one of them was done: {seven:?}, {nine:?}; {stands:?} stands")));
+            return Err(broken(format!("neither call took effect: {seven:?}, {nine:?}; {stands:?} exists")));
         }
     };
-    holds(lost.code == codes::OBJECT_CHANGED, || format!("the other was told {lost}"))?;
+    holds(lost.code == codes::OBJECT_CHANGED, || format!("the other call got {lost}"))?;
     b.really(Some(won)).await
 }
 

@@ -46,7 +46,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Waits until the request has come, runs `deed`, and forwards the request.
+    /// Waits for the request, runs the closure `deed`, and forwards the request.
     ///
     /// # Errors
     /// If the proxy ends before it comes.

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_that_differs_is_counted_and_no_other() {
+    fn exactly_the_differing_bytes_are_counted() {
         let word = [1, 2, 3, 4];
         let block = word.repeat(100);
         assert_eq!(differing(&block, word), 0);
@@ -189,11 +189,7 @@ mod tests {
             bad[at] ^= 1;
             assert_eq!(differing(&bad, word), 1, "{at}");
         }
-        assert_eq!(
-            differing(&[1, 2, 3, 5].repeat(100), word),
-            100,
-            "every word alike, and each of them wrong"
-        );
+        assert_eq!(differing(&[1, 2, 3, 5].repeat(100), word), 100, "all words are equal and wrong");
         assert_eq!(differing(&[0; 400], word), 400);
     }
 }
