@@ -195,7 +195,7 @@ impl Workflow for Onboarding {
                 .within(self.for_nodes(HOUR))
                 .then(CheckingQueues),
             CheckingQueues => when(!self.quarantined.is_empty(), "replacements join", Qualifying)
-                .otherwise("queues are to be made", CreatingCohort),
+                .otherwise("the tenant needs queues", CreatingCohort),
 
             // Queues on hold, quotas and isolation; parent before child.
             CreatingCohort => act_each(self.cohorts())
@@ -267,7 +267,7 @@ impl Workflow for Onboarding {
                 .record(Self::quarantined)
                 .then(CountingUnfit),
             CountingUnfit => {
-                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
+                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit nodes", OutOfNodes)
             }
             Replacing => act(ClaimReplacements { tenant, ask, constraints })
                 .nothing_to_undo()

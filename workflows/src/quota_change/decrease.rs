@@ -83,7 +83,7 @@ impl Workflow for QuotaDecrease {
                     .then(Deciding)
             }
             Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
-                .or_when(steps.waived(), "nothing in use is touched, or the end was agreed to", Lowering)
+                .or_when(steps.waived(), "the quota in use is kept, or its end was agreed", Lowering)
                 .waived_by(steps.rule())
                 .otherwise("people decide", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
@@ -115,7 +115,7 @@ impl Workflow for QuotaDecrease {
                 .record(Self::measured)
                 .then(CheckingPatience),
             CheckingPatience => {
-                when(self.overdue, "used for too long", AwaitingPatience).otherwise("wait on", DrainingExcess)
+                when(self.overdue, "still in use after the deadline", AwaitingPatience).otherwise("wait on", DrainingExcess)
             }
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)

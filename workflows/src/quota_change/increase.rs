@@ -169,7 +169,7 @@ impl Workflow for QuotaIncrease {
                 .record(|me: &mut Self, (): ()| me.quarantined())
                 .then(CountingUnfit),
             CountingUnfit => {
-                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
+                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit nodes", OutOfNodes)
             }
             Replacing => act(self.holding()).nothing_to_undo().record(Self::record_hold).then(PreparingNodes),
 

@@ -126,7 +126,7 @@ pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruli
         return scales.finish(RetentionRuling::MustKeep { left: None });
     }
     let Some(period) = retention_period(rules.iter().map(|(_, rule)| (rule.min, rule.max, rule.then))) else {
-        let detail = format!("no rule of retention knows the class {}", facts.class);
+        let detail = format!("no retention rule covers the class {}", facts.class);
         scales.check(const { RuleName::known("retention.class") }, "retention", false, detail);
         return scales.finish(RetentionRuling::Unclassified);
     };

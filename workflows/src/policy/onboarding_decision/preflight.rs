@@ -37,7 +37,7 @@ pub fn check_on(text: &str, today: &str) -> Vec<Finding> {
 
 fn finding(field: &str, reason: Reason) -> Finding {
     let at = reason.line.map(|line| Spot { line, column: 1 });
-    let remedy = format!("change it: an onboarding is rejected by the rule {}", reason.rule);
+    let remedy = format!("change it, or the rule {} rejects the onboarding", reason.rule);
     Finding::new(at, field, reason.detail, remedy)
 }
 

@@ -169,7 +169,7 @@ impl AdmissionTx {
         if length > Cohort::LONGEST {
             let (most, count) = (Cohort::LONGEST, self.cohort.accounts.len());
             let problem = format!(
-                "the account of {count} workspaces would have {length} bytes, and {most} is the most"
+                "the account of {count} workspaces would have {length} bytes; the limit is {most}"
             );
             return Err(ActionError::permanent(codes::COHORT_FULL, problem).into());
         }
