@@ -57,17 +57,17 @@ fn changes(agreed: &[RemovalTarget], kept: &[TenantResource], seen: &[ObservedRe
 
 fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<String> {
     let thing = &seen.thing;
-    let Some(target) = target else { return Some(format!("{thing} was not there")) };
+    let Some(target) = target else { return Some(format!("{thing} did not exist")) };
     if target.uid.is_empty() && !seen.uid.is_empty() {
-        return Some(format!("{thing} was not there"));
+        return Some(format!("{thing} did not exist"));
     }
     if target.uid != seen.uid {
-        return Some(format!("{thing} is another than the one in the plan"));
+        return Some(format!("{thing} is not the one in the plan"));
     }
     if let (Some(then), Some(now)) = (&target.amount, StoredAmount::of(seen))
         && then.has_grown(&now)
     {
-        return Some(format!("{thing} holds {now}, and held {then}"));
+        return Some(format!("{thing} has {now}, but had {then}"));
     }
     if let Some(lock) = StoreLock::of(seen)
         && target.locked.as_ref().is_none_or(|then| locks_more(then, &lock))
