@@ -128,7 +128,7 @@ impl Client {
         let left = until.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
             return Err(
-                ActionError::transient(codes::UNAVAILABLE, format!("{about}: no time is left")).into()
+                ActionError::transient(codes::UNAVAILABLE, format!("{about}: the time limit is reached")).into()
             );
         }
         let answered = request.timeout(left).send().await;
@@ -200,7 +200,7 @@ fn about(ask: &S3Request<'_>) -> String {
 fn path(ask: &S3Request<'_>) -> Result<String, String> {
     if ask.key.split('/').any(|part| part == "." || part == "..") {
         return Err(format!(
-            "an object of bucket {} has a key with . or .. between slashes, which no path can name: remove it by other means",
+            "an object of bucket {} has a key with `.` or `..` between slashes, which a URL cannot contain: remove it with another tool",
             ask.bucket
         ));
     }
@@ -237,7 +237,7 @@ fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &str, cha
     let error = match code.as_str() {
         "RequestTimeTooSkewed" => {
             let why =
-                "the clocks of this machine and of the store are more than 15 minutes apart: set them right";
+                "the clocks of this machine and the store differ by more than 15 minutes: synchronise them";
             ActionError::transient(codes::UNAVAILABLE, format!("{said}: {why}"))
         }
         "NoSuchBucket" => ActionError::permanent(codes::OBJECT_MISSING, said),

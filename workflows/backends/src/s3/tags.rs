@@ -34,7 +34,7 @@ impl BucketTags {
             return Ok(());
         }
         let why =
-            format!("bucket {bucket} was made under epoch {}, and this is {}", self.epoch, stamp.epoch.0);
+            format!("bucket {bucket} was created with epoch {}, but the call has epoch {}", self.epoch, stamp.epoch.0);
         Err(ActionError::permanent(codes::FENCED, why))
     }
 }

@@ -126,7 +126,7 @@ async fn within<T>(
         Ok(answer) => answer,
         Err(_) => {
             let why =
-                format!("{}: slurm gave no answer within {} ms", stamp.action, stamp.deadline.as_millis());
+                format!("{}: Slurm did not answer within {} ms", stamp.action, stamp.deadline.as_millis());
             Err(if changing {
                 ActionError::unknown(codes::NO_ANSWER, why)
             } else {
@@ -140,7 +140,7 @@ async fn within<T>(
 fn not_kept(what: &str) -> ActionError {
     ActionError::transient(
         codes::OBJECT_CHANGED,
-        format!("{what} reads back differently than it was written"),
+        format!("{what} differs from the written value"),
     )
 }
 

@@ -89,24 +89,24 @@ impl SlurmTarget {
     pub(super) fn check(&self) -> Result<(), TargetError> {
         let bad = |field, why: String, remedy| Err(TargetError { field, why, remedy });
         if !self.url.starts_with("http://") && !self.url.starts_with("https://") {
-            let why = format!("{:?} is no address", self.url);
+            let why = format!("{:?} is not an address", self.url);
             return bad("url", why, "write it like http://slurm.example:6820");
         }
         if !is_word(&self.cluster) {
-            let why = format!("{:?} is no name of a cluster", self.cluster);
-            return bad("cluster", why, "give the ClusterName of slurm.conf");
+            let why = format!("{:?} is not a cluster name", self.cluster);
+            return bad("cluster", why, "use the ClusterName of slurm.conf");
         }
         let signal = self.checkpoint_signal.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
         if self.checkpoint_signal.is_empty() || !signal {
-            let why = format!("{:?} is no signal", self.checkpoint_signal);
+            let why = format!("{:?} is not a signal", self.checkpoint_signal);
             return bad("checkpoint_signal", why, "write its name without SIG, such as USR1");
         }
         let reader = self.verifier.iter().map(|reader| ("verifier.token_file", &reader.token_file));
         let files = [("token_file", &self.token_file), ("conf", &self.conf)];
         for (field, path) in files.into_iter().chain(reader) {
             if !Path::new(path).is_file() {
-                let why = format!("there is no file {}", path.display());
-                return bad(field, why, "give the path of a file that Tenure may read");
+                let why = format!("file {} does not exist", path.display());
+                return bad(field, why, "use a file that Tenure may read");
             }
         }
         Ok(())
