@@ -220,7 +220,7 @@ async fn a_burst_of_bombs_keeps_nobody_waiting() {
     for bomb in bombs {
         let answer = bomb.await.unwrap();
         assert_eq!(answer.status, 422, "{}", answer.body);
-        assert!(answer.body.to_string().contains("anchors and aliases are not read"), "{}", answer.body);
+        assert!(answer.body.to_string().contains("anchors and aliases are not supported"), "{}", answer.body);
     }
 }
 

@@ -56,7 +56,7 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     stage.engine.run_until_idle().await.unwrap();
     let later = swept(&stage, Sweep::ContractEnd).await;
     assert_eq!(later.started, Vec::<String>::new(), "a rejected request is not repeated every night");
-    assert_eq!(later.found, ["the contract of acme has ended (2026-01-31), and it is still served"]);
+    assert_eq!(later.found, ["the contract of tenant acme has ended (2026-01-31), but the tenant is not offboarded yet"]);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
     change.run(stage.engine.platform(), &call).await.unwrap();
 
     let found = swept(&stage, Sweep::Drift).await.found;
-    assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota says 7, and the books 3"]);
+    assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota has 7, but the ledger has 3"]);
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
     assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "the other writer's value is not overwritten");
 }
@@ -102,7 +102,7 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
 
     let found = swept(&stage, Sweep::Drift).await.found;
 
-    assert_eq!(found, ["3 of H100 on w-0000 are free in the books and in use, or gone"]);
+    assert_eq!(found, ["3 of H100 on w-0000 are free in the ledger, but in use or missing"]);
 }
 
 /// A tenant's row is missing, as after a disaster: the others are swept, and the result names the skipped tenant.

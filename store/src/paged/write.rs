@@ -230,7 +230,7 @@ impl Paged {
         let old = replaced.head(owner).map(Arc::as_ref);
         if body.as_deref().is_some_and(is_head) {
             return Err(Error::Invalid {
-                what: format!("{} begins as a list of pages does", owner.describe()),
+                what: format!("{} begins like a list of pages", owner.describe()),
             });
         }
         let (row, head) = match body {

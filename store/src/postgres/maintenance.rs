@@ -147,7 +147,7 @@ const OF_DATABASE: usize = 3;
 fn doubt(place: &str, here: &str, is_known: bool) -> Option<String> {
     if !is_same(place, here) {
         return Some(format!(
-            "it was created in another place ({place}) than its present one ({here}): it was restored or moved"
+            "it was created in {place}, but is now in {here}: it was restored or moved"
         ));
     }
     let timeline =
@@ -155,8 +155,7 @@ fn doubt(place: &str, here: &str, is_known: bool) -> Option<String> {
     let (before, now) = (timeline(place)?, timeline(here)?);
     (before != now && !is_known).then(|| {
         format!(
-            "a replica was promoted (timeline {before} became {now}), and no server that was at work before says whether commits were \
-             lost, or whether this is a copy beside the database that goes on"
+            "a replica was promoted (timeline {before} became {now}), and no running server can tell if commits were lost, or if the old database still runs"
         )
     })
 }

@@ -31,7 +31,7 @@ fn everything_that_is_wrong_is_said_at_its_line_and_column() {
         "line 3, column 11: `resource`: \"gpus\" names no resource",
         "line 4, column 5: `by`",
         "both `by` and `to` are given",
-        "line 6, column 8: `until`: \"tomorrow\" is no moment",
+        "line 6, column 8: `until`: \"tomorrow\" is not a timestamp",
         "line 7, column 1: `why`",
         "`reason`: the field is missing",
     ] {

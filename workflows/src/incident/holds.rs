@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use store::ExecutionId;
 
 /// The detector's name if none was given.
-const NAMELESS: &str = "an unnamed source";
+const NAMELESS: &str = "an unnamed detector";
 
 /// Places the hold of an incident on one whole tenant. Places none if the destruction has begun, because a hold is then too late. Safe to decide
 /// again: there is one hold for each incident. It has no undo: another person must release it.
@@ -68,7 +68,7 @@ impl PlaceIncidentHold {
         let or = |text: &str, otherwise: &str| {
             if text.trim().is_empty() { otherwise.to_owned() } else { text.trim().to_owned() }
         };
-        let (seen_by, evidence) = (or(&self.detector, NAMELESS), or(&self.evidence, "no evidence"));
+        let (seen_by, evidence) = (or(&self.detector, NAMELESS), or(&self.evidence, "no evidence was given"));
         let reason = format!("incident {execution}: {kind}, seen by {seen_by}: {evidence}");
         clipped(&reason, Holds::LONGEST_REASON)
     }

@@ -88,7 +88,7 @@ async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen()
     browser.write("form input[name=action]", "manage_users").await;
     browser.click("form button[type=submit]").await;
     let said = browser.text(".answer .preview").await;
-    assert!(said.contains("no policy permits it") && said.contains("admin"), "{said}");
+    assert!(said.contains("no access policy permits it") && said.contains("admin"), "{said}");
     browser.picture(&pictures().join("asking-access.png")).await;
 
     // Another policy, after it was tested.

@@ -84,7 +84,7 @@ async fn a_gpu_that_lists_other_devices_than_it_has_is_put_back() {
     let error = bench.node().set_layout(CLUSTER, NODE, "all-1g.10gb", &stamps.next("set")).await.unwrap_err();
 
     assert_eq!(error.code, "gpu.layout_disagrees", "{}", error.message);
-    assert!(error.message.contains("7 instances stand, and the GPU lists 0 devices"), "{}", error.message);
+    assert!(error.message.contains("the GPU has 7 instances, but lists 0 devices"), "{}", error.message);
     assert_eq!(bench.stands(), json!([{ "mode": [0, 0], "instances": [] }]));
 }
 

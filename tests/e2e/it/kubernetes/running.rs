@@ -80,12 +80,12 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
     let stamp = scene.stamp("traffic", 1);
 
     let held = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
-    assert!(held.held && held.transcript.contains("0 of 3 attempts got through"), "{held:?}");
+    assert!(held.held && held.transcript.contains("0 of 3 attempts succeeded"), "{held:?}");
     // A leak in either direction means that there is no isolation.
     for from in [PROBES.to_owned(), namespace("walled")] {
         scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other || one == from));
         let open = scene.probe(CrossTenantTraffic, &stamp).await.unwrap();
-        assert!(!open.held && open.transcript.contains("3 of 3 attempts got through"), "{open:?}");
+        assert!(!open.held && open.transcript.contains("3 of 3 attempts succeeded"), "{open:?}");
     }
 
     assert_eq!(differences(&before, &world.snapshot().await), [""; 0], "a probe leaves no objects");

@@ -155,7 +155,7 @@ mod tests {
     fn a_setting_that_cannot_be_used_is_named_with_its_remedy() {
         assert_eq!(target("http://slurm:6820").check(), Ok(()));
         let said = target("slurm:6820").check().unwrap_err().to_string();
-        assert_eq!(said, r#"url: "slurm:6820" is no address; write it like http://slurm.example:6820"#);
+        assert_eq!(said, r#"url: "slurm:6820" is not an address; write it like http://slurm.example:6820"#);
         let gone = SlurmTarget { token_file: "/nowhere".into(), ..target("http://slurm:6820") };
         assert_eq!(gone.check().unwrap_err().field, "token_file");
         let odd = SlurmTarget { checkpoint_signal: "usr1 -9".into(), ..target("http://slurm:6820") };

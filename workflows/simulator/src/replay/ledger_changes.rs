@@ -64,11 +64,11 @@ impl Replay<'_> {
             let wanted = reclaim.beneficiaries().map(|served| served.wanted).fold(0, u64::saturating_add);
             self.evicts(reclaim.execution, wanted as f64 * crate::replay::measures::weight_of(&resource));
             self.checks.victim(now, before, &reclaim, &resource, demand);
-            let whom = reclaim.workload.clone().unwrap_or_else(|| "whoever waits".into());
+            let whom = reclaim.workload.clone().unwrap_or_else(|| "queued workloads".into());
             self.story.tell(now, || {
                 let what = event_log::amount(demand.gpus, &demand.kind);
                 format!(
-                    "{}: {what} are reclaimed, borrowed by {}: {} needs them for {whom}, by {}",
+                    "{} ({what}, borrowed by {}) is reclaimed: {} needs them for {whom}, by {}",
                     demand.name,
                     demand.workspace,
                     reclaim.workspace,

@@ -108,9 +108,9 @@ fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in
     let told = audit_entry(&entry(1, "ada", "repaired", &seconded), 0, &known());
 
     assert!(told.says.starts_with(
-        "ada repaired onboarding of tenant/acme by mark done of slot 2, with the consent of bob"
+        "ada repaired onboarding of tenant/acme by mark done of slot 2, confirmed by bob"
     ));
-    assert_eq!(told.reason.as_deref(), Some("done by hand; shown by: ticket 7"));
+    assert_eq!(told.reason.as_deref(), Some("done by hand; evidence: ticket 7"));
     assert!(!serde_json::to_string(&told).unwrap().contains("hunter2"));
 }
 
@@ -175,7 +175,7 @@ fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
 
     assert_eq!(
         once.says,
-        "ada was denied DELETE /v1/users/{name} at /v1/users/bob, asked from 10.0.0.7: auth.forbidden"
+        "ada was denied DELETE /v1/users/{name} at /v1/users/bob, from address 10.0.0.7: auth.forbidden"
     );
     assert_eq!(
         (once.event.as_str(), once.tenant.as_str(), once.actor.as_str()),
@@ -250,7 +250,7 @@ fn what_was_taken_back_was_not_actuated() {
     let entry = audit_entry(&entry(1, "engine", "settled", &failed), 0, &known);
 
     assert_eq!(entry.actuated_at, None);
-    assert!(entry.says.ends_with(", not actuated, outcome rolled_back"), "{}", entry.says);
+    assert!(entry.says.ends_with(", not effective, outcome rolled_back"), "{}", entry.says);
 }
 
 #[test]

@@ -90,6 +90,6 @@ mod tests {
     #[test]
     fn the_name_of_a_closed_tenant_says_when_it_was_closed() {
         let closed = ClosedName { at: Some(Timestamp(1_768_435_200_000)) };
-        assert_eq!(closed.describe(), "was used; closed on 2026-01-15; a name is not used again");
+        assert_eq!(closed.describe(), "was used; closed on 2026-01-15; names cannot be reused");
     }
 }

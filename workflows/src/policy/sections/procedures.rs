@@ -221,7 +221,7 @@ mod tests {
             ),
             ("offboard: {escalate: [{after: 1d, seats: [{any_of: [boss], count: 1}]}]}", "group:NAME"),
             ("offboard: {escalate: [{after: 1d, seats: [{any_of: ['group:'], count: 1}]}]}", "group:NAME"),
-            ("offboard: {escalate: [{after: 1d, seats: []}]}", "nobody is asked"),
+            ("offboard: {escalate: [{after: 1d, seats: []}]}", "no approver is named"),
             ("offboard: {remind: {before: [5d]}}", "remind.before[0]"),
             ("offboard: {remind: {every: 1m}}", "remind.every"),
             ("offboard: {remind: {weekly: 1m}}", "weekly"),
