@@ -52,7 +52,7 @@ async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_chang
     let (served, auditor) = stage().await;
 
     let own = audit(&served, &auditor, "", |entries| has(entries, "and ended: completed")).await;
-    assert!(has(&own, "admin asked for onboarding of tenant/acme"), "{own:#?}");
+    assert!(has(&own, "admin requested onboarding of tenant/acme"), "{own:#?}");
     let vote = own.iter().find(|entry| entry["event"] == "voted").unwrap();
     assert!(vote["says"].as_str().unwrap().starts_with("olga approved, as "), "{vote}");
     assert_eq!((&vote["outcome"], &vote["reason"]), (&json!("approved"), &json!("order 4711")));
@@ -223,7 +223,7 @@ async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
     assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is unchanged");
     let admin = served.admin.clone();
     let told = audit(&served, &admin, "&tenant=acme", |entries| has(entries, "admin forgot execution")).await;
-    assert!(has(&told, "asked for onboarding of tenant/acme"), "its audit outlives it");
+    assert!(has(&told, "requested onboarding of tenant/acme"), "its audit outlives it");
 }
 
 /// S-15. Lists the actions of one person, newest first, by the API and the command line, with every page size.

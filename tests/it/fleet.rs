@@ -69,7 +69,7 @@ fn a_broken_row_is_named_by_line_and_column_and_nothing_is_applied() {
             "n-1,64000,262144,two,P100",
             "line 2, column 18: `gpu`: \"two\" is not a valid number here; write a whole number from 1 to 1024",
         ),
-        ("n-1,64000,262144,0,P100", "there is no node with GPUs in the file"),
+        ("n-1,64000,262144,0,P100", "the file has no node with GPUs"),
         ("n-1,-1,262144,2,P100", "line 2, column 5: `cpu_milli`: \"-1\""),
         (
             "n-1,64000,262144,2",
@@ -79,7 +79,7 @@ fn a_broken_row_is_named_by_line_and_column_and_nothing_is_applied() {
         ("n-1,64000,262144,2,", "line 2, column 20: `model`: \"\" is not a valid name of a GPU model"),
         (
             "n-1,1,1,1,A\nn-2,1,1,1,A\nn-1,1,1,1,A",
-            "line 4, column 1: `sn`: node n-1 occurs on lines 2 and 4; keep one",
+            "line 4, column 1: `sn`: node n-1 occurs on lines 2 and 4; remove one",
         ),
     ];
     for (row, expected) in cases {

@@ -204,7 +204,7 @@ mod tests {
         for here in ["7302/16384/2200/00000001", "7301/16385/2200/00000001", "7301/16384/2201/00000001"] {
             for has_seen_it in [false, true] {
                 assert!(
-                    doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("another place")),
+                    doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("it was created in")),
                     "{here}"
                 );
             }

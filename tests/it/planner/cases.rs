@@ -308,5 +308,5 @@ fn cohorts_above_one_another_are_refused() {
 
     let error = reclaim_cases::read(&case.to_string()).unwrap_err();
 
-    assert_eq!(error.to_string(), "the parents of case c-1: cohorts: a, b form a cycle");
+    assert_eq!(error.to_string(), "case c-1: cohorts: the parents of a, b form a cycle");
 }

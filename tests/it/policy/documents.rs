@@ -46,7 +46,7 @@ fn a_mistake_is_named_with_line_column_field_and_remedy() {
         (
             "eu-only",
             "[eu, 7]",
-            "expected text, but found line 5, column 24: `tenant.data_residency[1]`: the number 7; put it in quotes",
+            "line 5, column 24: `tenant.data_residency[1]`: expected text, but found the number 7; put it in quotes",
         ),
         (
             "eu-only",
@@ -71,7 +71,7 @@ fn a_mistake_is_named_with_line_column_field_and_remedy() {
         (
             "2026-01-01",
             "2026-13-01",
-            "line 14, column 65: `entitlement.from`: \"2026-13-01\" is no day; write it as `2026-01-31`",
+            "line 14, column 65: `entitlement.from`: \"2026-13-01\" is not a date; write it as `2026-01-31`",
         ),
         (
             "name: acme",

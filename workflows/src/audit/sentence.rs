@@ -32,8 +32,8 @@ pub(super) fn approvals(entry: &Entry) -> Vec<String> {
         let people: Vec<_> =
             consent.by.iter().map(|one| format!("{} {}", one.roles.join(" and "), one.name)).collect();
         let actuated = match &entry.actuated_at {
-            Some(at) => format!("effective at {at}"),
-            None => "not effective".to_owned(),
+            Some(at) => format!("actuated at {at}"),
+            None => "not actuated".to_owned(),
         };
         format!(
             "{}{} approved {}{} at {}, {actuated}, outcome {}",

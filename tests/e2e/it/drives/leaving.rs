@@ -290,5 +290,5 @@ async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_
     assert!(exceptions > 0);
     let record = self::drive(&certificate);
     let SanitisationOutcome::Failed { reason } = &record.result else { panic!("{record:?}") };
-    assert!(reason.contains("did not take the command") && record.passes().is_err(), "{reason}");
+    assert!(reason.contains("rejected the command") && record.passes().is_err(), "{reason}");
 }

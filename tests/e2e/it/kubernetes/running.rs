@@ -105,7 +105,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
         scene.kubelets.play(|play| play.reaches = Box::new(move |one, other| one == other && one != dead));
         let error = scene.probe(CrossTenantTraffic, &stamp).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), (codes::PROBE_UNDECIDED, Class::Transient), "{error}");
-        assert!(error.message.contains("does not reach the pod beside it"), "{error}");
+        assert!(error.message.contains("cannot reach the pod in"), "{error}");
     }
     scene.kubelets.play(|play| play.reaches = Box::new(|one, other| one == other));
     scene.kubelets.play(|play| play.places = false);

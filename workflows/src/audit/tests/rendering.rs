@@ -250,7 +250,7 @@ fn what_was_taken_back_was_not_actuated() {
     let entry = audit_entry(&entry(1, "engine", "settled", &failed), 0, &known);
 
     assert_eq!(entry.actuated_at, None);
-    assert!(entry.says.ends_with(", not effective, outcome rolled_back"), "{}", entry.says);
+    assert!(entry.says.ends_with(", not actuated, outcome rolled_back"), "{}", entry.says);
 }
 
 #[test]

@@ -132,10 +132,10 @@ mod tests {
         let late = TenantResource::new("objects", "eu", "Bucket", "late");
         for (seen, says) in [
             (bucket(json!({ "versions": 4, "bytes": 30 })), "has 4 objects, 30 bytes, but had 3 objects"),
-            (bucket(json!({ "versions": 3, "bytes": 300 })), "holds 3 objects, 300 bytes"),
+            (bucket(json!({ "versions": 3, "bytes": 300 })), "has 3 objects, 300 bytes"),
             (bucket(json!({ "versions": 3, "more": true })), "at least"),
             (bucket(json!({ "versions": 2, "locked": 1, "bytes": 30 })), "1 objects are locked"),
-            (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is another"),
+            (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is not the one"),
             (ObservedResource { thing: late, ..bucket(json!({})) }, "did not exist"),
             (bucket(json!({ "kept_until": "2031-05-01T00:00:00Z" })), "its store keeps it until 2031"),
             (key(json!({ "can_come_back": ["backed_up"] })), "a backup of it was taken"),
