@@ -86,7 +86,11 @@ async fn what_a_house_writes_holds_at_once_is_explained_and_stays_on_record() {
     let yes = explain(&["hold", "--user", "fritz", "--from", "192.0.2.7"]);
     assert_eq!((yes.exit, &yes.json()["policies"]), (0, &json!(["finance"])), "{yes:?}");
     let bound = explain(&["hold", "--role", "tenant_owner", "--tenant", "acme"]);
-    assert_eq!((bound.exit, bound.json()["why"].as_str()), (1, Some("no access policy permits it")), "{bound:?}");
+    assert_eq!(
+        (bound.exit, bound.json()["why"].as_str()),
+        (1, Some("no access policy permits it")),
+        "{bound:?}"
+    );
     assert!(bound.json()["may"].as_array().unwrap().contains(&json!("dpo")));
     let strange = explain(&["holt", "--user", "fritz"]);
     assert!(

@@ -181,11 +181,7 @@ fn a_mistake_in_sites_is_named_by_line_and_column() {
             "tenancy: mine",
             "`clusters[0].tenancy`: \"mine\" is not a tenancy; write `shared` or `dedicated`",
         ),
-        (
-            "id: west-2",
-            "id: west-1",
-            "line 5, column 5: `clusters[1]`: west-1 occurs on lines 4 and 5",
-        ),
+        ("id: west-2", "id: west-1", "line 5, column 5: `clusters[1]`: west-1 occurs on lines 4 and 5"),
         ("jurisdiction: eu, ", "", "`regions[0].jurisdiction`: the field is missing"),
     ];
     for (good, bad, expected) in cases {

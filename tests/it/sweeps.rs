@@ -56,7 +56,10 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
     stage.engine.run_until_idle().await.unwrap();
     let later = swept(&stage, Sweep::ContractEnd).await;
     assert_eq!(later.started, Vec::<String>::new(), "a rejected request is not repeated every night");
-    assert_eq!(later.found, ["the contract of tenant acme has ended (2026-01-31), but the tenant is not offboarded yet"]);
+    assert_eq!(
+        later.found,
+        ["the contract of tenant acme has ended (2026-01-31), but the tenant is not offboarded yet"]
+    );
 }
 
 #[tokio::test]
@@ -79,7 +82,10 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
     change.run(stage.engine.platform(), &call).await.unwrap();
 
     let found = swept(&stage, Sweep::Drift).await.found;
-    assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota has 7, but the ledger has 3"]);
+    assert_eq!(
+        found,
+        ["quota/acme/research/gpu/H100 in west-1: the resource quota has 7, but the ledger has 3"]
+    );
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
     assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "the other writer's value is not overwritten");
 }

@@ -141,9 +141,8 @@ impl Workflow for IncidentResponse {
                 .attempt_within(45 * MINUTE)
                 .within(2 * HOUR)
                 .then(JudgingAgain),
-            JudgingAgain => {
-                when(self.fit, "the node passed its test", Uncordoning).otherwise("the node failed its test", KeepingApart)
-            }
+            JudgingAgain => when(self.fit, "the node passed its test", Uncordoning)
+                .otherwise("the node failed its test", KeepingApart),
             KeepingApart => act_each(self.quarantines())
                 .forward_only()
                 .record(|me: &mut Self, (): ()| me.settled = Some("the node is in quarantine".into()))
@@ -179,7 +178,9 @@ impl Workflow for IncidentResponse {
                 .expired(Escalated),
             ThawingTenants => act(ThawTenants { tenants: self.tenants() })
                 .nothing_to_undo()
-                .record(|me: &mut Self, (): ()| me.settled = Some("workloads of the tenants are admitted again".into()))
+                .record(|me: &mut Self, (): ()| {
+                    me.settled = Some("workloads of the tenants are admitted again".into())
+                })
                 .then(AwaitingReview),
 
             // The incident is reviewed. Without a review it is escalated.

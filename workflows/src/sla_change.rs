@@ -115,8 +115,10 @@ impl Workflow for SlaChange {
             MeasuringConformance => {
                 act(self.measuring()).nothing_to_undo().record(Self::measured).then(CheckingPatience)
             }
-            CheckingPatience => when(self.overdue, "the tenant's use prevented the change for too long", AwaitingPatience)
-                .otherwise("wait on", AwaitingConformance),
+            CheckingPatience => {
+                when(self.overdue, "the tenant's use prevented the change for too long", AwaitingPatience)
+                    .otherwise("wait on", AwaitingConformance)
+            }
             AwaitingConformance => await_signal(CONFORMS)
                 .within(self.waits().recheck)
                 .then(TighteningAgain)

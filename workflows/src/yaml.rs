@@ -79,10 +79,7 @@ fn unreadable(error: &Error) -> Unreadable {
             return ours(format!("the field{named} occurs twice"), "remove one of them");
         }
         Error::MultipleDocuments { .. } => {
-            return ours(
-                "there is more than one document (`---`)".to_owned(),
-                "put each into its own file",
-            );
+            return ours("there is more than one document (`---`)".to_owned(), "put each into its own file");
         }
         Error::NonFiniteFloat { .. } => {
             return ours("a number is not finite".to_owned(), "write a number in plain digits");

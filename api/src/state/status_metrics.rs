@@ -144,8 +144,7 @@ async fn closed_tenants(app: &ServerState, registry: &mut Registry) -> Result<()
     let help = "Closed tenants for which a system did not answer if objects exist";
     registry.register("closed_tenants_unanswered", help, unanswered);
     let oldest = looks.iter().map(|look| Timestamp::from(look.at)).min();
-    let help =
-        "Time of the oldest last check of a closed tenant, 0 without checks";
+    let help = "Time of the oldest last check of a closed tenant, 0 without checks";
     registry.register("closed_tenants_oldest_look_timestamp_seconds", help, moment(oldest));
     Ok(())
 }

@@ -81,7 +81,8 @@ pub(crate) fn overhead(bytes: &[u8]) -> usize {
 /// # Errors
 /// Fails if `owner` is too long.
 pub(crate) fn head(owner: &str, key: KeyId) -> Result<Vec<u8>, String> {
-    let length = u16::try_from(owner.len()).map_err(|_| format!("{owner:?} is too long for an owner's name"))?;
+    let length =
+        u16::try_from(owner.len()).map_err(|_| format!("{owner:?} is too long for an owner's name"))?;
     let [high, low] = length.to_be_bytes();
     let mut bytes = vec![MAGIC, VERSION, high, low];
     bytes.extend_from_slice(owner.as_bytes());

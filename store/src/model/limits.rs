@@ -160,8 +160,9 @@ impl Sum {
         for (name, values) in attributes {
             let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
             if !plain || COLUMNS.contains(&name.as_str()) {
-                let what =
-                    format!("{name:?} is not a valid attribute; use lower-case letters and `_`, and not the name of a column");
+                let what = format!(
+                    "{name:?} is not a valid attribute; use lower-case letters and `_`, and not the name of a column"
+                );
                 return Err(Error::Invalid { what });
             }
             values.iter().try_for_each(|value| self.name(name, value))?;

@@ -146,9 +146,7 @@ const OF_DATABASE: usize = 3;
 /// distinguish a failover from a copy.
 fn doubt(place: &str, here: &str, is_known: bool) -> Option<String> {
     if !is_same(place, here) {
-        return Some(format!(
-            "it was created in {place}, but is now in {here}: it was restored or moved"
-        ));
+        return Some(format!("it was created in {place}, but is now in {here}: it was restored or moved"));
     }
     let timeline =
         |place: &str| place.split('/').nth(OF_DATABASE).filter(|part| *part != "?").map(ToOwned::to_owned);

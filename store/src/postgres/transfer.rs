@@ -194,7 +194,9 @@ impl Chunk {
                 self.state.documents.insert(document.key.clone(), document);
                 self.counts.documents += 1;
             }
-            Line::Header { .. } | Line::Trailer { .. } => return Err("an export has only one of these".into()),
+            Line::Header { .. } | Line::Trailer { .. } => {
+                return Err("an export has only one of these".into());
+            }
         }
         Ok(())
     }

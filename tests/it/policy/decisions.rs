@@ -310,7 +310,11 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
     let cases = [
         ("deadline: 15m", "deadline: 5m", "`reclaim.deadline`: a deadline of 5m is shorter than"),
         ("count: 2}", "count: 1}", "`approvals.destroy.seats`: one person can decide about a destruction"),
-        ("recovered: 0.1", "recovered: 0.05", "`capacity.recovered`: capacity counts as exhausted below 0.05"),
+        (
+            "recovered: 0.1",
+            "recovered: 0.05",
+            "`capacity.recovered`: capacity counts as exhausted below 0.05",
+        ),
         ("min_runtime: 0s", "min_runtime: 2d", "`lending.min_runtime`: a loan is protected for 2d"),
         ("sensitive: gpu_reset", "sensitive: none", "`reclaim.scrub.sensitive`: sensitive memory"),
         (
@@ -326,7 +330,11 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
             "{class: backup, min: 40d",
             "backup is kept for at least 40d and at most 35d",
         ),
-        ("reads: 3, apart: 5s", "reads: 3, apart: 2m", "3 observations take 4m, but the limit of the step is 2m"),
+        (
+            "reads: 3, apart: 5s",
+            "reads: 3, apart: 2m",
+            "3 observations take 4m, but the limit of the step is 2m",
+        ),
         ("{at: 0.8, clear: 0.7}", "{at: 0.8, clear: 0.8}", "would notify without end"),
         ("zone: UTC}\n", "zone: Mars/Base}\n", "is not a time zone"),
         ("\"* * * * *\"", "\"61 * * * *\"", "is not a cron expression"),

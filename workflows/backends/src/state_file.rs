@@ -41,8 +41,10 @@ impl Steps {
             return Ok(false);
         };
         if stamp.epoch < seen.epoch {
-            let why =
-                format!("epoch {} of step {} is outdated; epoch {} has already acted", stamp.epoch.0, stamp.step, seen.epoch.0);
+            let why = format!(
+                "epoch {} of step {} is outdated; epoch {} has already acted",
+                stamp.epoch.0, stamp.step, seen.epoch.0
+            );
             return Err(ActionError::permanent(codes::FENCED, why));
         }
         match seen.done.iter().find(|(key, _)| *key == stamp.key) {

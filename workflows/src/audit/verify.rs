@@ -218,7 +218,11 @@ impl FileCheck<'_> {
         }
         match &self.checkpoint {
             Some((number, _)) if checkpoint.number <= *number => {
-                self.report_at(self.line, name.clone(), format!("it is after checkpoint {number}, although its number is not higher"));
+                self.report_at(
+                    self.line,
+                    name.clone(),
+                    format!("it is after checkpoint {number}, although its number is not higher"),
+                );
             }
             Some((number, digest))
                 if checkpoint.number == number.saturating_add(1)

@@ -34,7 +34,10 @@ pub const ALL: &[(&str, &str)] = &[
         COVER_TOO_LONG,
         "shorten the texts of the request: reasons, retained items and unchecked places have a common limit of 64 KiB",
     ),
-    (HELD, "legal holds are in force, and nothing was destroyed: let another person than the one who placed them release them, then retry"),
+    (
+        HELD,
+        "legal holds are in force, and nothing was destroyed: let another person than the one who placed them release them, then retry",
+    ),
     (
         PAST_PIVOT,
         "the destruction has already begun; the message lists what still exists: preserve that outside of Tenure",

@@ -189,7 +189,12 @@ impl Cells<'_> {
         let text = self.text(place).to_owned();
         let name = text.parse().ok();
         if name.is_none() {
-            self.note(place, field, format!("{text:?} is not a valid name of a {}", K::WORD), &Name::<K>::rule());
+            self.note(
+                place,
+                field,
+                format!("{text:?} is not a valid name of a {}", K::WORD),
+                &Name::<K>::rule(),
+            );
         }
         name
     }
@@ -217,8 +222,10 @@ fn twice(rows: &[NodeRow], findings: &mut Vec<Finding>) {
             let problem = format!("node {} occurs on lines {there} and {here}", row.node);
             findings.push(finding(here, 1, "sn", problem, "remove one of the rows"));
         } else {
-            let problem =
-                format!("the name of node {} differs from {} on line {there} only in upper and lower case", row.node, first.node);
+            let problem = format!(
+                "the name of node {} differs from {} on line {there} only in upper and lower case",
+                row.node, first.node
+            );
             findings.push(finding(here, 1, "sn", problem, "give each node its own name"));
         }
     }

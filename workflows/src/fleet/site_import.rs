@@ -35,8 +35,9 @@ pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undeci
         if let Some(old) = old.as_ref().filter(|old| **old != new && !old.models.is_empty()) {
             let moved = old.region != new.region || old.kind != new.kind || old.tenancy != new.tenancy;
             if moved || old.backend != new.backend {
-                let problem =
-                    format!("cluster {name} has nodes, so its region, kind, tenancy and backend cannot change");
+                let problem = format!(
+                    "cluster {name} has nodes, so its region, kind, tenancy and backend cannot change"
+                );
                 return Err(ActionError::permanent("fleet.cluster_in_use", problem).into());
             }
         }

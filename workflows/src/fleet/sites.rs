@@ -95,11 +95,7 @@ fn sites(reader: &Reader, root: &Item) -> Option<Sites> {
 
 fn twice(reader: &Reader, item: &Item, id: &str, first: u64) {
     let again = item.at.map_or(0, |spot| spot.line);
-    reader.note(
-        item,
-        format!("{id} occurs on lines {first} and {again}"),
-        "remove one of them",
-    );
+    reader.note(item, format!("{id} occurs on lines {first} and {again}"), "remove one of them");
 }
 
 fn region(reader: &Reader, item: &Item) -> Option<RegionRow> {

@@ -51,10 +51,19 @@ pub const ALL: &[(&str, &str)] = &[
         KEY_TAKEN,
         "the cluster still has another tenant's key: revoke it by finishing that tenant's offboarding",
     ),
-    (BOOKS_DIFFER, "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it"),
+    (
+        BOOKS_DIFFER,
+        "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it",
+    ),
     (NODE_STATE, "the node has another state, named in the message: sanitise or repair it first"),
-    (QUOTA_CHANGED, "the quota has changed since, and nothing was done: read the quota, and submit the request again"),
-    (EARMARK_MISSING, "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it"),
+    (
+        QUOTA_CHANGED,
+        "the quota has changed since, and nothing was done: read the quota, and submit the request again",
+    ),
+    (
+        EARMARK_MISSING,
+        "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it",
+    ),
     (
         QUOTA_IN_USE,
         "nothing: the execution waits until usage falls; to end the wait, stop workloads of the workspace",
@@ -64,7 +73,10 @@ pub const ALL: &[(&str, &str)] = &[
         "another change was granted meanwhile: lower another quota first, buy more, or request a temporary exception",
     ),
     (OVER_OWNED, "lower the quotas to what the tenant owns, or allow overcommit in the platform policy"),
-    (SLA_CHANGED, "the terms have changed since, and nothing was done: read the tenant, and submit the request again"),
+    (
+        SLA_CHANGED,
+        "the terms have changed since, and nothing was done: read the tenant, and submit the request again",
+    ),
     (
         PROMISE_OPEN,
         "end the loans or workloads in the message; before its point of no return, the execution waits automatically",

@@ -200,8 +200,9 @@ pub(crate) fn take(
 pub(crate) fn held(view: &mut View, tenant: &TenantId, call: &Call) -> Result<NodeAllocation, Undecided> {
     let holding =
         view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| holding.claimed_by == call.execution);
-    let missing =
-        || ActionError::permanent(codes::CLAIM_MISSING, format!("tenant {tenant} holds no nodes of this claim"));
+    let missing = || {
+        ActionError::permanent(codes::CLAIM_MISSING, format!("tenant {tenant} holds no nodes of this claim"))
+    };
     Ok(holding.ok_or_else(missing)?)
 }
 

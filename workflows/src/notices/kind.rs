@@ -75,14 +75,24 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Opens,
         "the approvers have not decided in time, so other approvers are asked",
     ),
-    kind("approval.extended", Severity::Warning, MatterChange::Opens, "the deadline of an approval was extended"),
+    kind(
+        "approval.extended",
+        Severity::Warning,
+        MatterChange::Opens,
+        "the deadline of an approval was extended",
+    ),
     kind(
         "approval.plan_changed",
         Severity::Warning,
         MatterChange::Opens,
         "the plan has changed, so the approvers must vote again",
     ),
-    kind("approval.voted", Severity::Info, MatterChange::TakesUp, "an approver has agreed, and more votes are needed"),
+    kind(
+        "approval.voted",
+        Severity::Info,
+        MatterChange::TakesUp,
+        "an approver has agreed, and more votes are needed",
+    ),
     kind("approval.granted", Severity::Info, MatterChange::Closes, "the request is approved"),
     kind("approval.refused", Severity::Info, MatterChange::Closes, "an approver has refused the request"),
     kind(
@@ -91,7 +101,12 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Closes,
         "the deadline passed without a decision",
     ),
-    kind("approval.withdrawn", Severity::Info, MatterChange::Closes, "the approval was withdrawn, so no decision is needed"),
+    kind(
+        "approval.withdrawn",
+        Severity::Info,
+        MatterChange::Closes,
+        "the approval was withdrawn, so no decision is needed",
+    ),
     kind(
         "approval.glass_broken",
         Severity::Critical,
@@ -104,7 +119,12 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Opens,
         "an execution is parked and waits for an operator, for the given reason",
     ),
-    kind("execution.unparked", Severity::Info, MatterChange::Closes, "the parked execution continues or has ended"),
+    kind(
+        "execution.unparked",
+        Severity::Info,
+        MatterChange::Closes,
+        "the parked execution continues or has ended",
+    ),
     kind(
         "execution.overdue",
         Severity::Critical,
@@ -118,12 +138,7 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Tells,
         "a sweep or another built-in schedule has failed",
     ),
-    kind(
-        "hold.review_due",
-        Severity::Warning,
-        MatterChange::Tells,
-        "a legal hold is due for review",
-    ),
+    kind("hold.review_due", Severity::Warning, MatterChange::Tells, "a legal hold is due for review"),
     kind(
         "offboarding.held",
         Severity::Warning,
@@ -136,7 +151,12 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Tells,
         "an offboarding waits until an asset is classified, or the verifier gets a missing permission",
     ),
-    kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction was signed"),
+    kind(
+        "certificate.issued",
+        Severity::Info,
+        MatterChange::Tells,
+        "a certificate of destruction was signed",
+    ),
     kind(
         "certificate.withdrawn",
         Severity::Error,

@@ -160,7 +160,10 @@ pub const ALL: &[(&str, &str)] = &[
         LAYOUT_WEDGED,
         "delete the layout manager's pod on the node so that it starts again, or reboot the node, then retry",
     ),
-    (NOT_OFFERED, "compare the node's layout with the ledger (`tenure sweep run drift`), then set the layout"),
+    (
+        NOT_OFFERED,
+        "compare the node's layout with the ledger (`tenure sweep run drift`), then set the layout",
+    ),
     (SCRUB_FAILED, "the GPUs stay barred: read the report, reset the GPUs or replace the node, then retry"),
     (SCRUBBING, "nothing: the memory of the GPUs is being cleared, about a minute for every 100 GB"),
     (
@@ -189,10 +192,7 @@ pub const ALL: &[(&str, &str)] = &[
         KEY_SOFT_DELETED,
         "the key store keeps the deleted key and can restore it: purge the key in the key store, then retry",
     ),
-    (
-        KEY_SURVIVES,
-        "find copies of the key (deleted keys, replicas, backups), destroy them, then retry",
-    ),
+    (KEY_SURVIVES, "find copies of the key (deleted keys, replicas, backups), destroy them, then retry"),
     (
         KEY_UNSAFE,
         "the key could be restored after its destruction; the message says how: destroy it, and retry the step to create another",
@@ -204,18 +204,30 @@ pub const ALL: &[(&str, &str)] = &[
     (ATTESTATION, "do not trust the machine: quarantine it, and check its firmware"),
     (NODE_BUSY, "drain the node: end the workloads on it, then retry"),
     (EPOCH_OLD, "nothing: the node has another owner now, so this claim is void"),
-    (NODE_OWNED, "the node is still marked for another tenant: finish its return from that tenant, then retry"),
+    (
+        NODE_OWNED,
+        "the node is still marked for another tenant: finish its return from that tenant, then retry",
+    ),
     (NODE_REBOOTING, "nothing: the node reboots; if this lasts, check the console of the node"),
     (NODE_UNFIT, "quarantine the node and let the execution claim another"),
     (OBJECT_CHANGED, "nothing: the object is read again, and the call is retried"),
     (OBJECT_FOREIGN, "an object of another owner has this name: rename or remove it, then retry"),
-    (OBJECT_MISSING, "an object that an earlier step created is missing: restore it, or cancel the execution"),
-    (TERMINATING, "nothing: the object is being deleted; if this lasts, look for finalizers without a controller"),
+    (
+        OBJECT_MISSING,
+        "an object that an earlier step created is missing: restore it, or cancel the execution",
+    ),
+    (
+        TERMINATING,
+        "nothing: the object is being deleted; if this lasts, look for finalizers without a controller",
+    ),
     (DENIED, "give Tenure's account at the target the permission in the message, then retry"),
     (NO_ANSWER, "nothing: Tenure asks the target for the result of the call before it repeats the call"),
     (REFUSED, "the target rejected the request: fix the cause in the message, then retry"),
     (UNAVAILABLE, "check that the target runs and can be reached; the call is retried automatically"),
-    (UNREADABLE, "the answer cannot be read: check that this version of Tenure supports the version of the target"),
+    (
+        UNREADABLE,
+        "the answer cannot be read: check that this version of Tenure supports the version of the target",
+    ),
     (
         UNSUPPORTED,
         "the version or configuration of the target does not support this: see the requirements on the backend's page, then retry",
@@ -235,7 +247,10 @@ pub const ALL: &[(&str, &str)] = &[
         "run more replicas, or relax the disruption budget in the message; the eviction is retried automatically",
     ),
     (WORKLOAD_TERMINATING, "nothing: the pods are ending; if this lasts, check their node and finalizers"),
-    (DRAINING, "nothing: the workloads on the node are ending; after the time limit, check those that remain"),
+    (
+        DRAINING,
+        "nothing: the workloads on the node are ending; after the time limit, check those that remain",
+    ),
 ];
 
 #[cfg(test)]

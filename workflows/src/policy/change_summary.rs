@@ -43,8 +43,16 @@ const MEANINGS: [Meaning; 35] = [
     ("quotas.lending_limit", "wider: more is lent", "narrower: less is lent"),
     ("capacity.buffer_gpus", "narrower: the buffer is larger", "wider: the buffer is smaller"),
     ("capacity.threshold", "sooner: exhaustion is seen earlier", "later: exhaustion is seen later"),
-    ("capacity.lasting", "later: the response to exhaustion starts later", "sooner: the response to exhaustion starts earlier"),
-    ("capacity.oldest_waiter", "later: the response to waiting requests starts later", "sooner: the response to waiting requests starts earlier"),
+    (
+        "capacity.lasting",
+        "later: the response to exhaustion starts later",
+        "sooner: the response to exhaustion starts earlier",
+    ),
+    (
+        "capacity.oldest_waiter",
+        "later: the response to waiting requests starts later",
+        "sooner: the response to waiting requests starts earlier",
+    ),
     ("capacity.burst_cap", "wider: bursting may cost more", "narrower: bursting may cost less"),
     ("lending.max_duration", "wider: loans last longer", "narrower: loans end sooner"),
     (
@@ -73,7 +81,11 @@ const MEANINGS: [Meaning; 35] = [
         "looser: older observations admit work",
         "stricter: observations must be newer",
     ),
-    ("admission.line_limit", "wider: more workloads may be queued", "narrower: fewer workloads may be queued"),
+    (
+        "admission.line_limit",
+        "wider: more workloads may be queued",
+        "narrower: fewer workloads may be queued",
+    ),
     (
         "sanitisation.concurrency",
         "faster: more nodes are cleaned at once",

@@ -50,7 +50,8 @@ impl PlatformPolicy {
             let problem = format!(
                 "the approval of a reclaim may take {longest}, but the deadline of a reclaim is {deadline}"
             );
-            let remedy = "let `within` and `extend` together be at most `reclaim.deadline`, or set a longer deadline";
+            let remedy =
+                "let `within` and `extend` together be at most `reclaim.deadline`, or set a longer deadline";
             doubts.add("approvals.reclaim.within", problem, remedy);
         }
         for (alias, model) in &self.gpu_models.aliases {
@@ -77,7 +78,11 @@ fn seats(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     for (n, next) in gates.destroy.procedure.escalate.iter().enumerate() {
         if people(&next.seats) < 2 {
             let problem = "one person can decide about a destruction".into();
-            doubts.add(&format!("approvals.destroy.escalate[{n}].seats"), problem, "require at least two approvers");
+            doubts.add(
+                &format!("approvals.destroy.escalate[{n}].seats"),
+                problem,
+                "require at least two approvers",
+            );
         }
     }
     if gates.destroy.procedure.break_glass.as_ref().is_some_and(|glass| !glass.destroys) {
@@ -148,7 +153,8 @@ fn reclaim(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let takes = confirm.apart.saturating_mul(confirm.reads.saturating_sub(1));
     if takes > policy.reclaim.limits.confirm {
         let (takes, limit) = (show(takes), show(policy.reclaim.limits.confirm));
-        let problem = format!("{} observations take {takes}, but the limit of the step is {limit}", confirm.reads);
+        let problem =
+            format!("{} observations take {takes}, but the limit of the step is {limit}", confirm.reads);
         doubts.add("reclaim.confirm", problem, "set fewer observations, or raise `reclaim.limits.confirm`");
     }
 }
@@ -169,7 +175,8 @@ fn ladder(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
         for (n, rung) in rungs.iter().enumerate() {
             climbed.insert(*rung);
             if !seen.insert(*rung) {
-                let problem = format!("{} is listed twice, so the second is never reached", <&str>::from(*rung));
+                let problem =
+                    format!("{} is listed twice, so the second is never reached", <&str>::from(*rung));
                 let key = format!("capacity.ladder.{}[{n}]", <&str>::from(*tier));
                 doubts.add(&key, problem, "remove one of them");
             }
@@ -192,7 +199,11 @@ fn destruction(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
         if let Some(max) = shortest.filter(|max| rule.min > *max) {
             let problem =
                 format!("{} is kept for at least {} and at most {}", rule.class, show(rule.min), show(max));
-            doubts.add(&format!("retention[{n}].min"), problem, "set at most the smallest `max` of the class");
+            doubts.add(
+                &format!("retention[{n}].min"),
+                problem,
+                "set at most the smallest `max` of the class",
+            );
         }
     }
     for (tier, methods) in &policy.sanitisation.by_tier {
@@ -221,8 +232,10 @@ fn places(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     for (n, pin) in policy.pins.iter().enumerate() {
         let first = seen.entry(&pin.label).or_insert(&pin.cluster);
         if **first != pin.cluster {
-            let problem =
-                format!("{} is pinned to both {first} and {}, so it can run in no cluster", pin.label, pin.cluster);
+            let problem = format!(
+                "{} is pinned to both {first} and {}, so it can run in no cluster",
+                pin.label, pin.cluster
+            );
             doubts.add(&format!("pins[{n}]"), problem, "pin it to one cluster");
         }
     }

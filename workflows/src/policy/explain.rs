@@ -182,7 +182,10 @@ impl List<'_> {
         self.topic = "admission control";
         let policy = self.policy;
         let stale = show(policy.admission.max_staleness);
-        self.key("admission.max_staleness", format!("workloads are not admitted on observations older than {stale}"));
+        self.key(
+            "admission.max_staleness",
+            format!("workloads are not admitted on observations older than {stale}"),
+        );
         self.key(
             "admission.line_limit",
             format!("at most {} workloads of a workspace may be queued", policy.admission.line_limit),

@@ -90,8 +90,10 @@ pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy,
     if let Some(policy) = policy.filter(|policy| policy.reference == *reference) {
         return Ok(policy);
     }
-    let problem =
-        format!("policy {}@{} with digest {} does not exist", reference.name, reference.version, reference.digest);
+    let problem = format!(
+        "policy {}@{} with digest {} does not exist",
+        reference.name, reference.version, reference.digest
+    );
     Err(ActionError::permanent("policy.unknown", problem).into())
 }
 

@@ -114,9 +114,8 @@ impl Workflow for QuotaDecrease {
                 .nothing_to_undo()
                 .record(Self::measured)
                 .then(CheckingPatience),
-            CheckingPatience => {
-                when(self.overdue, "still in use after the deadline", AwaitingPatience).otherwise("wait on", DrainingExcess)
-            }
+            CheckingPatience => when(self.overdue, "still in use after the deadline", AwaitingPatience)
+                .otherwise("wait on", DrainingExcess),
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
                 .with_procedure(steps.procedure())

@@ -169,7 +169,11 @@ impl<'a> Judge<'a> {
             (None, Some(kind)) => {
                 let offer = GpuOffer::of(&kind.model, facts.slicing.as_ref());
                 if facts.slicing.is_some() && offer.kind != *kind {
-                    format!("the tenant's GPUs of {} are cut into slices: request {}", kind.model, offer.resource())
+                    format!(
+                        "the tenant's GPUs of {} are cut into slices: request {}",
+                        kind.model,
+                        offer.resource()
+                    )
                 } else {
                     let unknown = self.policy.gpu_models.no_model(&kind.model);
                     unknown.unwrap_or_else(|| format!("the tenant did not buy {kind}"))
@@ -189,9 +193,7 @@ impl<'a> Judge<'a> {
         };
         let to = after.map_or_else(|| "an amount below 0".to_owned(), |after| after.nominal.to_string());
         let detail = if after == Some(before) {
-            format!(
-                "{to} is already in force, with these limits: change the amount or a limit"
-            )
+            format!("{to} is already in force, with these limits: change the amount or a limit")
         } else {
             format!("{to} must be {word} than {}, unless only limits change", before.nominal)
         };
@@ -243,7 +245,12 @@ impl<'a> Judge<'a> {
         if request.ended {
             let due = facts.ends.as_ref().filter(|ends| ends.at <= facts.at);
             let agreed = due.and_then(|ends| ends.then.get(&request.resource)) == Some(after);
-            self.check("quota.ended", "to", agreed, "the quota returns to the amount agreed for its end".into());
+            self.check(
+                "quota.ended",
+                "to",
+                agreed,
+                "the quota returns to the amount agreed for its end".into(),
+            );
         }
     }
 

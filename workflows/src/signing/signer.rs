@@ -58,9 +58,7 @@ impl PublicKey {
         let sections: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
         let keys = sections.map_err(|e| format!("the PEM cannot be read: {e:?}"))?;
         if keys.is_empty() {
-            return Err(
-                "it has no PUBLIC KEY: expected PEM, as `tenure certificate key` prints it".into()
-            );
+            return Err("it has no PUBLIC KEY: expected PEM, as `tenure certificate key` prints it".into());
         }
         let key = |der: SubjectPublicKeyInfoDer<'_>| {
             let bytes = der.strip_prefix(&PUBLIC_PREFIX).and_then(|key| key.try_into().ok());
@@ -189,7 +187,8 @@ impl KeyFile {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = std::fs::metadata(&self.path)?.permissions().mode();
         if mode & 0o077 != 0 {
-            let why = format!("its mode is {:o}, so other users can read the key: run chmod 600", mode & 0o777);
+            let why =
+                format!("its mode is {:o}, so other users can read the key: run chmod 600", mode & 0o777);
             return Err(io::Error::other(why));
         }
         std::fs::read(&self.path)

@@ -327,8 +327,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
         let Some(balance) = account.and_then(|account| account.balances.get(&resource)) else { continue };
         if terms.recuts() {
             let (name, used) = (&workspace.name, balance.in_use());
-            let problem =
-                format!("workspace {name} uses {used} of {resource}, which get another GPU layout");
+            let problem = format!("workspace {name} uses {used} of {resource}, which get another GPU layout");
             open.extend((used > 0).then_some(problem));
             continue;
         }

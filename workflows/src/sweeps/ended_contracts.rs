@@ -68,9 +68,9 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         let begun = engine.transact(true, |view| begin(view, &leaving, &to)).await;
         match swept.each(format!("tenant {id}"), begun)? {
             Some(true) => swept.started.push(format!("offboarding of {id}")),
-            Some(false) => {
-                swept.add_finding(format!("the contract of tenant {id} has ended ({to}), but the tenant is not offboarded yet"))
-            }
+            Some(false) => swept.add_finding(format!(
+                "the contract of tenant {id} has ended ({to}), but the tenant is not offboarded yet"
+            )),
             None => {}
         }
     }

@@ -208,7 +208,8 @@ fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_ane
     let node: NodeId = "n-0".parse().unwrap();
     let dirty = [(node.clone(), on)];
     books.decide(|view| {
-        admission::bar_gpus_after(view, &tenant(), &dirty, "gone", "not cleaned after the eviction of gone").map(drop)
+        admission::bar_gpus_after(view, &tenant(), &dirty, "gone", "not cleaned after the eviction of gone")
+            .map(drop)
     });
     assert_eq!(books.barred("n-0"), [on].into());
 

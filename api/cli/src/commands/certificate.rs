@@ -237,7 +237,9 @@ async fn withdrawals(common: &Common, id: Option<&str>, to: &Path) -> Result<Exi
         return Ok(Exit::Done);
     }
     fs::write(to, &text).map_err(|error| Failure::other(format!("{}: {error}", to.display())))?;
-    output::note("to check if a certificate is withdrawn, run `tenure certificate verify FILE --withdrawals LIST`");
+    output::note(
+        "to check if a certificate is withdrawn, run `tenure certificate verify FILE --withdrawals LIST`",
+    );
     output::done(common.output, "written", &to.display().to_string())?;
     Ok(Exit::Done)
 }

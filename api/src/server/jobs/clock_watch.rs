@@ -55,7 +55,9 @@ async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
     let Some(theirs) = app.storage.database_time().await? else { return Ok(None) };
     let (after, answered) = (clock.machine_time(), clock.monotonic().unwrap_or(asked));
     if answered.saturating_sub(asked) > LONGEST_QUERY {
-        return Err(store::Error::Unavailable { why: "the database took too long to return its time".into() });
+        return Err(store::Error::Unavailable {
+            why: "the database took too long to return its time".into(),
+        });
     }
     let skew = apart(theirs, before, after);
     adopt(&**clock, theirs, skew, (asked, answered));

@@ -96,8 +96,7 @@ impl Writer {
                     }
                 }
                 Ok(BatchOutcome::Unregistered) => {
-                    let why =
-                        "this process may no longer write, because another process has marked it as ended; restart it";
+                    let why = "this process may no longer write, because another process has marked it as ended; restart it";
                     return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
                 }
                 Err(error) if is_transient(&error) => {

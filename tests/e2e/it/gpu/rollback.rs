@@ -42,7 +42,11 @@ async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
                 }
                 Err(error) => {
                     assert_eq!(error.code, "platform.unavailable", "{step}: {}", error.message);
-                    assert!(error.message.contains("the previous layout was restored"), "{step}: {}", error.message);
+                    assert!(
+                        error.message.contains("the previous layout was restored"),
+                        "{step}: {}",
+                        error.message
+                    );
                     assert_eq!(bench.stands(), before, "{step}");
                     backs += 1;
                 }

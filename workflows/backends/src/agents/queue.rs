@@ -315,11 +315,7 @@ impl CommandQueue {
         let known = state.agent.as_ref().is_some_and(|agent| agent.instance == pull.instance);
         if !known {
             if state.agent.as_ref().is_some_and(|agent| agent.pulls > 0) {
-                tracing::warn!(
-                    cluster,
-                    node,
-                    "two agents of this node fetch orders; run only one"
-                );
+                tracing::warn!(cluster, node, "two agents of this node fetch orders; run only one");
             }
             tracing::info!(cluster, node, version = pull.version, "an agent fetches orders");
             state.agent = Some(Agent { instance: pull.instance.clone(), pulls: 0 });

@@ -124,8 +124,7 @@ fn kinds_of(name: &str, chosen: &BackendSettings) -> Result<String, TargetError>
     let at = format!("clusters.{name}");
     let named = chosen.keys().map(String::as_str).collect::<Vec<_>>().join(" and ");
     if chosen.is_empty() {
-        let why =
-            format!("is empty: name one of {}, or remove the cluster", kinds::CLUSTERS.join(", "));
+        let why = format!("is empty: name one of {}, or remove the cluster", kinds::CLUSTERS.join(", "));
         return Err(TargetError::new(&at, why));
     }
     if chosen.len() > 1 && chosen.contains_key(Cluster::SIMULATED) {

@@ -92,7 +92,8 @@ fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError
     let is_same = target.hook == target.verifier;
     let one = hook(&format!("{at}.hook"), target.hook)?;
     if target.verifier.is_empty() {
-        let why = "is missing: name a hook with read-only credentials, which checks the removal independently";
+        let why =
+            "is missing: name a hook with read-only credentials, which checks the removal independently";
         return Err(TargetError::new(&format!("{at}.verifier"), why));
     }
     let system = hooks::System::new(known, one, hook(&format!("{at}.verifier"), target.verifier)?);

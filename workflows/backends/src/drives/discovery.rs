@@ -69,7 +69,8 @@ impl Device {
     /// Returns one of its controllers.
     pub(super) fn controller(&self) -> Result<&str, ActionError> {
         self.controllers.first().map(String::as_str).ok_or_else(|| {
-            let why = format!("drive {} is not an NVMe drive, so its controller cannot be queried", self.serial);
+            let why =
+                format!("drive {} is not an NVMe drive, so its controller cannot be queried", self.serial);
             ActionError::permanent(codes::DRIVE_UNSUITABLE, why)
         })
     }

@@ -314,7 +314,8 @@ impl TenantResources for LocalMachine {
         let tools = Tools::of(&self.target, Observer::Platform, stamp);
         let ran = tools.good(&self.target.cryptsetup, &["--version"]).await?;
         let said = String::from_utf8_lossy(&ran.stdout);
-        let version = said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("its version is missing"))?;
+        let version =
+            said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("its version is missing"))?;
         Ok(Some(DriveTool { name: "cryptsetup".into(), version: version.to_owned() }))
     }
 }

@@ -116,7 +116,8 @@ impl DrivesTarget {
 
     pub(super) fn check(&self) -> Result<(), TargetError> {
         if !self.state.is_dir() {
-            let why = format!("{} is not a folder: create it, writable only for this user", self.state.display());
+            let why =
+                format!("{} is not a folder: create it, writable only for this user", self.state.display());
             return Err(TargetError::new("state", why));
         }
         let verifiers = self.verifier.through.as_deref();

@@ -97,8 +97,9 @@ impl ExecTarget {
             return Err(TargetError::new("directory", why));
         }
         if let Some(name) = self.environment.iter().find(|name| name.is_empty() || name.contains('=')) {
-            let why =
-                format!("{name:?} is not the name of a variable: write only the name; its value is read from the server's environment");
+            let why = format!(
+                "{name:?} is not the name of a variable: write only the name; its value is read from the server's environment"
+            );
             return Err(TargetError::new("environment", why));
         }
         if self.deadline.is_some_and(|deadline| deadline < Duration::from_millis(100)) {

@@ -108,7 +108,9 @@ impl System {
         told.check().map_err(|why| self.unreadable(&why))?;
         let about = told.thing(self.name);
         if about != *thing {
-            return Err(self.unreadable(&format!("the request was about {thing}, but the answer is about {about}")));
+            return Err(
+                self.unreadable(&format!("the request was about {thing}, but the answer is about {about}"))
+            );
         }
         Ok(Some(told))
     }
@@ -256,7 +258,10 @@ impl TenantResources for System {
         for told in &all {
             told.check().map_err(|why| self.unreadable(&why))?;
             if told.tenant != tenant {
-                let why = format!("the request was for {tenant:?}, but the answer has an object of {:?}", told.tenant);
+                let why = format!(
+                    "the request was for {tenant:?}, but the answer has an object of {:?}",
+                    told.tenant
+                );
                 return Err(self.unreadable(&why));
             }
         }

@@ -65,13 +65,10 @@ impl HttpTarget {
     /// Checks each setting by itself and returns the parsed URL.
     pub(super) fn check(&self) -> Result<Url, TargetError> {
         let wrong = |why: &str| TargetError::new("url", format!("{:?} {why}", self.url));
-        let url =
-            Url::parse(&self.url).map_err(|_| wrong("is not a URL: write it like https://hooks.example/dns"))?;
+        let url = Url::parse(&self.url)
+            .map_err(|_| wrong("is not a URL: write it like https://hooks.example/dns"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(TargetError::new(
-                "url",
-                "has a name or password: remove it, and set `secret_file`",
-            ));
+            return Err(TargetError::new("url", "has a name or password: remove it, and set `secret_file`"));
         }
         let host = url.host_str().unwrap_or_default();
         let here = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
@@ -114,12 +111,8 @@ impl HttpTarget {
                 }
                 Signer::new(key_id, file).map(Some).map_err(|why| TargetError::new("secret_file", why))
             }
-            (Some(_), None) => {
-                Err(TargetError::new("secret_file", "is missing: `key_id` needs a file"))
-            }
-            (None, Some(_)) => {
-                Err(TargetError::new("key_id", "is missing: `secret_file` needs a key id"))
-            }
+            (Some(_), None) => Err(TargetError::new("secret_file", "is missing: `key_id` needs a file")),
+            (None, Some(_)) => Err(TargetError::new("key_id", "is missing: `secret_file` needs a key id")),
         }
     }
 }

@@ -113,8 +113,7 @@ impl KubernetesCluster {
         );
         let review = self.send(&ask, until).await?;
         let Some(allowed) = value_at(&review, &["status", "allowed"]).and_then(Value::as_bool) else {
-            let why =
-                format!("review of {verb} {resource} in {namespace}: the answer is neither yes nor no");
+            let why = format!("review of {verb} {resource} in {namespace}: the answer is neither yes nor no");
             return Err(ActionError::transient(codes::UNREADABLE, why));
         };
         Ok((allowed, text(&review, &["status", "reason"]).to_owned()))
@@ -140,8 +139,7 @@ impl KubernetesCluster {
         }
         // Admission uses the status, which a controller writes some time after the quota's creation.
         if limits.iter().any(|(name, hard)| limit(&quota, "status", name) != Some(*hard)) {
-            let why =
-                format!("{} is not in force yet: its status differs from its spec", at.name());
+            let why = format!("{} is not in force yet: its status differs from its spec", at.name());
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
         // The image is one that the tenant may run, so that only the quota can reject the pod.

@@ -191,15 +191,13 @@ fn found(node: &Value, gpus: u64) -> Counts {
 fn count(name: &str, node: &Value) -> Result<u64, ActionError> {
     let said = label(node, COUNT).and_then(|text| text.parse().ok());
     said.ok_or_else(|| {
-        let why =
-            format!("node {name} has no label {COUNT}: check that GPU feature discovery runs on it");
+        let why = format!("node {name} has no label {COUNT}: check that GPU feature discovery runs on it");
         ActionError::transient(codes::UNAVAILABLE, why)
     })
 }
 
 fn elsewhere(what: &str) -> ActionError {
-    let why =
-        format!("the GPU operator {what}: set `agents` for the cluster, and run an agent on each node");
+    let why = format!("the GPU operator {what}: set `agents` for the cluster, and run an agent on each node");
     ActionError::permanent(codes::UNSUPPORTED, why)
 }
 

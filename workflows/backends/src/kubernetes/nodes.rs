@@ -95,7 +95,8 @@ impl KubernetesCluster {
             }
             let seen = is.spent.max(is.epoch);
             if to.owner_epoch <= seen {
-                let why = format!("{node} is at owner epoch {seen}, but the call has epoch {}", to.owner_epoch);
+                let why =
+                    format!("{node} is at owner epoch {seen}, but the call has epoch {}", to.owner_epoch);
                 return Err(ActionError::permanent(codes::EPOCH_OLD, why));
             }
             if let Some(owner) = &is.tenant {

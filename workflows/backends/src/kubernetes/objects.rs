@@ -208,8 +208,11 @@ impl KubernetesCluster {
         match answer {
             Ok(object) => Ok(Some(object)),
             Err(Fault::Refused(refusal)) if !refusal.managers().is_empty() => {
-                let why =
-                    format!("{}: other field managers set the same fields: {}", at.name(), refusal.managers().join("; "));
+                let why = format!(
+                    "{}: other field managers set the same fields: {}",
+                    at.name(),
+                    refusal.managers().join("; ")
+                );
                 Err(ActionError::permanent(codes::QUOTA_DRIFTED, why))
             }
             Err(Fault::Refused(refusal)) if refusal.is_outdated() => Ok(None),

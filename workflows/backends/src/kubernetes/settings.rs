@@ -156,7 +156,9 @@ pub enum KubernetesTargetError {
     #[error("survey_skips: {0:?} cannot be skipped, because a survey depends on it; remove it from the list")]
     Skipped(String),
     /// Tenure does not run in a pod with a service account.
-    #[error("kubeconfig: it is not set, and this is not a pod in a cluster ({why}); set kubeconfig to a file")]
+    #[error(
+        "kubeconfig: it is not set, and this is not a pod in a cluster ({why}); set kubeconfig to a file"
+    )]
     NotInCluster {
         /// The cause.
         why: String,
@@ -183,9 +185,7 @@ pub enum KubernetesTargetError {
         why: &'static str,
     },
     /// No client can be created from the kubeconfig.
-    #[error(
-        "kubeconfig: these credentials cannot be used ({0}); check certificates and keys"
-    )]
+    #[error("kubeconfig: these credentials cannot be used ({0}); check certificates and keys")]
     Client(String),
 }
 

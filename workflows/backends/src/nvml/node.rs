@@ -232,9 +232,7 @@ impl LocalNode {
                 Err(cause.at(&format!("{place}, profile {profile}; the previous layout was restored")))
             }
             Err(Failed::Stopped) => {
-                let why = format!(
-                    "{place}, profile {profile}: interrupted; the next call continues it"
-                );
+                let why = format!("{place}, profile {profile}: interrupted; the next call continues it");
                 Err(ActionError::unknown(codes::NO_ANSWER, why))
             }
             Err(Failed::HalfDone { cause, back, stands }) => {

@@ -34,7 +34,8 @@ fn named(nvml: &Nvml, gpus: &BTreeSet<u16>) -> Result<(Vec<(String, u64)>, Strin
     let mut found = Vec::new();
     for (_, (uuid, device)) in all.iter().filter(|(index, _)| gpus.is_empty() || gpus.contains(index)) {
         if layout_change::partition(device)?.0.enabled {
-            let why = format!("{uuid} is partitioned: only a GPU without partitions can be scrubbed completely");
+            let why =
+                format!("{uuid} is partitioned: only a GPU without partitions can be scrubbed completely");
             return Err(Fault::new("scrub", Kind::NotSupported, why));
         }
         if let Some(client) = clients::clients_of(device, uuid)?.first() {

@@ -50,9 +50,10 @@ fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(),
     }
     match on.named(name)? {
         Some(key) => on.keep_canary(&key).map(drop),
-        None => {
-            Err(ActionError::transient(codes::KEY_MISSING, format!("key {name} was created, but does not exist")))
-        }
+        None => Err(ActionError::transient(
+            codes::KEY_MISSING,
+            format!("key {name} was created, but does not exist"),
+        )),
     }
 }
 

@@ -137,7 +137,8 @@ impl Token {
             }
             return Ok(session);
         }
-        let why = format!("no token has the label {:?}: check that it is connected and initialised", self.label);
+        let why =
+            format!("no token has the label {:?}: check that it is connected and initialised", self.label);
         Err(ActionError::transient(codes::UNAVAILABLE, why))
     }
 }
@@ -166,7 +167,10 @@ impl Work {
         change: impl FnOnce(&Session) -> Result<T, Error>,
     ) -> Result<T, ActionError> {
         if self.left.load(Ordering::Acquire) {
-            return Err(ActionError::unknown(codes::NO_ANSWER, format!("{what}: the caller no longer waits")));
+            return Err(ActionError::unknown(
+                codes::NO_ANSWER,
+                format!("{what}: the caller no longer waits"),
+            ));
         }
         self.changing.store(true, Ordering::Release);
         change(&self.session).map_err(|e| classed(what, e, true))

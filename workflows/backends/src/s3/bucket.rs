@@ -206,7 +206,10 @@ impl Objects for S3 {
                 None => {
                     let whose = self.cut_short(&self.platform, &standing, until).await?;
                     if whose.as_deref() != Some(tenant) {
-                        return Err(foreign(name, "exists without Tenure's tags, and is tagged or not empty"));
+                        return Err(foreign(
+                            name,
+                            "exists without Tenure's tags, and is tagged or not empty",
+                        ));
                     }
                 }
             }

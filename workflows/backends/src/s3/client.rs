@@ -127,9 +127,11 @@ impl Client {
         let request = self.signed(ask).map_err(|why| ActionError::permanent(codes::REFUSED, why))?;
         let left = until.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
-            return Err(
-                ActionError::transient(codes::UNAVAILABLE, format!("{about}: the time limit is reached")).into()
-            );
+            return Err(ActionError::transient(
+                codes::UNAVAILABLE,
+                format!("{about}: the time limit is reached"),
+            )
+            .into());
         }
         let answered = request.timeout(left).send().await;
         let answer = answered.map_err(|e| http_response::failure(&e, &about, ask.changes))?;

@@ -51,8 +51,7 @@ impl S3 {
                     .map(|bucket| (bucket.text("Name").to_owned(), bucket.text("CreationDate").to_owned())),
             );
             if listing.buckets.len() > MOST_BUCKETS {
-                let why =
-                    format!("the account has more than {MOST_BUCKETS} buckets, the limit");
+                let why = format!("the account has more than {MOST_BUCKETS} buckets, the limit");
                 return Err(ActionError::transient(codes::UNREADABLE, why));
             }
             let next = document.text("ContinuationToken").to_owned();
@@ -230,7 +229,10 @@ fn made(listing: &Listing, name: &str) -> String {
 }
 
 fn unsupported(what: &str, instead: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported by the object store: {instead}"))
+    ActionError::permanent(
+        codes::UNSUPPORTED,
+        format!("{what} is not supported by the object store: {instead}"),
+    )
 }
 
 #[async_trait]

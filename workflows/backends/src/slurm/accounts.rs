@@ -143,7 +143,10 @@ impl SlurmCluster {
         let (from, to) = (of_spec(&swap.from).map_err(unreadable)?, of_spec(&swap.to).map_err(unreadable)?);
         let _turn = self.turns.of(name).await;
         let Some(tree) = self.tree(name).await?.filter(|tree| tree.top.is_some()) else {
-            return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("account {name} does not exist")));
+            return Err(ActionError::permanent(
+                codes::OBJECT_MISSING,
+                format!("account {name} does not exist"),
+            ));
         };
         let found = tree.found();
         if found.tenant != tenant {
@@ -261,7 +264,10 @@ fn complete(
     let found = tree.found();
     let foreign = |why: String| Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
     if found.tenant != tenant {
-        return foreign(format!("account {name} exists and belongs to {:?}, so it was not changed", found.tenant));
+        return foreign(format!(
+            "account {name} exists and belongs to {:?}, so it was not changed",
+            found.tenant
+        ));
     }
     if tree.top.is_none() {
         if tree.elsewhere.is_empty() {

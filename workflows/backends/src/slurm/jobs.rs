@@ -48,7 +48,9 @@ impl Workloads for SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         if service {
-            return Err(unsupported("Slurm does not route requests to services: run the service in another cluster"));
+            return Err(unsupported(
+                "Slurm does not route requests to services: run the service in another cluster",
+            ));
         }
         within(stamp, true, self.kept(|| self.started(of, gpus, stamp))).await
     }

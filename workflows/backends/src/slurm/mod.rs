@@ -138,10 +138,7 @@ async fn within<T>(
 
 /// The error for a write that reads back differently: another writer, or a daemon that has not received it yet.
 fn not_kept(what: &str) -> ActionError {
-    ActionError::transient(
-        codes::OBJECT_CHANGED,
-        format!("{what} differs from the written value"),
-    )
+    ActionError::transient(codes::OBJECT_CHANGED, format!("{what} differs from the written value"))
 }
 
 fn unsupported(what: &str) -> ActionError {

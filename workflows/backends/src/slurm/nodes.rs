@@ -199,7 +199,8 @@ impl SlurmCluster {
         if !line.is_of(to) {
             let seen = line.spent.max(line.epoch);
             if to.owner_epoch <= seen {
-                let why = format!("{name} is at owner epoch {seen}, but the call has epoch {}", to.owner_epoch);
+                let why =
+                    format!("{name} is at owner epoch {seen}, but the call has epoch {}", to.owner_epoch);
                 return Err(ActionError::permanent(codes::EPOCH_OLD, why));
             }
             if let Some(owner) = &line.owner {

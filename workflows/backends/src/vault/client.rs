@@ -124,9 +124,11 @@ impl Client {
         let changes = method != Method::GET && !path.contains("/encrypt/") && !path.contains("/decrypt/");
         let left = until.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
-            return Err(
-                ActionError::transient(codes::UNAVAILABLE, format!("{about}: the time limit is reached")).into()
-            );
+            return Err(ActionError::transient(
+                codes::UNAVAILABLE,
+                format!("{about}: the time limit is reached"),
+            )
+            .into());
         }
         let mut request = self.http.request(method, format!("{}/v1/{path}", self.endpoint));
         request = request.timeout(left).header("x-vault-request", "true");

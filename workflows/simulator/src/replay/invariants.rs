@@ -284,6 +284,7 @@ fn balance_holds(
     }
     let lendable = lends(allowance);
     if balance.lent > lendable {
-        wrong.push(("I-8", format!("{workspace} lends {} {resource}, but may lend {lendable}", balance.lent)));
+        wrong
+            .push(("I-8", format!("{workspace} lends {} {resource}, but may lend {lendable}", balance.lent)));
     }
 }

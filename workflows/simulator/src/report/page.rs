@@ -197,11 +197,8 @@ fn rest(html: &mut String, report: &Report) {
             html.push_str("</ul>\n");
         }
         if !outcome.story.is_empty() {
-            let _ = writeln!(
-                html,
-                "<h2>Events: {name}</h2>\n<pre>{}</pre>",
-                escape(&outcome.story.join("\n"))
-            );
+            let _ =
+                writeln!(html, "<h2>Events: {name}</h2>\n<pre>{}</pre>", escape(&outcome.story.join("\n")));
         }
     }
 }

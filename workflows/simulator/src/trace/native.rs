@@ -128,7 +128,11 @@ fn demand(row: &mut Row<'_>, whole: &GpuKind, number: usize) -> Option<Demand> {
         }
     };
     let Some(name) = workspace_name(&workspace) else {
-        row.note("workspace", format!("{workspace:?} cannot be converted to a name"), "use letters and digits, 27 at most");
+        row.note(
+            "workspace",
+            format!("{workspace:?} cannot be converted to a name"),
+            "use letters and digits, 27 at most",
+        );
         return None;
     };
     let Some(at) = at else {

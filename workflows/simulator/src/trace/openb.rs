@@ -95,10 +95,12 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
             "{} pods never ran in the recording; their waiting time is used as their duration",
             left.pending
         ),
-        format!("{} pods request a part of a GPU, and get a slice of the required number of sevenths", left.fractions),
+        format!(
+            "{} pods request a part of a GPU, and get a slice of the required number of sevenths",
+            left.fractions
+        ),
         format!("{} pods name no GPU model; their workspace is derived from their name", left.unspecified),
-        "hours without requests are skipped: the recording is a sample of a cluster"
-            .to_owned(),
+        "hours without requests are skipped: the recording is a sample of a cluster".to_owned(),
     ];
     compress(&mut demands);
     let trace = Trace { kind: Kind::Openb, tenant, workspaces, demands, ends: Duration::ZERO, notes };

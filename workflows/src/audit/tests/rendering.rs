@@ -107,9 +107,10 @@ fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in
 
     let told = audit_entry(&entry(1, "ada", "repaired", &seconded), 0, &known());
 
-    assert!(told.says.starts_with(
-        "ada repaired onboarding of tenant/acme by mark done of slot 2, confirmed by bob"
-    ));
+    assert!(
+        told.says
+            .starts_with("ada repaired onboarding of tenant/acme by mark done of slot 2, confirmed by bob")
+    );
     assert_eq!(told.reason.as_deref(), Some("done by hand; evidence: ticket 7"));
     assert!(!serde_json::to_string(&told).unwrap().contains("hunter2"));
 }

@@ -364,7 +364,8 @@ impl LedgerAction for KeepCertificate {
         if self.signature.keyid != self.public_key.id()
             || !envelope::fits(&kept.cover, &self.signature, &self.public_key)
         {
-            let why = format!("the signature of key {} does not belong to this certificate", self.signature.keyid);
+            let why =
+                format!("the signature of key {} does not belong to this certificate", self.signature.keyid);
             return Err(ActionError::permanent(codes::SIGNATURE_WRONG, why).into());
         }
         if kept.signature.is_none() {

@@ -104,10 +104,7 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
                     wrong("stated", "is not a repair that the cover lists".into());
                 }
                 if record.result == SanitisationOutcome::SanitisedVerified {
-                    wrong(
-                        "result",
-                        format!("is `verified`, but {} only stated it", repair.people()),
-                    );
+                    wrong("result", format!("is `verified`, but {} only stated it", repair.people()));
                 }
             }
             None => {
@@ -125,10 +122,7 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
             && let Some(VerifiedAs::Platform | VerifiedAs::Mixed) = verification.verified_as
             && verification.actor.name.trim() == VERIFIER
         {
-            wrong(
-                "verification.actor",
-                "names the verifier, but the check used other credentials".into(),
-            );
+            wrong("verification.actor", "names the verifier, but the check used other credentials".into());
         }
     }
 }

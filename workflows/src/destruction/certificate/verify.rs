@@ -370,11 +370,9 @@ impl Verification {
         not.push(
             "The owner of the key: get the key's id from the issuer in another way than this file, and compare.".into(),
         );
-        not.extend(
-            certificate.not_checked.iter().map(|place| {
-                format!("Anything about {}, which was not checked: {}.", place.location, place.why)
-            }),
-        );
+        not.extend(certificate.not_checked.iter().map(|place| {
+            format!("Anything about {}, which was not checked: {}.", place.location, place.why)
+        }));
         not.extend(certificate.retained.iter().map(|kept| {
             let until = kept.destroy_by.map_or_else(|| "permanently".into(), |day| format!("until {day}"));
             format!("That {} is gone: it is kept {until} by rule {} ({}).", kept.what, kept.rule, kept.reason)

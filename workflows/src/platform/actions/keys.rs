@@ -119,7 +119,8 @@ impl Action for DestroyTenantKey {
         match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),
             Some(_) => {
-                let why = format!("key {name} is softly deleted, and can be restored: purge it in its key store");
+                let why =
+                    format!("key {name} is softly deleted, and can be restored: purge it in its key store");
                 Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why))
             }
         }

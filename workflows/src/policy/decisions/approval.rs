@@ -129,8 +129,11 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
             )
         }
         ApprovalFor::Incident { disturbs } => {
-            let detail =
-                if *disturbs { "workloads of tenants are disturbed" } else { "no workload of a tenant is disturbed" };
+            let detail = if *disturbs {
+                "workloads of tenants are disturbed"
+            } else {
+                "no workload of a tenant is disturbed"
+            };
             asked(
                 &mut scales,
                 (const { RuleName::known("approval.incident") }, "approvals.incident"),

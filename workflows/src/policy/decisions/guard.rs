@@ -149,7 +149,10 @@ pub(super) fn judge_breadth(breadth: &ReclaimBreadth, scales: &mut ReasonCollect
     let guard = scales.policy.reclaim.guard.clone();
     let ReclaimBreadth { asked, victims, tenant, largest, oldest_unsaved } = *breadth;
     let over = guard.ratio.is_exceeded(victims, asked);
-    let detail = format!("{victims} GPUs of victims for {asked} requested GPUs; the limit is a ratio of {}", guard.ratio);
+    let detail = format!(
+        "{victims} GPUs of victims for {asked} requested GPUs; the limit is a ratio of {}",
+        guard.ratio
+    );
     scales.ask(const { RuleName::known("reclaim.guard.ratio") }, "reclaim.guard.ratio", over, detail);
     let over = guard.share.is_exceeded(victims, tenant);
     let detail = format!("{victims} of the tenant's {tenant} GPUs; the limit is a share of {}", guard.share);

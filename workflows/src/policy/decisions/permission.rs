@@ -117,7 +117,10 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
             if !whole {
                 let part = f64::from(facts.count.thousandths) / 1_000.0;
                 instead = Some(catalogue.advice(&facts.model, part).unwrap_or_else(|| {
-                    format!("{} has no slices: request time slices of a whole GPU (`time_sliced`)", facts.model)
+                    format!(
+                        "{} has no slices: request time slices of a whole GPU (`time_sliced`)",
+                        facts.model
+                    )
                 }));
             }
             let detail = format!("{} GPUs of {}; only whole GPUs can be requested", facts.count, facts.model);
@@ -133,9 +136,7 @@ fn sharing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let (holds, detail) = match &facts.sharing {
         Sharing::Full => (true, "whole GPUs are not shared"),
         Sharing::Mig(_) => (consent, "slices of one GPU belong to several workspaces: both must allow it"),
-        Sharing::TimeSliced { others: false } => {
-            (true, "time slices within one workspace need no isolation")
-        }
+        Sharing::TimeSliced { others: false } => (true, "time slices within one workspace need no isolation"),
         Sharing::TimeSliced { others: true } => {
             (consent, "time slices isolate neither memory nor faults: both workspaces must allow it")
         }
@@ -225,7 +226,8 @@ fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     });
     let barred = [BorrowRefusal::NotPreemptible, BorrowRefusal::NoPreemption];
     let recallable = !barred.iter().any(|barred| refusals.contains(barred));
-    let detail = "a workload that may not be preempted cannot borrow, because its GPUs could not be reclaimed";
+    let detail =
+        "a workload that may not be preempted cannot borrow, because its GPUs could not be reclaimed";
     scales.check(const { RuleName::known("lending.preemptible") }, "lending", recallable, detail);
     scales.check(
         const { RuleName::known("lending.class") },

@@ -234,7 +234,11 @@ impl Reader {
         if span.as_secs().is_multiple_of(86_400) {
             return Some(span);
         }
-        self.note(item, format!("{} is not a number of whole days", duration::show(span)), "write it as `30d`");
+        self.note(
+            item,
+            format!("{} is not a number of whole days", duration::show(span)),
+            "write it as `30d`",
+        );
         None
     }
 

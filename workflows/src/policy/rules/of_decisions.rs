@@ -18,11 +18,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("approval.incident", "a remedy that disturbs workloads of tenants needs approval", APPROVERS),
     rule("approval.offboard", "the end of a tenant always needs approval", APPROVERS),
     rule("approval.quota_decrease", "a quota below the present usage needs approval", APPROVERS),
-    rule(
-        "approval.quota_increase",
-        "an increase above the automatic limits needs approval",
-        APPROVERS,
-    ),
+    rule("approval.quota_increase", "an increase above the automatic limits needs approval", APPROVERS),
     rule("approval.reclaim", "a reclaim that exceeds the guard needs approval", APPROVERS),
     rule(
         "capacity.burst_cap",
@@ -121,24 +117,20 @@ pub(super) const RULES: &[Rule] = &[
         "lent GPUs are returned within the deadline",
         "nothing: operators are notified of a missed deadline",
     ),
+    rule("reclaim.guard.ratio", "a reclaim evicts a limited number of GPUs per requested GPU", APPROVERS),
+    rule("reclaim.guard.share", "a reclaim evicts at most a share of the tenant's GPUs", APPROVERS),
     rule(
-        "reclaim.guard.ratio",
-        "a reclaim evicts a limited number of GPUs per requested GPU",
+        "reclaim.guard.victim_age",
+        "a victim that cannot save its work is not older than the limit",
         APPROVERS,
     ),
-    rule("reclaim.guard.share", "a reclaim evicts at most a share of the tenant's GPUs", APPROVERS),
-    rule("reclaim.guard.victim_age", "a victim that cannot save its work is not older than the limit", APPROVERS),
     rule("reclaim.guard.victim_gpus", "no victim has more GPUs than the limit", APPROVERS),
     rule(
         "reclaim.replans",
         "a stale plan of a reclaim is replaced a limited number of times",
         "nothing: operators are notified after the last plan",
     ),
-    rule(
-        "reclaim.scrub",
-        "the minimum scrub of GPU memory before its next user; it never fails",
-        "nothing",
-    ),
+    rule("reclaim.scrub", "the minimum scrub of GPU memory before its next user; it never fails", "nothing"),
     rule(
         "retention.class",
         "a retention rule covers the class of data",
@@ -159,7 +151,11 @@ pub(super) const RULES: &[Rule] = &[
         "the preemption of borrowers that a queue may do; it never fails",
         "nothing",
     ),
-    rule("scheduling.within_cluster_queue", "the preemption of its own workloads that a queue may do; it never fails", "nothing"),
+    rule(
+        "scheduling.within_cluster_queue",
+        "the preemption of its own workloads that a queue may do; it never fails",
+        "nothing",
+    ),
     rule(
         "sharing.consent",
         "workspaces share a GPU only if the tenant allows it",

@@ -86,7 +86,8 @@ pub(in crate::policy) fn doubts(
     for (n, next) in procedure.escalate.iter().enumerate() {
         let field = format!("escalate[{n}].after");
         if next.after >= end {
-            let problem = format!("the approval escalates after {}, when it has already lapsed", show(next.after));
+            let problem =
+                format!("the approval escalates after {}, when it has already lapsed", show(next.after));
             doubt(&field, problem, "set less than `within` and `extend` together");
         }
         if next.after <= last {
@@ -102,8 +103,7 @@ pub(in crate::policy) fn doubts(
     if let Some(every) = procedure.remind.every
         && (every.as_secs() < 60 || end.as_secs() / every.as_secs() > MOST_REMINDERS)
     {
-        let problem =
-            format!("a reminder every {} is too frequent", show(every));
+        let problem = format!("a reminder every {} is too frequent", show(every));
         doubt("remind.every", problem, "remind at most 100 times, and at most once a minute");
     }
     let auditors = |roles: &[String]| roles.iter().all(|role| role == "auditor");
@@ -118,7 +118,11 @@ pub(in crate::policy) fn doubts(
             doubt(&field, problem, "name a role that can decide");
         }
         if next.seats == seats {
-            doubt(&field, "the escalation asks the same approvers".into(), "name other approvers, or use `remind`");
+            doubt(
+                &field,
+                "the escalation asks the same approvers".into(),
+                "name other approvers, or use `remind`",
+            );
         }
     }
     doubts

@@ -34,13 +34,22 @@ pub const NODES_TOO_SMALL: &str = "nodes.too_small";
 
 /// Codes and remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
-    (COHORT_FULL, "split the tenant, or limit fewer resources: the workspaces of a tenant share one document of limited size"),
-    (BOOKS_DIFFER, "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it"),
+    (
+        COHORT_FULL,
+        "split the tenant, or limit fewer resources: the workspaces of a tenant share one document of limited size",
+    ),
+    (
+        BOOKS_DIFFER,
+        "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it",
+    ),
     (LINE_FULL, "wait until the workspace's queue is shorter, or raise `admission.line_limit` in the policy"),
     (NODE_BUSY, "wait until the workloads on the node have ended, or evict them first"),
     (OCCUPANCY_FULL, "split the tenant: a tenant can have at most 2,000 nodes"),
     (RECLAIM_BUSY, "nothing: another reclaim of the same resource runs first"),
-    (RECLAIM_NOT_OURS, "nothing: the reclaim has ended, or another has replaced it; to see the present plan, preview a reclaim"),
+    (
+        RECLAIM_NOT_OURS,
+        "nothing: the reclaim has ended, or another has replaced it; to see the present plan, preview a reclaim",
+    ),
     (
         TENANT_LEAVES,
         "the tenant is being offboarded: to use it again, cancel the offboarding before its destruction begins",
@@ -49,5 +58,8 @@ pub const ALL: &[(&str, &str)] = &[
     (INVALID, "correct the field in the message; the message lists the valid values"),
     (WORKLOAD_STATE, "the workload has another state, named in the message"),
     (UNKNOWN_WORKLOAD, "check the name: `tenure workloads list` lists the workloads of the tenant"),
-    (UNKNOWN_WORKSPACE, "check the name; a workspace without a quota cannot run workloads, so give it a quota first"),
+    (
+        UNKNOWN_WORKSPACE,
+        "check the name; a workspace without a quota cannot run workloads, so give it a quota first",
+    ),
 ];

@@ -300,7 +300,9 @@ impl InvariantChecker<'_> {
         let rosters = self.state.running_lists.iter();
         let listed: BTreeSet<_> =
             rosters.flat_map(|r| r.running.keys().map(move |name| (&r.workspace, name))).collect();
-        self.check("I-4", running == listed, || format!("running workloads: {running:?}; listed: {listed:?}"));
+        self.check("I-4", running == listed, || {
+            format!("running workloads: {running:?}; listed: {listed:?}")
+        });
         let waiting = self.state.workloads.iter().filter(|w| w.state == WorkloadState::Waiting);
         let waiting: BTreeSet<_> = waiting.map(|w| (&w.workspace, &w.name)).collect();
         let lines = self.state.queues.iter();

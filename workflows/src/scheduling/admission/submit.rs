@@ -318,7 +318,10 @@ impl AdmissionTx {
         let (length, bytes) =
             (line.waiting.len(), serde_json::to_vec(line).map_or(usize::MAX, |line| line.len()));
         if length >= most || bytes > WorkspaceQueue::LONGEST {
-            let problem = format!("{length} workloads of workspace {} are queued, which is the limit", workload.workspace);
+            let problem = format!(
+                "{length} workloads of workspace {} are queued, which is the limit",
+                workload.workspace
+            );
             return Err(ActionError::permanent(codes::LINE_FULL, problem).into());
         }
         let admission = self.record(decided.admission);

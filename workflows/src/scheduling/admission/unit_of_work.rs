@@ -322,7 +322,8 @@ impl AdmissionTx {
                 Some(opened) => Some(opened.clone()),
                 None => view.get::<Loan>(&Loan::key(&self.tenant.id, *number))?,
             };
-            let mut row = row.ok_or_else(|| corrupt(format!("loan {number} is listed, but does not exist")))?;
+            let mut row =
+                row.ok_or_else(|| corrupt(format!("loan {number} is listed, but does not exist")))?;
             if row.state.is_ended() {
                 return Err(corrupt(format!("loan {number} is listed as open, but has ended")));
             }

@@ -132,7 +132,8 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
 pub(super) fn warnings(app: &ServerState) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if app.outbox.channels().is_empty() {
-        let text = "no notification channel is set, so operators are not notified of problems (`notify.channels`)";
+        let text =
+            "no notification channel is set, so operators are not notified of problems (`notify.channels`)";
         warnings.push(Warning(text.to_owned()));
     }
     warnings

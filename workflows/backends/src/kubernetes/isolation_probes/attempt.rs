@@ -206,7 +206,10 @@ impl Attempt<'_> {
     async fn asked_to_go(&self, path: &str, until: Instant) -> Result<bool, ActionError> {
         let Some(live) = self.on.object(path, until).await? else { return Ok(false) };
         if annotation(&live, &self.on.marks.step()) != Some(self.stamp.step.as_str()) {
-            let why = format!("Pod {} exists, but was not created by this step, so it was not changed", full_name(&live));
+            let why = format!(
+                "Pod {} exists, but was not created by this step, so it was not changed",
+                full_name(&live)
+            );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         CallHistory::of(&live, &self.on.marks.calls())?.check(self.stamp, &full_name(&live))?;

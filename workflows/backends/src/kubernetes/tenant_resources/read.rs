@@ -151,7 +151,8 @@ impl Reader {
         name: &str,
     ) -> Result<Option<Value>, ActionError> {
         let Some(of) = self.kind(word).await? else {
-            let why = format!("the server has no {word}, so it is not a Kubernetes API server: check its address");
+            let why =
+                format!("the server has no {word}, so it is not a Kubernetes API server: check its address");
             return Err(ActionError::permanent(codes::UNSUPPORTED, why));
         };
         self.named(&of, namespace, name).await
@@ -176,7 +177,10 @@ impl Reader {
         let answer = self.ask(&ApiRequest::review(path, review)).await?;
         let allowed = answer.get("status").and_then(|status| status.get("allowed"));
         allowed.and_then(Value::as_bool).ok_or_else(|| {
-            ActionError::transient(codes::UNREADABLE, "the review of the verifier's permissions has no result")
+            ActionError::transient(
+                codes::UNREADABLE,
+                "the review of the verifier's permissions has no result",
+            )
         })
     }
 }

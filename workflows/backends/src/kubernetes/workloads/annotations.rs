@@ -24,10 +24,7 @@ impl KubernetesCluster {
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
         let moment = i64::try_from(ends).ok().and_then(DateTime::from_timestamp_millis).ok_or_else(|| {
-            ActionError::permanent(
-                codes::REFUSED,
-                format!("{ends} ms since 1970 is not a valid timestamp"),
-            )
+            ActionError::permanent(codes::REFUSED, format!("{ends} ms since 1970 is not a valid timestamp"))
         })?;
         let ends = moment.to_rfc3339_opts(SecondsFormat::Millis, true);
         self.all_told(&known, &[(self.marks.reclaim_at(), Some(ends))], stamp, until).await

@@ -116,7 +116,8 @@ fn same(known: &ObservedWorkload, of: &WorkloadRef, identity: &str) -> Result<()
     if is {
         return Ok(());
     }
-    let why = format!("{} was replaced meanwhile: it was {identity}, and is {} now", of.full_name(), known.uid());
+    let why =
+        format!("{} was replaced meanwhile: it was {identity}, and is {} now", of.full_name(), known.uid());
     Err(ActionError::transient(codes::OBJECT_CHANGED, why))
 }
 

@@ -111,7 +111,9 @@ impl KubernetesCluster {
 fn kept(route: &Value, key: &str) -> Result<Before, ActionError> {
     let Some(text) = annotation(route, key) else { return Ok(Before::new()) };
     serde_json::from_str(text).map_err(|e| {
-        let why = format!("annotation {key} of a route was changed by another client ({e}); correct it, then retry");
+        let why = format!(
+            "annotation {key} of a route was changed by another client ({e}); correct it, then retry"
+        );
         ActionError::permanent(codes::UNREADABLE, why)
     })
 }

@@ -41,7 +41,10 @@ pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result
     }
     let seen = node.spent.max(node.owner.owner_epoch);
     if wanted.owner_epoch <= seen {
-        let why = format!("{} is at owner epoch {seen}, but the call has epoch {}", request.name, wanted.owner_epoch);
+        let why = format!(
+            "{} is at owner epoch {seen}, but the call has epoch {}",
+            request.name, wanted.owner_epoch
+        );
         return Err(ActionError::permanent(codes::EPOCH_OLD, why));
     }
     if let Some(owner) = &node.owner.tenant {

@@ -150,7 +150,8 @@ pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Resul
             return Err(ActionError::pending(codes::TERMINATING, LOOK_AGAIN));
         }
         if found.tenant != request.tenant || found.spec != request.spec {
-            let why = format!("{address} exists, belongs to {:?} and differs, so it was not changed", found.tenant);
+            let why =
+                format!("{address} exists, belongs to {:?} and differs, so it was not changed", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         return Ok(Applied::Nothing(Response { found: Some(found), value: Value::Null }));

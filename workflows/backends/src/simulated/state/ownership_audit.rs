@@ -63,10 +63,9 @@ impl OwnershipAuditor {
         self.effects = state.trace.len();
         let later = state.refused.iter().skip(self.refusals);
         let reused = later.filter(|refused| refused.code == codes::KEY_REUSED);
-        self.reused.extend(
-            reused
-                .map(|refused| format!("key {} was used for two requests, last for {}", refused.key, refused.address)),
-        );
+        self.reused.extend(reused.map(|refused| {
+            format!("key {} was used for two requests, last for {}", refused.key, refused.address)
+        }));
         self.refusals = state.refused.len();
         self.found.iter().chain(&self.reused).cloned().collect()
     }
@@ -92,7 +91,9 @@ impl OwnershipAuditor {
 
 fn clash(node: &str, before: &Owner, now: &Owner) -> Option<String> {
     match (&before.tenant, &now.tenant) {
-        (Some(one), Some(other)) if one != other => Some(format!("{node} still belonged to {one} when {other} got it")),
+        (Some(one), Some(other)) if one != other => {
+            Some(format!("{node} still belonged to {one} when {other} got it"))
+        }
         (Some(one), Some(_)) if before.owner_epoch != now.owner_epoch => {
             Some(format!("{node} got another epoch while it belonged to {one}"))
         }

@@ -57,9 +57,10 @@ pub(in crate::scheduling::admission) fn may_borrow(
     };
     Err(match borrow_refusals(&borrower, &rules.borrowers, &rules.borrowing).first() {
         None => return Ok(()),
-        Some(BorrowRefusal::NotPreemptible) => {
-            ("policy.not_preemptible", "a workload that may not be evicted cannot borrow, because its GPUs could not be reclaimed")
-        }
+        Some(BorrowRefusal::NotPreemptible) => (
+            "policy.not_preemptible",
+            "a workload that may not be evicted cannot borrow, because its GPUs could not be reclaimed",
+        ),
         Some(BorrowRefusal::NoPreemption) => {
             ("policy.no_preemption", "the workloads of the tenant may not be evicted, so they cannot borrow")
         }
@@ -169,7 +170,9 @@ impl Evaluator<'_> {
                 format!("{ahead} has waited so long that later workloads may not take {resource} before it");
             ((AdmissionVerdict::Queue, "line.ahead"), why)
         } else if self.is_within_quota() && (self.requested > ground.available || ground.uncovered > 0) {
-            let why = format!("{resource} of the workspace's own quota is lent to others, and must be reclaimed first");
+            let why = format!(
+                "{resource} of the workspace's own quota is lent to others, and must be reclaimed first"
+            );
             ((AdmissionVerdict::Queue, "reservation.lent"), why)
         } else {
             ((AdmissionVerdict::Admit, "ok"), "it takes nothing that is reserved for others".to_owned())
@@ -229,7 +232,10 @@ impl Evaluator<'_> {
     fn availability(&self, together: u64) -> DimensionFinding {
         let (ground, resource, asked) = (self.facts, self.resource, self.requested);
         let (answer, why) = if ground.serving < asked {
-            ((AdmissionVerdict::Admit, "ok"), format!("the tenant's nodes have too little {resource}, even if all were free"))
+            (
+                (AdmissionVerdict::Admit, "ok"),
+                format!("the tenant's nodes have too little {resource}, even if all were free"),
+            )
         } else if ground.free < asked {
             ((AdmissionVerdict::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
         } else if !ground.fits {
@@ -295,8 +301,9 @@ fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
     for pin in rules.pins.iter().filter(|pin| grounds.labels.contains(&pin.label)) {
         if let Some((_, cluster)) = grounds.place.as_ref().filter(|(_, cluster)| *cluster != pin.cluster) {
             let (label, only) = (&pin.label, &pin.cluster);
-            let why =
-                format!("workloads with the label {label} may only run in cluster {only}, but the tenant's nodes are in {cluster}");
+            let why = format!(
+                "workloads with the label {label} may only run in cluster {only}, but the tenant's nodes are in {cluster}"
+            );
             weighed.push(rule(AdmissionVerdict::Reject, None, "policy.pinned", why));
         }
     }
@@ -313,7 +320,9 @@ fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
             } else {
                 AdmissionVerdict::Queue
             };
-            let why = format!("every lender of {resource} here has a class that the policy keeps apart from this one");
+            let why = format!(
+                "every lender of {resource} here has a class that the policy keeps apart from this one"
+            );
             weighed.push(rule(answer, Some(resource), "policy.kept_apart", why));
         }
     }
