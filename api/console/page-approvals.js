@@ -39,7 +39,7 @@ export function barred(approval) {
   if (approval.requested_by === me.name) return 'You are the requester; another person must decide.';
   if (approval.votes.some((vote) => vote.person === me.name))
     return 'You have voted. You can withdraw the vote while the approval is open.';
-  if (!approval.seats.some(suits)) return 'None of your roles or groups has a seat.';
+  if (!approval.seats.some(suits)) return 'None of your roles or groups may decide on this request.';
   return null;
 }
 
@@ -116,7 +116,7 @@ function nothing(mine, others) {
     );
   return empty(
     'No approval is open.',
-    'Requests that the policy allows without approval are not listed; onboardings above the self-service size need approval.',
+    'This list shows only requests that need approval, such as an onboarding above the self-service size.',
   );
 }
 
@@ -256,7 +256,7 @@ function seats(item) {
       'p.note',
       item.ruling
         ? `Decided: ${item.ruling}${item.takes_effect ? `; takes effect ${item.takes_effect}` : ''}.`
-        : `Missing approvals: ${missing}. One refusal ends it. The requester cannot vote, and each person votes once.`,
+        : `Missing approvals: ${missing}. One refusal rejects the request. The requester cannot vote, and each person votes once.`,
     ),
   ];
 }
@@ -270,7 +270,7 @@ function deadline(item) {
       ? h(
           'p',
           h('b', rest > 0 ? `${span(rest)} left` : 'The deadline has passed'),
-          ` (${exact(item.deadline)}). Without enough votes by then the approval lapses, which is never consent.`,
+          ` (${exact(item.deadline)}). Without enough votes by then, the approval lapses, and the request is not approved.`,
         )
       : h('p', 'No deadline.'),
     (procedure.escalate ?? []).map((step) =>

@@ -169,11 +169,7 @@ impl<'a> Judge<'a> {
             (None, Some(kind)) => {
                 let offer = GpuOffer::of(&kind.model, facts.slicing.as_ref());
                 if facts.slicing.is_some() && offer.kind != *kind {
-                    format!(
-                        "the tenant's GPUs of {} are cut into slices: request {}",
-                        kind.model,
-                        offer.resource()
-                    )
+                    format!("the tenant's GPUs of {} are sliced: request {}", kind.model, offer.resource())
                 } else {
                     let unknown = self.policy.gpu_models.no_model(&kind.model);
                     unknown.unwrap_or_else(|| format!("the tenant did not buy {kind}"))
@@ -245,12 +241,7 @@ impl<'a> Judge<'a> {
         if request.ended {
             let due = facts.ends.as_ref().filter(|ends| ends.at <= facts.at);
             let agreed = due.and_then(|ends| ends.then.get(&request.resource)) == Some(after);
-            self.check(
-                "quota.ended",
-                "to",
-                agreed,
-                "the quota returns to the amount agreed for its end".into(),
-            );
+            self.check("quota.ended", "to", agreed, "the quota returns to its agreed amount".into());
         }
     }
 
