@@ -46,7 +46,7 @@ pub(crate) enum Certificate {
         /// Reason for the statement.
         #[arg(long)]
         reason: String,
-        /// What was found (repeatable); the findings of the last look are added.
+        /// A finding (repeatable); the findings of the last check are added.
         #[arg(long, value_name = "TEXT")]
         found: Vec<String>,
     },

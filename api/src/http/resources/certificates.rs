@@ -197,7 +197,7 @@ async fn show_withdrawal(
 struct WithdrawBody {
     #[serde(default)]
     reason: String,
-    /// What was found, a sentence each. What the last look at the closed tenant observed is added.
+    /// The findings, a sentence each. The findings of the last check of the closed tenant are added.
     #[serde(default)]
     found: Vec<String>,
 }
