@@ -203,7 +203,7 @@ pub const KINDS: &[NoticeKind] = &[
         "workload.on_resting_node",
         Severity::Warning,
         MatterChange::Tells,
-        "a workload was seen on a node that takes no new work, or on a barred GPU",
+        "a workload was observed on a node that accepts no new workloads, or on a barred GPU",
     ),
     kind("channel.test", Severity::Info, MatterChange::Tells, "a user tests a channel"),
 ];
