@@ -83,7 +83,7 @@ export function render(root) {
           into(root, 'tabs'),
           h(
             'nav.tabs',
-            { 'aria-label': 'Which' },
+            { 'aria-label': 'Approvals to show' },
             tab('Waiting for me', {}, open.length),
             tab('All', { show: 'all' }, `${page.items.length}${page.next ? '+' : ''}`),
           ),
@@ -369,7 +369,7 @@ function vote(item, from, bar_, form) {
     from.length > 0 &&
       field({
         name: 'on_behalf_of',
-        label: 'For',
+        label: 'Vote for',
         kind: 'select',
         required: true,
         options: [...(bar_ ? [] : [['', `${me.name} (myself)`]]), ...from],
@@ -468,7 +468,7 @@ function reviews(items) {
   if (!items.length) return null;
   const columns = [
     { label: 'approval', cell: (row) => h('a', { href: place('approvals', row.id) }, row.title) },
-    { label: 'alone', cell: (row) => row.by },
+    { label: 'decided by', cell: (row) => row.by },
     { label: 'when', cell: (row) => time(row.at) },
     { label: 'reason', kind: 'wide', cell: (row) => row.reason },
     {
