@@ -93,7 +93,7 @@ impl Workflow for CapacityExhaustion {
             // One rung of the ladder. The undo of a temporary measure stays on the trail.
             Climbing => when(self.is(Rung::RecallOverdue), "reclaim overdue loans", RecallingLoans)
                 .or_when(self.is(Rung::ReturnBuffer), "lower the buffer", LoweringBuffer)
-                .or_when(self.is(Rung::Procure), "buy", AwaitingProcurement)
+                .or_when(self.is(Rung::Procure), "buy GPUs", AwaitingProcurement)
                 .otherwise("stop admitting best-effort work", ShuttingTiers),
             RecallingLoans => children(self.recalls())
                 .map_result(|_: &Reclaim| ())

@@ -181,7 +181,7 @@ impl Workflow for Offboarding {
                 .record(|me: &mut Self, ended: EndedWork| me.works_on = ended.more)
                 .then(LookingForWork),
             LookingForWork => when(self.works_on, "the tenant has more workloads", EndingWork)
-                .otherwise("none is", Surveying),
+                .otherwise("the tenant has no more workloads", Surveying),
 
             // The inventory comes from two scans that agree.
             Surveying => act(self.survey())

@@ -87,8 +87,8 @@ impl Workflow for SlaChange {
                 .nothing_to_undo()
                 .record(Self::evaluated)
                 .then(Deciding),
-            Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
-                .otherwise("people decide", AwaitingApproval),
+            Deciding => when(self.terms.is_none(), "rejected by policy", Rejected)
+                .otherwise("approval is needed", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.waits().approve)
                 .with_procedure(self.procedure())
@@ -117,7 +117,7 @@ impl Workflow for SlaChange {
             }
             CheckingPatience => {
                 when(self.overdue, "the tenant's use prevented the change for too long", AwaitingPatience)
-                    .otherwise("wait on", AwaitingConformance)
+                    .otherwise("continue to wait", AwaitingConformance)
             }
             AwaitingConformance => await_signal(CONFORMS)
                 .within(self.waits().recheck)

@@ -61,8 +61,8 @@ fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> EventText {
             plain(&format!("started execution {child} as a child of {{}}"))
         }
         "passed" => {
-            let by = detail.get("by").and_then(Value::as_str).unwrap_or("the rule of its workflow");
-            plain(&format!("passed by {by:?} in {{}}"))
+            let by = detail.get("by").and_then(Value::as_str).unwrap_or("of the workflow");
+            plain(&format!("decided by rule {by:?} in {{}}"))
         }
         other => order(&format!("noted {} in {{}}", other.replace('_', " "))),
     }

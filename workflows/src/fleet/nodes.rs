@@ -69,7 +69,7 @@ pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
         }
         if rows.len() >= MOST_NODES {
             let problem = format!("the file has more than {MOST_NODES} nodes");
-            findings.push(finding(1, 1, "", problem, "split it"));
+            findings.push(finding(1, 1, "", problem, "split the file"));
             break;
         }
         match record {

@@ -82,10 +82,10 @@ impl Workflow for QuotaDecrease {
                     .record(Self::evaluated)
                     .then(Deciding)
             }
-            Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
+            Deciding => when(self.terms.is_none(), "rejected by policy", Rejected)
                 .or_when(steps.waived(), "the quota in use is kept, or its end was agreed", Lowering)
                 .waived_by(steps.rule())
-                .otherwise("people decide", AwaitingApproval),
+                .otherwise("approval is needed", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
                 .within(steps.waits().approve)
                 .with_procedure(steps.procedure())
@@ -115,7 +115,7 @@ impl Workflow for QuotaDecrease {
                 .record(Self::measured)
                 .then(CheckingPatience),
             CheckingPatience => when(self.overdue, "still in use after the deadline", AwaitingPatience)
-                .otherwise("wait on", DrainingExcess),
+                .otherwise("continue to wait", DrainingExcess),
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
                 .with_procedure(steps.procedure())

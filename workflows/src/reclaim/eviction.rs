@@ -152,7 +152,7 @@ impl Workflow for Eviction {
             .then(Judging),
             Judging => when(self.clean >= care.reads, "observed free often enough", Scrubbing)
                 .or_when(self.looks >= self.most_looks(), "still open after many checks", Stuck)
-                .otherwise("look again", Pausing),
+                .otherwise("check again", Pausing),
             Pausing => wait(care.apart).then(Looking),
             Scrubbing => act_each(self.scrubs())
                 .nothing_to_undo()

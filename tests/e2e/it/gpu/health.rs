@@ -18,7 +18,7 @@ async fn well_gpus_are_fit_with_what_was_counted_as_evidence() {
     assert!(health.fit, "{}", health.report);
     assert_eq!(health.recovery, Recovery::Nothing);
     assert!(
-        health.report.contains("corrected 3") && health.report.contains("uncorrected ever 2"),
+        health.report.contains("corrected 3") && health.report.contains("uncorrected in total 2"),
         "{}",
         health.report
     );

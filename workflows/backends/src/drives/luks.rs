@@ -209,7 +209,7 @@ impl TenantResources for LocalMachine {
         _admits: AccessMode,
         _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        Err(unsupported("freezing it"))
+        Err(unsupported("freezing a LUKS volume"))
     }
 
     async fn rewrap(

@@ -166,7 +166,7 @@ impl Reading {
             "{}: {}, {}, {}, {}{retired}, {}",
             self.name,
             shown("uncorrected", self.uncorrected),
-            shown("uncorrected ever", self.uncorrected_ever),
+            shown("uncorrected in total", self.uncorrected_ever),
             shown("corrected", self.corrected),
             shown("rows remapped", self.rows_remapped),
             shown("recovery action", self.recovery),

@@ -144,7 +144,7 @@ fn cases() -> Vec<Case> {
             victim: (WorkloadClass::Batch, Checkpoint::Api),
             ..usual()
         },
-        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
+        Case { name: "approval is needed", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
         Case {
             name: "policy blocks a plan beyond its guard",
             policy: vec![
