@@ -308,7 +308,7 @@ fn guards_of_data_cannot_be_left_to_people() {
 #[test]
 fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
     let cases = [
-        ("deadline: 15m", "deadline: 5m", "`reclaim.deadline`: a deadline of 5m is shorter than"),
+        ("deadline: 15m", "deadline: 5m", "`reclaim.deadline`: the deadline 5m is shorter than"),
         ("count: 2}", "count: 1}", "`approvals.destroy.seats`: one person can decide about a destruction"),
         (
             "recovered: 0.1",
@@ -323,7 +323,7 @@ fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
             "`pins[1]`: a is pinned to c and to d",
         ),
         ("anti_colocate: []", "anti_colocate: [{class_a: dev, class_b: dev}]", "kept apart from itself"),
-        ("rebalance, procure, degrade]", "rebalance, rebalance]", "rebalance stands twice"),
+        ("rebalance, procure, degrade]", "rebalance, rebalance]", "rebalance is listed twice"),
         ("by_tier: {}", "by_tier: {research: {nvme: clear}}", "clear is weaker than the minimum, purge"),
         (
             "{class: backup, min: 0d",

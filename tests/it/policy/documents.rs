@@ -36,7 +36,7 @@ fn a_mistake_is_named_with_line_column_field_and_remedy() {
         (
             "tier: enterprise",
             "teir: enterprise",
-            "line 3, column 3: `tenant.teir`: there is no field `teir` here; the fields are tier, isolation, data_residency, allow_preemption, allow_gpu_sharing",
+            "line 3, column 3: `tenant.teir`: field `teir` is unknown here; the fields are tier, isolation, data_residency, allow_preemption, allow_gpu_sharing",
         ),
         (
             "isolation: dedicated",
@@ -156,7 +156,7 @@ fn a_mistake_in_the_platform_policy_is_named_with_line_and_column() {
         (
             "max_replacements: 3",
             "max_replacement: 3",
-            "there is no field `max_replacement` here; the fields are max_replacements",
+            "field `max_replacement` is unknown here; the fields are max_replacements",
         ),
         (
             "overcommit: false",

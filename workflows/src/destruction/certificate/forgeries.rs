@@ -368,7 +368,7 @@ async fn what_is_not_forged_holds_and_tells_of_the_people_who_stated() {
 
     assert_eq!(found.problems, []);
     let proves = found.proves().join("\n");
-    for said in ["olga, seconded by lena", "stated, not observed", "1 assets have NO record that counts"] {
+    for said in ["olga, seconded by lena", "stated, not observed", "1 assets have NO valid record"] {
         assert!(proves.contains(said), "{said}: {proves}");
     }
     let page = print::html(&found).unwrap();

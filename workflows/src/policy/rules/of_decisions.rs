@@ -148,12 +148,12 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "scheduling.reclaim_within_cohort",
-        "the preemption of borrowers that a queue may do; it never fails",
+        "when a queue may preempt borrowers; it never fails",
         "nothing",
     ),
     rule(
         "scheduling.within_cluster_queue",
-        "the preemption of its own workloads that a queue may do; it never fails",
+        "when a queue may preempt its own workloads; it never fails",
         "nothing",
     ),
     rule(
