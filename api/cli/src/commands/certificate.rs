@@ -244,7 +244,7 @@ async fn withdrawals(common: &Common, id: Option<&str>, to: &Path) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// What the statements of withdrawal say about a certificate that holds.
+/// Returns sentences from the statements of withdrawal about a valid certificate.
 fn statements(found: &Verification) -> Vec<String> {
     let read = &found.withdrawals;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `/v1/certificates`: certificates of destruction, as they were signed; `/v1/withdrawals`: those that were withdrawn.
+//! `/v1/certificates`: certificates of destruction, as they were signed; `/v1/withdrawals`: their withdrawals.
 
 use crate::{
     auth::{Caller, Verb},

@@ -128,7 +128,7 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
     }
 }
 
-/// What is not wrong, but leaves operators without word of what is.
+/// Returns the reasons why operators are not notified of problems.
 pub(super) fn warnings(app: &ServerState) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if app.outbox.channels().is_empty() {
