@@ -16,7 +16,7 @@ function answered(seen) {
       state(seen.allows ? 'permitted' : 'refused', { as: seen.allows ? 'alive' : 'refused' }),
       ` ${words(seen.action)}: ${seen.why}.`,
     ),
-    !seen.allows && seen.may.length > 0 && h('p', `Roles that may: ${seen.may.map(words).join(', ')}.`),
+    !seen.allows && seen.may.length > 0 && h('p', `Allowed roles: ${seen.may.map(words).join(', ')}.`),
   );
 }
 

@@ -346,7 +346,7 @@ function repair(item) {
         },
         field({
           name: 'kind',
-          label: 'How',
+          label: 'Repair',
           kind: 'select',
           required: true,
           options: Object.entries(KINDS).map(([name, [label]]) => [name, label]),

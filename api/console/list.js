@@ -51,7 +51,7 @@ function pages(page, cursor) {
     { key: 'pages', 'aria-label': 'Pages' },
     cursor && h('a', { href: at('') }, '« first page'),
     cursor && h('button', { type: 'button', onclick: () => history.back() }, '‹ previous page'),
-    page.partial && h('span.faint', 'the search limit ended this page early; the next one continues'),
+    page.partial && h('span.faint', 'This page stopped at the search limit; the next page continues.'),
     page.next && h('a', { href: at(page.next), rel: 'next' }, 'next page ›'),
   );
 }

@@ -34,10 +34,10 @@ const PAGES = [
   { name: 'workloads', label: 'Workloads', letter: 'w', page: workloads, group: 'Capacity' },
   { name: 'tenants', label: 'Tenants', letter: 't', page: tenants, group: 'Tenants' },
   { name: 'certificates', label: 'Certificates', letter: 'c', page: certificates, group: 'Tenants' },
-  { name: 'schedules', label: 'Schedules', letter: 'd', page: schedules, group: 'Rules', staff: true },
-  { name: 'policies', label: 'Policies', letter: 'p', page: policies, group: 'Rules', staff: true },
-  { name: 'audit', label: 'Audit', letter: 'u', page: audit, group: 'Rules', verb: 'read_audit' },
-  { name: 'system', label: 'System', letter: 'y', page: system, group: 'Rules', staff: true },
+  { name: 'schedules', label: 'Schedules', letter: 'd', page: schedules, group: 'Administration', staff: true },
+  { name: 'policies', label: 'Policies', letter: 'p', page: policies, group: 'Administration', staff: true },
+  { name: 'audit', label: 'Audit', letter: 'u', page: audit, group: 'Administration', verb: 'read_audit' },
+  { name: 'system', label: 'System', letter: 'y', page: system, group: 'Administration', staff: true },
 ];
 
 const app = document.getElementById('app');

@@ -39,7 +39,7 @@ export function barred(approval) {
   if (approval.requested_by === me.name) return 'You are the requester; another person must decide.';
   if (approval.votes.some((vote) => vote.person === me.name))
     return 'You have voted. You can withdraw the vote while the approval is open.';
-  if (!approval.seats.some(suits)) return 'None of your roles or groups has a seat.';
+  if (!approval.seats.some(suits)) return 'None of your roles or groups may decide on this request.';
   return null;
 }
 
@@ -83,7 +83,7 @@ export function render(root) {
           into(root, 'tabs'),
           h(
             'nav.tabs',
-            { 'aria-label': 'Which' },
+            { 'aria-label': 'Approvals to show' },
             tab('Waiting for me', {}, open.length),
             tab('All', { show: 'all' }, `${page.items.length}${page.next ? '+' : ''}`),
           ),
@@ -116,7 +116,7 @@ function nothing(mine, others) {
     );
   return empty(
     'No approval is open.',
-    'Requests that the policy allows without approval are not listed; onboardings above the self-service size need approval.',
+    'This list shows only requests that need approval, such as an onboarding above the self-service size.',
   );
 }
 
@@ -256,7 +256,7 @@ function seats(item) {
       'p.note',
       item.ruling
         ? `Decided: ${item.ruling}${item.takes_effect ? `; takes effect ${item.takes_effect}` : ''}.`
-        : `Missing approvals: ${missing}. One refusal ends it. The requester cannot vote, and each person votes once.`,
+        : `Missing approvals: ${missing}. One refusal rejects the request. The requester cannot vote, and each person votes once.`,
     ),
   ];
 }
@@ -270,7 +270,7 @@ function deadline(item) {
       ? h(
           'p',
           h('b', rest > 0 ? `${span(rest)} left` : 'The deadline has passed'),
-          ` (${exact(item.deadline)}). Without enough votes by then the approval lapses, which is never consent.`,
+          ` (${exact(item.deadline)}). Without enough votes by then, the approval lapses, and the request is not approved.`,
         )
       : h('p', 'No deadline.'),
     (procedure.escalate ?? []).map((step) =>
@@ -369,7 +369,7 @@ function vote(item, from, bar_, form) {
     from.length > 0 &&
       field({
         name: 'on_behalf_of',
-        label: 'For',
+        label: 'Vote for',
         kind: 'select',
         required: true,
         options: [...(bar_ ? [] : [['', `${me.name} (myself)`]]), ...from],
@@ -468,7 +468,7 @@ function reviews(items) {
   if (!items.length) return null;
   const columns = [
     { label: 'approval', cell: (row) => h('a', { href: place('approvals', row.id) }, row.title) },
-    { label: 'alone', cell: (row) => row.by },
+    { label: 'decided by', cell: (row) => row.by },
     { label: 'when', cell: (row) => time(row.at) },
     { label: 'reason', kind: 'wide', cell: (row) => row.reason },
     {

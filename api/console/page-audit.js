@@ -58,7 +58,7 @@ export function render(root) {
     h(
       'p.note',
       { key: 'note' },
-      'All filters except text search the whole audit; text filters the shown page. The newest entry is first. ',
+      'The filter “text” searches only the shown page, the other filters the whole audit. The newest entry is first. ',
       !whose && order === 'oldest' && 'Oldest first without a tenant: sorted by tenant, then by time.',
     ),
     slot('list'),

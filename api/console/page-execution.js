@@ -174,7 +174,7 @@ function now(item) {
       h(
         'div.callout.bad',
         h('b', `Parked: ${words(item.reason)}`),
-        h('p', 'Waits for an operator: fix the cause, then retry; or repair it.'),
+        h('p', 'Waits for an operator: fix the cause, then retry or repair the execution.'),
         errors(item.errors),
       ),
     item.paused_by &&
@@ -306,7 +306,7 @@ function trail(item) {
       note: undone
         ? `${undone} of ${item.trail.length} undone; the last is undone first.`
         : item.open && !item.pivot
-          ? 'A rollback now would undo these from the top down.'
+          ? 'A rollback now would undo these actions from top to bottom.'
           : 'Completed actions, the last first.',
     },
     h('ol.trail', marks.map(line)),

@@ -276,7 +276,7 @@ export const stuck = {
     show(
       root,
       heading('Stuck', {
-        about: 'Open executions that need an operator. Nothing is lost.',
+        about: 'Open executions that need an operator. No data is lost.',
       }),
       filters([
         { name: 'filter', label: 'filter', wide: true, hint: 'reason = outcome_unknown' },

@@ -83,7 +83,7 @@ function one(root, name, params) {
         kind: 'select',
         options: ['pending', 'buffered', 'fired', 'missed', 'skipped', 'merged', 'failed'],
       },
-      { name: 'origin', label: 'started by', kind: 'select', options: ['schedule', 'trigger', 'backfill'] },
+      { name: 'origin', label: 'started by', kind: 'select', options: ['clock', 'trigger', 'backfill'] },
       { name: 'from', label: 'from', kind: 'date' },
       { name: 'to', label: 'to', kind: 'date' },
     ]),

@@ -169,7 +169,7 @@ async function release() {
   const { held } = await get('/v1/store');
   change('Release the store', {
     preview: [
-      'All waiting tasks run at once, even if the outside has changed since. Check the waiting tasks first.',
+      'All waiting tasks run immediately, even if other systems have changed since. Check the waiting tasks first.',
       h('p', told(held)),
     ],
     fields: [WHY],
@@ -398,7 +398,7 @@ function retention(root) {
         section(
           'Retention',
           {
-            note: 'Finished executions whose retention period is over. The audit keeps their entries.',
+            note: 'Finished executions after the end of their retention period. The audit keeps their entries.',
             aside:
               may('run_retention') &&
               items.length > 0 &&

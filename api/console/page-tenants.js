@@ -214,7 +214,7 @@ function whole({ item, spaces, quotas, usage, holds, certificates, policy, leavi
         aside: ['csv', 'focus'].map((form) =>
           h('button', { type: 'button', 'data-order': form, onclick: () => bill(item.id, form) }, form === 'csv' ? 'Export CSV with prices' : 'Export FOCUS'),
         ),
-        note: 'GPU-hours so far.',
+        note: 'GPU-hours until now.',
       },
       spent(usage),
     ),

@@ -358,7 +358,7 @@ export function short() {
   request('Report a shortage', {
     at: '/v1/capacity-exhaustions',
     label: 'Submit report',
-    about: 'Tries the measures of the policy, mildest first, such as a reclaim of overdue loans. Costly or disruptive measures need approval.',
+    about: 'Applies the measures of the policy one after another, the mildest first, such as a reclaim of overdue loans. Costly or disruptive measures need approval.',
     body: (values) => said({ region: values.region, model: values.model, wanted: values.wanted && Number(values.wanted), reason: values.reason }),
     cli: (values) =>
       `tenure capacity short ${values.region || 'eu'} ${values.model || 'H100'}${values.wanted ? ` --wanted ${values.wanted}` : ''} --dry-run`,

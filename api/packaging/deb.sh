@@ -89,7 +89,7 @@ Depends: $needs
 Recommends: ca-certificates
 Section: admin
 Priority: optional
-Description: control plane's engine for GPU platforms
+Description: control plane for GPU tenants
  Tenure runs the lifecycle of GPU tenants as explicit state machines:
  durable, approvable, compensable. It decides and remembers; Kubernetes,
  Slurm, Kueue, NVML, object and key stores do the work.

@@ -86,7 +86,11 @@ async fn an_access_policy_of_the_operator_takes_effect_at_once_and_is_explained_
     let yes = explain(&["hold", "--user", "fritz", "--from", "192.0.2.7"]);
     assert_eq!((yes.exit, &yes.json()["policies"]), (0, &json!(["finance"])), "{yes:?}");
     let bound = explain(&["hold", "--role", "tenant_owner", "--tenant", "acme"]);
-    assert_eq!((bound.exit, bound.json()["why"].as_str()), (1, Some("no policy permits it")), "{bound:?}");
+    assert_eq!(
+        (bound.exit, bound.json()["why"].as_str()),
+        (1, Some("no access policy permits it")),
+        "{bound:?}"
+    );
     assert!(bound.json()["may"].as_array().unwrap().contains(&json!("dpo")));
     let strange = explain(&["holt", "--user", "fritz"]);
     assert!(

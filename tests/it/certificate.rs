@@ -237,12 +237,12 @@ fn a_certificate_is_verified_with_the_public_key_only_and_lists_what_it_proves()
     assert_eq!(found.signed_by, [key().public_key().id()]);
     let proves = found.proves().join("\n");
     assert!(proves.contains("8 assets of tenant acme, each once"), "{proves}");
-    assert!(proves.contains("cora and sid agreed"), "{proves}");
+    assert!(proves.contains("cora and sid approved"), "{proves}");
     let not = found.limitations().join("\n");
     for said in [
         "laptops",
         "audit log",
-        "Whose key",
+        "The owner of the key",
         "snapshots of the key store",
         "Rev.2 is not claimed",
         "No maker gives",

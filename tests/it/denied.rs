@@ -109,7 +109,7 @@ async fn a_refusal_is_recorded_with_caller_request_address_and_reason() {
     assert_eq!((&entry["subject"], &entry["denied"]["times"]), (&json!("/v1/users/admin"), &json!(1)));
     assert!(entry["reason"].as_str().unwrap().contains("manage users"), "{entry}");
     let says =
-        "otto was denied DELETE /v1/users/{name} at /v1/users/admin, asked from 127.0.0.1: auth.forbidden";
+        "otto was denied DELETE /v1/users/{name} at /v1/users/admin, from address 127.0.0.1: auth.forbidden";
     assert_eq!(entry["says"], says);
     find(&told, "olga", "GET /v1/store", "auth.foreign_tenant");
     let entry = find(&told, "olga", "GET /v1/executions/{id}", "resource.not_found");

@@ -120,7 +120,7 @@ async fn the_drift_sweep_finds_claims_of_executions_that_have_ended() {
 
     let found = sweeps::run(&stage.engine, Sweep::Drift, None, "olga").await.unwrap().found;
 
-    let wanted = format!("by execution {gone}, which has ended: see `tenure leftovers show {gone}`");
+    let wanted = format!("by execution {gone}, which has ended: run `tenure leftovers show {gone}`");
     assert!(
         found.iter().any(|found| found.contains(&claimed.id.to_string()) && found.ends_with(&wanted)),
         "{found:?}"

@@ -67,19 +67,19 @@ fn an_invalid_row_is_named_by_line_and_column_and_nothing_is_applied() {
     let cases = [
         (
             "n-1,64000,262144,two,P100",
-            "line 2, column 18: `gpu`: \"two\" is not a number that fits here; write a whole number from 1 to 1024",
+            "line 2, column 18: `gpu`: \"two\" is not a valid number here; write a whole number from 1 to 1024",
         ),
-        ("n-1,64000,262144,0,P100", "there is no node with GPUs in the file"),
+        ("n-1,64000,262144,0,P100", "the file has no node with GPUs"),
         ("n-1,-1,262144,2,P100", "line 2, column 5: `cpu_milli`: \"-1\""),
         (
             "n-1,64000,262144,2",
             "line 2, column 1: the row has 4 values instead of 5; give one value for each column",
         ),
-        ("n 1,64000,262144,2,P100", "line 2, column 1: `sn`: \"n 1\" cannot name a node"),
-        ("n-1,64000,262144,2,", "line 2, column 20: `model`: \"\" cannot name a GPU model"),
+        ("n 1,64000,262144,2,P100", "line 2, column 1: `sn`: \"n 1\" is not a valid name of a node"),
+        ("n-1,64000,262144,2,", "line 2, column 20: `model`: \"\" is not a valid name of a GPU model"),
         (
             "n-1,1,1,1,A\nn-2,1,1,1,A\nn-1,1,1,1,A",
-            "line 4, column 1: `sn`: node n-1 stands on line 2 and again on line 4; keep one",
+            "line 4, column 1: `sn`: node n-1 occurs on lines 2 and 4; remove one",
         ),
     ];
     for (row, expected) in cases {
@@ -179,13 +179,9 @@ fn an_error_in_the_sites_is_named_by_line_and_column() {
         (
             "tenancy: dedicated",
             "tenancy: mine",
-            "`clusters[0].tenancy`: \"mine\" is no tenancy; write `shared` or `dedicated`",
+            "`clusters[0].tenancy`: \"mine\" is not a tenancy; write `shared` or `dedicated`",
         ),
-        (
-            "id: west-2",
-            "id: west-1",
-            "line 5, column 5: `clusters[1]`: west-1 stands on line 4 and again on line 5",
-        ),
+        ("id: west-2", "id: west-1", "line 5, column 5: `clusters[1]`: west-1 occurs on lines 4 and 5"),
         ("jurisdiction: eu, ", "", "`regions[0].jurisdiction`: the field is missing"),
     ];
     for (good, bad, expected) in cases {

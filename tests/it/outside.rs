@@ -220,7 +220,7 @@ async fn a_burst_of_malicious_documents_delays_no_other_caller() {
     for bomb in bombs {
         let answer = bomb.await.unwrap();
         assert_eq!(answer.status, 422, "{}", answer.body);
-        assert!(answer.body.to_string().contains("anchors and aliases are not read"), "{}", answer.body);
+        assert!(answer.body.to_string().contains("anchors and aliases are not supported"), "{}", answer.body);
     }
 }
 

@@ -49,7 +49,7 @@ async fn an_encrypted_server_stores_no_plain_text_and_starts_only_with_its_key()
     let other = elsewhere.path().join("other.key");
     fs::write(&other, "f".repeat(64)).unwrap();
     let wrong = start(Some(&other));
-    assert!(wrong.exit == 2 && wrong.err.contains("was wrapped by another"), "{wrong:?}");
+    assert!(wrong.exit == 2 && wrong.err.contains("encrypted with another key"), "{wrong:?}");
     fs::write(&other, "not a key").unwrap();
     let short = start(Some(&other));
     assert!(short.exit == 2 && short.err.contains("openssl rand -hex 32"), "{short:?}");

@@ -133,9 +133,9 @@ async fn votes_with_a_claimed_credential_count_and_are_certified_without_a_mark(
     }
     let proves = served.certified(&id).await;
 
-    assert!(proves.contains("c1 and s1 agreed") && !proves.contains("Separation not enforced"), "{proves}");
+    assert!(proves.contains("c1 and s1 approved") && !proves.contains("Separation not enforced"), "{proves}");
     assert!(
-        proves.contains("c1 voted in AwaitingDestruction by a credential claimed with a code that admin"),
+        proves.contains("c1 voted in AwaitingDestruction with a credential from a code that admin"),
         "{proves}"
     );
     assert_eq!(served.run(&["user", "remove", "c1"]).exit, 0);

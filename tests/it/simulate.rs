@@ -76,7 +76,7 @@ fn an_error_in_a_trace_has_line_column_and_remedy() {
 
     assert_eq!(
         invalid,
-        "line 3, column 1: `at_s`: \"noon\" is no number of seconds; write seconds since the trace begins, or leave it blank"
+        "line 3, column 1: `at_s`: \"noon\" is not a number of seconds; write seconds since the start of the trace, or leave it blank"
     );
 }
 
@@ -118,14 +118,14 @@ fn too_many_repetitions_are_refused_with_a_remedy() {
     assert_eq!(
         long.clone().repeated(2).unwrap_err().to_string(),
         format!(
-            "{}-2: with the number of its time behind it the name is longer than 64 characters; use shorter names",
+            "{}-2: with the number of its repetition, the name is longer than 64 characters; use shorter names",
             "w".repeat(63)
         )
     );
     assert_eq!(long.clone().repeated(1).unwrap(), long);
     assert_eq!(
         long.repeated(u32::MAX).unwrap_err().to_string(),
-        "so often repeated it would last longer than 36525 days; repeat it less often"
+        "with these repetitions it would last longer than 36525 days; repeat it less often"
     );
 }
 

@@ -56,7 +56,10 @@ async fn an_ended_contract_starts_an_offboarding_that_needs_approval() {
     stage.engine.run_until_idle().await.unwrap();
     let later = swept(&stage, Sweep::ContractEnd).await;
     assert_eq!(later.started, Vec::<String>::new(), "a rejected request is not repeated every night");
-    assert_eq!(later.found, ["the contract of acme has ended (2026-01-31), and it is still served"]);
+    assert_eq!(
+        later.found,
+        ["the contract of tenant acme has ended (2026-01-31), but the tenant is not offboarded yet"]
+    );
 }
 
 #[tokio::test]
@@ -79,7 +82,10 @@ async fn a_difference_between_platform_and_ledger_is_reported_and_not_repaired()
     change.run(stage.engine.platform(), &call).await.unwrap();
 
     let found = swept(&stage, Sweep::Drift).await.found;
-    assert_eq!(found, ["quota/acme/research/gpu/H100 in west-1: the resource quota says 7, and the books 3"]);
+    assert_eq!(
+        found,
+        ["quota/acme/research/gpu/H100 in west-1: the resource quota has 7, but the ledger has 3"]
+    );
     let hard = stage.spec("kubernetes/west-1/ResourceQuota/t-acme--research/tenure");
     assert_eq!(hard["hard"]["requests.nvidia.com/gpu"], 7, "the other writer's value is not overwritten");
 }
@@ -102,7 +108,7 @@ async fn gpus_that_are_in_use_but_free_in_the_ledger_are_found() {
 
     let found = swept(&stage, Sweep::Drift).await.found;
 
-    assert_eq!(found, ["3 of H100 on w-0000 are free in the books and in use, or gone"]);
+    assert_eq!(found, ["3 of H100 on w-0000 are free in the ledger, but in use or missing"]);
 }
 
 /// A tenant's row is missing, as after a disaster: the others are swept, and the result names the skipped tenant.
@@ -114,7 +120,7 @@ async fn a_tenant_without_its_own_row_is_skipped_and_the_others_are_swept() {
     stage.engine.transact(true, |view| view.put(&lost)).await.unwrap();
     for sweep in [Sweep::Reclaim, Sweep::LineAgeing] {
         let found = swept(&stage, sweep).await;
-        let wanted = "tenant aaa is left out: ledger.missing: there is no tenants/aaa";
+        let wanted = "tenant aaa is skipped: ledger.missing: there is no tenants/aaa";
         assert_eq!((found.found.as_slice(), found.seen), ([wanted.to_owned()].as_slice(), 2));
     }
 }

@@ -127,7 +127,7 @@ fn a_server_does_not_start_with_an_invalid_target_file() {
             "hooks: { dns: { exec: { program: hook.sh } } }",
             "targets: hooks.dns.exec.program: hook.sh: write an absolute path",
         ),
-        ("clusters: { eu-1: { nomad: {} } }", "targets: clusters.eu-1.nomad: is no kind of backend"),
+        ("clusters: { eu-1: { nomad: {} } }", "targets: clusters.eu-1.nomad: is not a kind of backend"),
         ("clutsers: {}", "unknown field `clutsers`"),
     ] {
         let ran = tenure(folder.path(), targets, &["serve"]);

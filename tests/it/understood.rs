@@ -39,7 +39,7 @@ async fn a_fraction_of_a_gpu_is_refused_with_a_suggestion() {
         json!({ "tenant": ACME, "workspace": "research", "name": "half", "requests": { "gpu/H100": 0.5 } });
     let half = served.json_as(&served.admin, "/v1/workloads", body).await;
     assert!(half.status.is_client_error(), "{}", half.body);
-    assert!(half.body.to_string().contains("ask for slices in whole numbers"), "{}", half.body);
+    assert!(half.body.to_string().contains("request a whole number of slices"), "{}", half.body);
 }
 
 /// Unknown resources are rejected before an approval opens.

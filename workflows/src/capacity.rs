@@ -77,12 +77,12 @@ impl Workflow for CapacityExhaustion {
         match state {
             // Measure the capacity and the waitlists. Is it enough, or which rung is next?
             Assessing => act(self.assessment()).nothing_to_undo().record(Self::assessed).then(Weighing),
-            Weighing => when(self.settled(), "there has been enough for long enough", RestoringBuffer)
-                .or_when(self.has_enough(), "there is enough", Settling)
-                .or_when(self.rung().is_none(), "every rung was tried", AwaitingOwner)
-                .or_when(!self.has_hands(), "no hands for the rung here", NotingNoHands)
-                .or_when(self.asks(), "people decide on the rung", AwaitingRung)
-                .otherwise("nobody has to be asked", Climbing),
+            Weighing => when(self.settled(), "enough capacity for long enough", RestoringBuffer)
+                .or_when(self.has_enough(), "enough capacity", Settling)
+                .or_when(self.rung().is_none(), "all measures were tried", AwaitingOwner)
+                .or_when(!self.has_hands(), "the measure is not available here", NotingNoHands)
+                .or_when(self.asks(), "the measure needs approval", AwaitingRung)
+                .otherwise("the measure needs no approval", Climbing),
             AwaitingRung => approval(self.seats())
                 .within(self.patience())
                 .with_procedure(self.procedure())
@@ -91,10 +91,10 @@ impl Workflow for CapacityExhaustion {
                 .expired(NotingRefused),
 
             // One rung of the ladder. The undo of a temporary measure stays on the trail.
-            Climbing => when(self.is(Rung::RecallOverdue), "call back overdue loans", RecallingLoans)
+            Climbing => when(self.is(Rung::RecallOverdue), "reclaim overdue loans", RecallingLoans)
                 .or_when(self.is(Rung::ReturnBuffer), "lower the buffer", LoweringBuffer)
-                .or_when(self.is(Rung::Procure), "buy", AwaitingProcurement)
-                .otherwise("let best-effort work in no more", ShuttingTiers),
+                .or_when(self.is(Rung::Procure), "buy GPUs", AwaitingProcurement)
+                .otherwise("stop admitting best-effort work", ShuttingTiers),
             RecallingLoans => children(self.recalls())
                 .map_result(|_: &Reclaim| ())
                 .accept_any_outcome()

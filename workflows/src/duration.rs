@@ -70,7 +70,7 @@ pub mod text {
         match Written::deserialize(from)? {
             Written::Exact(span) => Ok(span),
             Written::Text(text) => super::parse(&text)
-                .ok_or_else(|| D::Error::custom(format!("{text:?} is not a span of time, such as 15m"))),
+                .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration, such as 15m"))),
         }
     }
 }

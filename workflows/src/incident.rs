@@ -104,10 +104,10 @@ impl Workflow for IncidentResponse {
                 .record(Self::inspected)
                 .within(30 * MINUTE)
                 .then(Judging),
-            Judging => when(self.fit, "nothing speaks against the node", Uncordoning)
-                .or_when(self.running.is_empty(), "nobody runs on it", Clearing)
+            Judging => when(self.fit, "the node has no fault", Uncordoning)
+                .or_when(self.running.is_empty(), "no workload runs on it", Clearing)
                 .waived_by(self.rule())
-                .otherwise("who runs on it has to move", AwaitingRemedy),
+                .otherwise("workloads on it must move", AwaitingRemedy),
             AwaitingRemedy => approval(self.seats())
                 .within(HOUR)
                 .with_procedure(self.procedure())
@@ -125,9 +125,9 @@ impl Workflow for IncidentResponse {
             Clearing => act_each(self.clearances()).forward_only().then(ChoosingRemedy),
 
             // Applies the driver's request. A reset without effect is followed by a reboot, and both by a thorough test.
-            ChoosingRemedy => when(self.asks_for_reset(), "its driver asks for a reset", ResettingGpus)
-                .or_when(self.recovery == Recovery::Reboot, "its driver asks for a reboot", Rebooting)
-                .otherwise("its driver asks for nothing", Examining),
+            ChoosingRemedy => when(self.asks_for_reset(), "the driver requests a reset", ResettingGpus)
+                .or_when(self.recovery == Recovery::Reboot, "the driver requests a reboot", Rebooting)
+                .otherwise("the driver requests nothing", Examining),
             ResettingGpus => {
                 act_each(self.resets()).forward_only().within(15 * MINUTE).or_else(Rebooting).then(Examining)
             }
@@ -141,17 +141,16 @@ impl Workflow for IncidentResponse {
                 .attempt_within(45 * MINUTE)
                 .within(2 * HOUR)
                 .then(JudgingAgain),
-            JudgingAgain => {
-                when(self.fit, "the node is fit again", Uncordoning).otherwise("it is not", KeepingApart)
-            }
+            JudgingAgain => when(self.fit, "the node passed its test", Uncordoning)
+                .otherwise("the node failed its test", KeepingApart),
             KeepingApart => act_each(self.quarantines())
                 .forward_only()
-                .record(|me: &mut Self, (): ()| me.settled = Some("the node is kept apart".into()))
+                .record(|me: &mut Self, (): ()| me.settled = Some("the node is in quarantine".into()))
                 .then(AwaitingReview),
             Uncordoning => act_each(self.uncordons()).nothing_to_undo().then(RestoringNode),
             RestoringNode => act_each(self.serves())
                 .nothing_to_undo()
-                .record(|me: &mut Self, (): ()| me.settled = Some("the node serves again".into()))
+                .record(|me: &mut Self, (): ()| me.settled = Some("the node is in service again".into()))
                 .then(AwaitingReview),
 
             // For a key: it is invalid from this commit on, and no other key changes.
@@ -179,7 +178,9 @@ impl Workflow for IncidentResponse {
                 .expired(Escalated),
             ThawingTenants => act(ThawTenants { tenants: self.tenants() })
                 .nothing_to_undo()
-                .record(|me: &mut Self, (): ()| me.settled = Some("they are admitted again".into()))
+                .record(|me: &mut Self, (): ()| {
+                    me.settled = Some("workloads of the tenants are admitted again".into())
+                })
                 .then(AwaitingReview),
 
             // The incident is reviewed. Without a review it is escalated.

@@ -180,8 +180,8 @@ impl Workflow for Offboarding {
                 .nothing_to_undo()
                 .record(|me: &mut Self, ended: EndedWork| me.works_on = ended.more)
                 .then(LookingForWork),
-            LookingForWork => when(self.works_on, "more of its work is in the books", EndingWork)
-                .otherwise("none is", Surveying),
+            LookingForWork => when(self.works_on, "the tenant has more workloads", EndingWork)
+                .otherwise("the tenant has no more workloads", Surveying),
 
             // The inventory comes from two scans that agree.
             Surveying => act(self.survey())
@@ -369,7 +369,7 @@ impl Workflow for Offboarding {
                 .within(DAY)
                 .then(Ending),
             Ending => when(self.excepted(), "the certificate has exceptions", ClosedWithExceptions)
-                .otherwise("every asset passes", Closed),
+                .otherwise("every asset has a valid record", Closed),
 
             Closed | ClosedWithExceptions => end(Outcome::Completed),
             Rejected => end(Outcome::Rejected),

@@ -103,10 +103,10 @@ impl Workflow for Onboarding {
                 .nothing_to_undo()
                 .record(Self::evaluated)
                 .then(Deciding),
-            Deciding => when(self.rejected(), "policy refuses", Rejected)
+            Deciding => when(self.rejected(), "rejected by policy", Rejected)
                 .or_when(self.waived(), "self-service", Registering)
                 .waived_by(self.rule())
-                .otherwise("people decide", AwaitingApproval),
+                .otherwise("approval is needed", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.waits().approve)
                 .with_procedure(self.procedure())
@@ -139,9 +139,8 @@ impl Workflow for Onboarding {
                 .nothing_to_undo()
                 .record(|me: &mut Self, joined: JoinedWaitlist| me.overdue = joined.overdue)
                 .then(CheckingPatience),
-            CheckingPatience => {
-                when(self.overdue, "waited too long", AwaitingPatience).otherwise("wait on", Waitlisted)
-            }
+            CheckingPatience => when(self.overdue, "waited too long", AwaitingPatience)
+                .otherwise("continue to wait", Waitlisted),
             AwaitingPatience => approval(self.patience_seats())
                 .within(self.waits().patience)
                 .with_procedure(self.procedure())
@@ -194,8 +193,8 @@ impl Workflow for Onboarding {
                 .undo_each(self.layout_before())
                 .within(self.for_nodes(HOUR))
                 .then(CheckingQueues),
-            CheckingQueues => when(!self.quarantined.is_empty(), "replacements join", Qualifying)
-                .otherwise("queues are to be made", CreatingCohort),
+            CheckingQueues => when(!self.quarantined.is_empty(), "replacement nodes join", Qualifying)
+                .otherwise("the tenant needs queues", CreatingCohort),
 
             // Queues on hold, quotas and isolation; parent before child.
             CreatingCohort => act_each(self.cohorts())
@@ -261,13 +260,14 @@ impl Workflow for Onboarding {
                 .attempt_within(20 * MINUTE)
                 .within(self.for_nodes(45 * MINUTE))
                 .then(Judging),
-            Judging => when(self.unfit.is_empty(), "all fit", Probing).otherwise("some unfit", Quarantining),
+            Judging => when(self.unfit.is_empty(), "all nodes are fit", Probing)
+                .otherwise("some nodes are unfit", Quarantining),
             Quarantining => act(QuarantineNodes { tenant, unfit: self.unfit.clone() })
                 .nothing_to_undo()
                 .record(Self::quarantined)
                 .then(CountingUnfit),
             CountingUnfit => {
-                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
+                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit nodes", OutOfNodes)
             }
             Replacing => act(ClaimReplacements { tenant, ask, constraints })
                 .nothing_to_undo()

@@ -139,7 +139,7 @@ impl ConstraintEffect {
     #[must_use]
     pub fn describe(&self, most: usize) -> String {
         if self.before.is_empty() {
-            return "there is no cluster: import a fleet".to_owned();
+            return "no cluster exists: import a fleet".to_owned();
         }
         let mut said = format!("{} of {} clusters left", self.remaining().len(), self.before.len());
         for (cluster, why) in self.excluded.iter().take(most) {
@@ -238,7 +238,7 @@ fn lacks_model(candidate: &Candidate, _: &Constraints) -> Option<String> {
 
 fn outside_region(candidate: &Candidate, constraints: &Constraints) -> Option<String> {
     if constraints.cluster.as_ref().is_some_and(|cluster| *cluster != candidate.cluster) {
-        return Some("is not the cluster of the nodes to be joined".into());
+        return Some("is not the cluster of the tenant's nodes".into());
     }
     let regions = constraints.regions.as_ref()?;
     (!regions.contains(&candidate.region)).then(|| format!("is in region {}", candidate.region))
@@ -273,10 +273,10 @@ fn of_other_tenancy(candidate: &Candidate, constraints: &Constraints) -> Option<
         (Isolation::DedicatedCluster, Tenancy::Dedicated { tenant: Some(other) })
             if *other != constraints.tenant =>
         {
-            Some("is another tenant's".into())
+            Some("belongs to another tenant".into())
         }
         (Isolation::DedicatedNodes | Isolation::SharedSlices, Tenancy::Dedicated { .. }) => {
-            Some("is kept for tenants with a cluster of their own".into())
+            Some("is reserved for tenants with their own cluster".into())
         }
         (Isolation::DedicatedCluster, Tenancy::Dedicated { .. })
         | (Isolation::DedicatedNodes | Isolation::SharedSlices, Tenancy::Shared) => None,

@@ -89,11 +89,11 @@ impl Workflow for Reclaim {
             PlanningWithinGuard => {
                 act(self.planning(true)).nothing_to_undo().record(Self::planned).then(Weighing)
             }
-            Weighing => when(self.verdict() == PlanVerdict::Satisfied, "nothing has to be freed", Satisfied)
-                .or_when(self.must_wait(), "what was begun has to end", AwaitingVictims)
+            Weighing => when(self.verdict() == PlanVerdict::Satisfied, "no GPUs must be freed", Satisfied)
+                .or_when(self.must_wait(), "evictions are running", AwaitingVictims)
                 // The plan is still the approved one, and its approval is still valid.
                 .waived_by(self.rule())
-                .or_when(self.verdict() == PlanVerdict::Infeasible, "nobody can give way", Infeasible)
+                .or_when(self.verdict() == PlanVerdict::Infeasible, "no workload can be evicted", Infeasible)
                 .or_when(self.within_guard(), "within the guard", Fencing)
                 .waived_by(self.rule())
                 .otherwise("beyond the guard", AwaitingApproval),
@@ -112,8 +112,8 @@ impl Workflow for Reclaim {
                 .then(EvictingVictims),
             CountingPlans => when(self.may_plan(), "plan again", Planning)
                 // Victims of an earlier plan are being evicted. Their GPUs are earmarked even if no other victims are found.
-                .or_when(self.begun, "what was begun has to end", AwaitingVictims)
-                .otherwise("the books will not stand still", Unsettled),
+                .or_when(self.begun, "evictions are running", AwaitingVictims)
+                .otherwise("the account changed too often", Unsettled),
 
             // One child for each victim. On a cancel, children past their pivot finish, and the others are cancelled.
             EvictingVictims => children(self.evictions())
@@ -131,11 +131,11 @@ impl Workflow for Reclaim {
                     me.looks += 1;
                 })
                 .then(Judging),
-            Judging => when(self.withdrawn(), "the demand is gone", Withdrawn)
+            Judging => when(self.withdrawn(), "the demand was withdrawn", Withdrawn)
                 .or_when(self.has_enough() && self.demands(), "enough was freed", Granting)
-                .or_when(self.has_enough(), "all was called back", Closing)
-                .or_when(self.may_plan(), "a victim does not end: others must", Planning)
-                .or_when(self.hopeless(), "nothing more is to come", Unsettled)
+                .or_when(self.has_enough(), "all GPUs were freed", Closing)
+                .or_when(self.may_plan(), "a victim does not end, choose others", Planning)
+                .or_when(self.hopeless(), "no more GPUs will be freed", Unsettled)
                 .otherwise("a victim does not end", AwaitingVictims),
             AwaitingVictims => await_signal(VICTIM_FREED).within(HOUR).then(Assessing).expired(Assessing),
 
@@ -290,7 +290,7 @@ impl Reclaim {
         if planned.verdict == PlanVerdict::Evict || !self.begun {
             self.planned = Some(planned);
         } else if self.why.is_none() {
-            self.why = Some("nobody else can give way".into());
+            self.why = Some("no other workload can be evicted".into());
         }
     }
 

@@ -87,8 +87,8 @@ impl Workflow for SlaChange {
                 .nothing_to_undo()
                 .record(Self::evaluated)
                 .then(Deciding),
-            Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
-                .otherwise("people decide", AwaitingApproval),
+            Deciding => when(self.terms.is_none(), "rejected by policy", Rejected)
+                .otherwise("approval is needed", AwaitingApproval),
             AwaitingApproval => approval(self.seats())
                 .within(self.waits().approve)
                 .with_procedure(self.procedure())
@@ -115,8 +115,10 @@ impl Workflow for SlaChange {
             MeasuringConformance => {
                 act(self.measuring()).nothing_to_undo().record(Self::measured).then(CheckingPatience)
             }
-            CheckingPatience => when(self.overdue, "in the way for too long", AwaitingPatience)
-                .otherwise("wait on", AwaitingConformance),
+            CheckingPatience => {
+                when(self.overdue, "the tenant's use prevented the change for too long", AwaitingPatience)
+                    .otherwise("continue to wait", AwaitingConformance)
+            }
             AwaitingConformance => await_signal(CONFORMS)
                 .within(self.waits().recheck)
                 .then(TighteningAgain)

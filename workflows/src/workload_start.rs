@@ -110,8 +110,8 @@ impl Workflow for WorkloadStart {
             .nothing_to_undo()
             .record(|me: &mut Self, start: Option<StartWorkload>| me.start = start)
             .then(Choosing),
-            Choosing => when(self.start.is_some(), "it is still admitted", Starting)
-                .otherwise("it is not admitted by this decision any more", Superseded),
+            Choosing => when(self.start.is_some(), "the admission is still valid", Starting)
+                .otherwise("the admission is not valid any more", Superseded),
             // A workload that its cluster does not know yet was never held there. It runs when its owner submits it.
             Starting => act_each(self.start.iter().cloned())
                 .nothing_to_undo()

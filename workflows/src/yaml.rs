@@ -25,8 +25,8 @@ pub struct Unreadable {
     pub remedy: Option<&'static str>,
 }
 
-const SMALLER: &str = "split it, or leave out what is not needed";
-const WRITTEN_OUT: &str = "write each value where it stands, without anchors (`&`) and aliases (`*`)";
+const SMALLER: &str = "split the document, or remove unneeded parts";
+const WRITTEN_OUT: &str = "write each value in full, without anchors (`&`) and aliases (`*`)";
 
 /// Returns the value of a document. An error shows its line.
 ///
@@ -43,7 +43,7 @@ pub(crate) fn read_plain<T: DeserializeOwned>(text: &str) -> Result<T, Unreadabl
 
 fn within<T: DeserializeOwned>(text: &str, with_snippet: bool) -> Result<T, Unreadable> {
     if text.len() > LONGEST {
-        let why = format!("the document has {} bytes, and at most {LONGEST} are read", text.len());
+        let why = format!("the document has {} bytes; the limit is {LONGEST}", text.len());
         return Err(Unreadable { at: None, why, remedy: Some(SMALLER) });
     }
     serde_saphyr::from_str_with_options(text, options(with_snippet)).map_err(|error| unreadable(&error))
@@ -76,13 +76,10 @@ fn unreadable(error: &Error) -> Unreadable {
         Error::Budget { breach, .. } => breach,
         Error::DuplicateMappingKey { key, .. } => {
             let named = key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default();
-            return ours(format!("the field{named} is there twice"), "keep one of the two");
+            return ours(format!("the field{named} occurs twice"), "remove one of them");
         }
         Error::MultipleDocuments { .. } => {
-            return ours(
-                "there is more than one document (`---`)".to_owned(),
-                "put each into a file of its own",
-            );
+            return ours("there is more than one document (`---`)".to_owned(), "put each into its own file");
         }
         Error::NonFiniteFloat { .. } => {
             return ours("a number is not finite".to_owned(), "write a number in plain digits");
@@ -91,15 +88,15 @@ fn unreadable(error: &Error) -> Unreadable {
     };
     let (why, remedy) = match breach {
         BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
-            ("anchors and aliases are not read".to_owned(), WRITTEN_OUT)
+            ("anchors and aliases are not supported".to_owned(), WRITTEN_OUT)
         }
         BudgetBreach::Depth { .. } => {
-            (format!("values lie more than {DEEPEST} deep in each other"), "nest them less deeply")
+            (format!("values are nested more than {DEEPEST} levels deep"), "nest them less deeply")
         }
         BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
             (format!("the document has more than {MOST_VALUES} values"), SMALLER)
         }
-        other => (format!("the document costs too much to read ({other:?})"), SMALLER),
+        other => (format!("the document is too complex to read ({other:?})"), SMALLER),
     };
     Unreadable { at, why: format!("{why}{place}"), remedy: Some(remedy) }
 }

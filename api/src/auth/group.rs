@@ -16,7 +16,7 @@ pub(crate) struct Group {
     pub(crate) name: String,
     /// The members.
     pub(crate) members: BTreeSet<String>,
-    /// Who added each member; absent for members from before this was recorded.
+    /// The user who added each member; absent for members without a record of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) joined: BTreeMap<String, CredentialAct>,
     /// The creation time.

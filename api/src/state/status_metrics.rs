@@ -138,14 +138,13 @@ async fn holds(app: &ServerState, registry: &mut Registry) -> Result<(), Error> 
 async fn closed_tenants(app: &ServerState, registry: &mut Registry) -> Result<(), Error> {
     let looks = all_looks(&app.engine).await?;
     let found = gauge(looks.iter().filter(|look| look.has_findings()).count());
-    let help = "Closed tenants of which something is there that no certificate accounts for";
+    let help = "Closed tenants with objects that no certificate accounts for";
     registry.register("closed_tenants_found", help, found);
     let unanswered = gauge(looks.iter().filter(|look| !look.unanswered.is_empty()).count());
-    let help = "Closed tenants of which a source did not say whether anything is there";
+    let help = "Closed tenants for which a system did not answer if objects exist";
     registry.register("closed_tenants_unanswered", help, unanswered);
     let oldest = looks.iter().map(|look| Timestamp::from(look.at)).min();
-    let help =
-        "When the closed tenant was looked at that was not looked at for the longest time, 0 if none was";
+    let help = "Time of the oldest last check of a closed tenant, 0 without checks";
     registry.register("closed_tenants_oldest_look_timestamp_seconds", help, moment(oldest));
     Ok(())
 }
@@ -163,7 +162,7 @@ async fn approvals(app: &ServerState, registry: &mut Registry, now: Timestamp) -
         }
     }
     registry.register("approvals_waiting", "Open approvals", gauge(waiting));
-    let help = "Earliest deadline of an open approval, 0 if there is none";
+    let help = "Earliest deadline of an open approval, 0 without open approvals";
     registry.register("approvals_next_deadline_timestamp_seconds", help, moment(next));
     Ok(())
 }
@@ -176,7 +175,7 @@ async fn reclaims(app: &ServerState, registry: &mut Registry, now: Timestamp) ->
     })
     .await?;
     registry.register("reclaims_open", "Running reclaims", gauge(open));
-    let help = "Earliest promised end of a running reclaim, 0 if there is none";
+    let help = "Earliest promised end of a running reclaim, 0 without running reclaims";
     registry.register("reclaims_next_deadline_timestamp_seconds", help, moment(next));
     let mut missed = 0;
     each::<MissedPromise>(app, |_| missed += 1).await?;

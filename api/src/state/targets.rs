@@ -61,8 +61,7 @@ pub(crate) fn record_backend(view: &mut View, platform: &Platform, id: &ClusterI
     let Some(backend) = platform.backend_of(id.as_str()) else {
         if Platform::BACKENDS.contains(&cluster.backend.as_str()) && !platform.stays_simulated(id.as_str()) {
             return disagree(format!(
-                "cluster {id} had the backend {}, but the file no longer names the cluster: add it under `clusters`, or write `simulated: {{}}` for it if no \
-                 real cluster must be changed",
+                "cluster {id} had the backend {}, but the file no longer names the cluster: add it under `clusters`, or write `simulated: {{}}` for it if it is not a real cluster",
                 cluster.backend
             ));
         }

@@ -48,7 +48,7 @@ pub(crate) struct CertificateRow {
     /// The end of the minimum retention; null without an end.
     kept_until: Option<Time>,
     signed: bool,
-    /// Whether it was withdrawn, and holds no more.
+    /// True if it was withdrawn and is not valid any more.
     withdrawn: bool,
     /// By whom, when and why; null while it holds.
     withdrawal: Option<Object>,
@@ -71,7 +71,7 @@ pub(crate) struct Withdrawal {
     roles: Vec<String>,
     withdrawn_at: Time,
     reason: String,
-    /// What was found.
+    /// The findings.
     found: Vec<String>,
     /// The signed statement: one line of a file for `tenure certificate verify --withdrawals`.
     file: String,
@@ -89,11 +89,11 @@ pub(crate) struct ClosedTenantLook {
     found_since: Option<Time>,
     /// How many such things the last look lists.
     findings: u64,
-    /// What is there: `standing` is `returned`, `retention_over`, `excepted`, `retained` or `quarantined`.
+    /// The objects that exist: `standing` is `returned`, `retention_over`, `excepted`, `retained` or `quarantined`.
     remains: Vec<Object>,
     /// How much more is there than is listed.
     more: u64,
-    /// Sources that did not answer: what lies there is not known.
+    /// Sources that did not answer. Their objects are unknown.
     unanswered: Vec<Object>,
     unanswered_since: Option<Time>,
     /// It in one sentence.

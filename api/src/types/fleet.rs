@@ -41,7 +41,7 @@ pub(crate) struct Tenant {
     /// The time of its closure; the name is never reused.
     #[schemars(skip_serializing_if = "Option::is_none")]
     closed_at: Option<Time>,
-    /// `team`, `workload` or `customer`: who shares what it has, where its request said so.
+    /// The users that share the tenant's hardware, if the request names them: `team`, `workload` or `customer`.
     #[schemars(skip_serializing_if = "Option::is_none")]
     multitenancy: Option<String>,
 }

@@ -189,7 +189,7 @@ pub(crate) struct StuckPlatform {
     pub(crate) id: String,
     /// `limit` or `clock`, which are not workflows; `workload_start` for a start that keeps failing.
     pub(crate) workflow: &'static str,
-    /// Whose workload does not start; absent for what is the platform's own.
+    /// The tenant of the workload that does not start; absent for the platform's own rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<String>,
     /// Such as `limit/cluster/eu-1`.

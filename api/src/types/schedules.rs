@@ -203,14 +203,14 @@ pub(crate) struct StuckClosedTenant {
     #[schemars(with = "Time")]
     pub(crate) since: String,
     pub(crate) age_seconds: u64,
-    /// Whose turn it is, by role.
+    /// The roles that must act.
     pub(crate) owner: Vec<&'static str>,
-    /// What to do.
+    /// The next step.
     pub(crate) next: &'static str,
     pub(crate) message: Option<String>,
 }
 
 impl StuckClosedTenant {
-    /// What stands in the place of a workflow.
+    /// The kind of the row, in the field of a workflow.
     pub(crate) const CLOSED_TENANT: &'static str = "closed_tenant";
 }

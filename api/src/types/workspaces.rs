@@ -184,7 +184,7 @@ pub(crate) struct Workload {
     /// The location that its cluster reports.
     #[schemars(skip_serializing_if = "Option::is_none")]
     observed: Option<ObservedPlacement>,
-    /// For an admitted workload, what is known of its location: `expected` (nothing), `bound` (the nodes) or `observed` (the GPUs).
+    /// For an admitted workload, the known part of its location: `expected` (none), `bound` (the nodes) or `observed` (the GPUs).
     placement: Option<String>,
     submitted_at: Time,
     admitted_at: Option<Time>,

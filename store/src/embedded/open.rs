@@ -57,7 +57,7 @@ fn open(dir: &Path, options: Options) -> Result<Opened, Error> {
             format!("an import into {} was interrupted; run `tenure store import` again", dir.display());
         return Err(Error::Refused { why });
     }
-    let unknown = |error: io::Error| failed("tell the place of", dir, &error);
+    let unknown = |error: io::Error| failed("determine the place of", dir, &error);
     let doubt = place_in_doubt(dir, &options);
     let lost_writes = boot::may_have_lost_writes(dir);
     let more = if doubt.is_some() { RESTORED_OPENS } else { 0 };

@@ -29,7 +29,7 @@ impl fmt::Display for Report {
         if self.cut_tail_bytes > 0 {
             write!(
                 f,
-                "\n{} bytes at the journal's end were never acknowledged and were cut off",
+                "\n{} bytes at the end of the journal were not acknowledged, and were cut off",
                 self.cut_tail_bytes
             )?;
         }

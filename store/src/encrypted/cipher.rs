@@ -55,7 +55,7 @@ impl Secret {
         random::fill(&mut nonce)?;
         let payload = Payload { msg: plain, aad: about };
         let sealed = self.cipher().encrypt(&XNonce::from(nonce), payload);
-        let sealed = sealed.map_err(|_| "it is too long to be sealed".to_owned())?;
+        let sealed = sealed.map_err(|_| "it is too long to be encrypted".to_owned())?;
         Ok([nonce.as_slice(), &sealed].concat())
     }
 

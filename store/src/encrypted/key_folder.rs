@@ -265,7 +265,7 @@ fn parsed<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, Error> {
     match fs::read(file) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|e| Error::Refused { why: format!("{}: {e}; bring the file back", file.display()) }),
+            .map_err(|e| Error::Refused { why: format!("{}: {e}; restore the file", file.display()) }),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(failed(file, &e)),
     }
@@ -295,7 +295,7 @@ fn sync(dir: &Path) -> Result<(), Error> {
 fn does_not_open(file: &Path) -> Error {
     Error::Refused {
         why: format!(
-            "{}: the platform's key does not open this record key; it was wrapped by another",
+            "{}: the platform's key cannot decrypt this record key, which was encrypted with another key",
             file.display()
         ),
     }

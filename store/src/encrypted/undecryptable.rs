@@ -46,10 +46,10 @@ impl fmt::Display for Undecryptable {
         let Self { owner, key, destroyed_at } = self;
         let owner = if owner.is_empty() { "the platform" } else { owner };
         match destroyed_at {
-            Some(_) => write!(f, "its content was sealed with key {key} of {owner}, which was destroyed"),
+            Some(_) => write!(f, "its content was encrypted with key {key} of {owner}, which was destroyed"),
             None => write!(
                 f,
-                "its content is sealed with key {key} of {owner}, which is not in the folder of record keys or does not fit"
+                "its content is encrypted with key {key} of {owner}, which is missing in the folder of record keys, or does not match"
             ),
         }
     }

@@ -53,16 +53,16 @@ impl<'a> EncryptedBody<'a> {
     }
 
     fn parse(bytes: &'a [u8]) -> Result<Self, String> {
-        let short = || "sealed bytes that end too early".to_owned();
+        let short = || "encrypted bytes that end too early".to_owned();
         let (&[_, version, high, low], rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
         if version != VERSION {
-            return Err(format!("sealed in form {version}, which this version of Tenure does not know"));
+            return Err(format!("encrypted in format {version}, which this version of Tenure does not know"));
         }
         let owned = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])));
         let (owner, rest) = owned.ok_or_else(short)?;
         let (key, sealed) = rest.split_first_chunk::<8>().ok_or_else(short)?;
         let owner =
-            std::str::from_utf8(owner).map_err(|_| "sealed for an owner without a name".to_owned())?;
+            std::str::from_utf8(owner).map_err(|_| "encrypted for an owner without a name".to_owned())?;
         let head = bytes.get(..bytes.len().saturating_sub(sealed.len())).ok_or_else(short)?;
         Ok(Self { owner, key: KeyId(*key), head, sealed })
     }
@@ -81,7 +81,8 @@ pub(crate) fn overhead(bytes: &[u8]) -> usize {
 /// # Errors
 /// Fails if `owner` is too long.
 pub(crate) fn head(owner: &str, key: KeyId) -> Result<Vec<u8>, String> {
-    let length = u16::try_from(owner.len()).map_err(|_| format!("{owner:?} is too long for an owner"))?;
+    let length =
+        u16::try_from(owner.len()).map_err(|_| format!("{owner:?} is too long for an owner's name"))?;
     let [high, low] = length.to_be_bytes();
     let mut bytes = vec![MAGIC, VERSION, high, low];
     bytes.extend_from_slice(owner.as_bytes());

@@ -102,7 +102,7 @@ pub(crate) fn check_collection(collection: &str) -> Result<(), Error> {
     if collection.is_empty() || !collection.chars().all(allowed) {
         return Err(Error::Invalid {
             what: format!(
-                "{collection:?} is no collection: expected lower-case letters, digits, `.`, `-` and `_`"
+                "{collection:?} is not a valid collection; use lower-case letters, digits, `.`, `-` and `_`"
             ),
         });
     }
@@ -160,8 +160,9 @@ impl Sum {
         for (name, values) in attributes {
             let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
             if !plain || COLUMNS.contains(&name.as_str()) {
-                let what =
-                    format!("{name:?} is no attribute: expected lower-case letters and `_`, and no column");
+                let what = format!(
+                    "{name:?} is not a valid attribute; use lower-case letters and `_`, and not the name of a column"
+                );
                 return Err(Error::Invalid { what });
             }
             values.iter().try_for_each(|value| self.name(name, value))?;

@@ -122,7 +122,7 @@ impl Head {
         let marker: Marker<Self> =
             serde_json::from_slice(body).map_err(|error| corrupt(error.to_string()))?;
         if marker.paged.version != VERSION {
-            let why = format!("its pages are laid out in form {}", marker.paged.version);
+            let why = format!("its pages have format {}", marker.paged.version);
             return Err(corrupt(why + ", which this version of Tenure does not know"));
         }
         Ok(Some(marker.paged))

@@ -229,9 +229,7 @@ impl Paged {
     ) -> Result<Row, Error> {
         let old = replaced.head(owner).map(Arc::as_ref);
         if body.as_deref().is_some_and(is_head) {
-            return Err(Error::Invalid {
-                what: format!("{} begins as a list of pages does", owner.describe()),
-            });
+            return Err(Error::Invalid { what: format!("{} begins like a list of pages", owner.describe()) });
         }
         let (row, head) = match body {
             Some(body) if body.len() > PAGED_LIMIT => {

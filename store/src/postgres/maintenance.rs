@@ -146,17 +146,14 @@ const OF_DATABASE: usize = 3;
 /// distinguish a failover from a copy.
 fn doubt(place: &str, here: &str, is_known: bool) -> Option<String> {
     if !is_same(place, here) {
-        return Some(format!(
-            "it was created in another place ({place}) than its present one ({here}): it was restored or moved"
-        ));
+        return Some(format!("it was created in {place}, but is now in {here}: it was restored or moved"));
     }
     let timeline =
         |place: &str| place.split('/').nth(OF_DATABASE).filter(|part| *part != "?").map(ToOwned::to_owned);
     let (before, now) = (timeline(place)?, timeline(here)?);
     (before != now && !is_known).then(|| {
         format!(
-            "a replica was promoted (timeline {before} became {now}), and no server that was at work before says whether commits were \
-             lost, or whether this is a copy beside the database that goes on"
+            "a replica was promoted (timeline {before} became {now}), and no running server can tell if commits were lost, or if the old database still runs"
         )
     })
 }
@@ -205,7 +202,7 @@ mod tests {
         for here in ["7302/16384/2200/00000001", "7301/16385/2200/00000001", "7301/16384/2201/00000001"] {
             for has_seen_it in [false, true] {
                 assert!(
-                    doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("another place")),
+                    doubt(HOME, here, has_seen_it).is_some_and(|why| why.contains("it was created in")),
                     "{here}"
                 );
             }

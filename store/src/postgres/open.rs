@@ -194,7 +194,7 @@ async fn migrate(pool: &PgPool, options: &PostgresOptions) -> Result<(), Error> 
     let schema = schema(pool).await?;
     if schema.compatible > schema.knows {
         let why = format!(
-            "the database has schema {} and is for versions of Tenure that know schema {} or later; this one knows {}: run a newer version",
+            "the database has schema {}, and needs a version of Tenure with schema {} or later; this version has schema {}: run a newer version",
             schema.has.last().copied().unwrap_or_default(),
             schema.compatible,
             schema.knows

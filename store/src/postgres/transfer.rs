@@ -76,7 +76,7 @@ impl Postgres {
             return Ok(());
         }
         let why = format!(
-            "to move a store, stop its servers first; at work, or killed a moment ago: {}",
+            "to move a store, stop its servers first; still running, or ended a moment ago: {}",
             others.join(", ")
         );
         Err(Error::Refused { why })
@@ -194,7 +194,9 @@ impl Chunk {
                 self.state.documents.insert(document.key.clone(), document);
                 self.counts.documents += 1;
             }
-            Line::Header { .. } | Line::Trailer { .. } => return Err("an export has one of these".into()),
+            Line::Header { .. } | Line::Trailer { .. } => {
+                return Err("an export has only one of these".into());
+            }
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ impl Shared {
             return Ok(false);
         }
         let why = format!(
-            "it is at commit {}, and {} has seen commit {seen}: it was restored, or failed over to a server with fewer commits",
+            "it is at commit {}, but {} has seen commit {seen}: it was restored, or failed over to a server with fewer commits",
             at.0, self.options.name
         );
         insert_hold(on, &Hold::starting_now(why)).await?;

@@ -294,7 +294,7 @@ async fn a_row_that_sled_lost_silently_is_detected() {
 
     let (store, report) = open(folder.path(), unhurried());
 
-    assert!(report.rebuilt_index.is_some_and(|why| why.contains("rows that are not the")));
+    assert!(report.rebuilt_index.is_some_and(|why| why.contains("rows instead of")));
     assert!(store.load(id(5)).await.unwrap().is_some());
     store.close().await.unwrap();
 }

@@ -255,7 +255,7 @@ async fn a_lost_index_is_rebuilt_from_snapshot_and_journal() {
 
     let (store, report) = open(folder.path(), options());
 
-    assert_eq!(report.rebuilt_index.as_deref(), Some("there was none"));
+    assert_eq!(report.rebuilt_index.as_deref(), Some("it was missing"));
     assert_eq!((report.sequence.0, report.replayed), (150, 49));
     assert_eq!(store.list(&Filter::default(), None, 1000).await.unwrap().items.len(), 149);
     assert_eq!(body_of(&store, "large").await.unwrap().len(), 200 << 10);

@@ -97,8 +97,7 @@ fn check_journal(dir: &Path, report: &mut CheckReport) -> Result<(), Error> {
     report.problems.extend(bad);
     if let Some((path, from, to)) = survey.torn {
         report.problems.push(format!(
-            "{} ends in {} bytes that are no whole frame, from byte {from}: a write cut short by a crash, which the \
-             next start cuts off, or damage",
+            "{} ends in {} bytes of an incomplete frame, from byte {from}: either a write interrupted by a crash, which the next start removes, or damage",
             path.display(),
             to.saturating_sub(from)
         ));

@@ -176,7 +176,10 @@ impl Import {
 
     fn up_to(&self, sequence: Sequence) -> Result<(), String> {
         if sequence > self.sequence {
-            return Err(format!("commit {} is after the export's last, {}", sequence.0, self.sequence.0));
+            return Err(format!(
+                "commit {} is after the last commit of the export, {}",
+                sequence.0, self.sequence.0
+            ));
         }
         Ok(())
     }

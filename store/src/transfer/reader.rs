@@ -113,11 +113,11 @@ impl<R: Read> Reader<R> {
             return Err("the digest does not match: the export was changed".into());
         }
         if wanted != counts {
-            return Err(format!("it should hold {wanted} and holds {counts}"));
+            return Err(format!("it should have {wanted}, but has {counts}"));
         }
         match self.from.fill_buf() {
             Ok([]) => Ok(()),
-            Ok(_) => Err("something follows the trailer".into()),
+            Ok(_) => Err("the trailer must be the last line".into()),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -236,7 +236,7 @@ fn gpus_outside_every_quota_cause_a_warning() {
         )
     };
     let half = policy::warnings(&text(", quotas: {gpus: 2}", ", quotas: {gpus: 2}"));
-    assert!(half[0].starts_with("4 of the 8 GPUs bought are promised to no workspace"), "{half:?}");
+    assert!(half[0].starts_with("4 of 8 purchased GPUs are in no workspace's quota"), "{half:?}");
     for (a, b) in [(", quotas: {gpus: 2}", ", quotas: {gpus: 6}"), (", quotas: {gpus: 2}", "")] {
         assert_eq!(policy::warnings(&text(a, b)), Vec::<String>::new());
     }

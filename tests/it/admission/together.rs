@@ -263,7 +263,7 @@ fn a_plan_is_stale_once_its_demand_is_no_longer_queued() {
 
     let answer = world.decide(|view| fence(view, &fencing(&planned))).unwrap();
 
-    assert_eq!(answer, FenceOutcome::Stale { why: "c-0 does not wait in c".to_owned() });
+    assert_eq!(answer, FenceOutcome::Stale { why: "c-0 is not queued in c".to_owned() });
     assert!(world.cohort().reclaims.is_empty());
 }
 

@@ -170,7 +170,7 @@ fn the_printable_page_shows_every_field_and_escapes_markup() {
     ] {
         assert!(page.contains(said), "{said}");
     }
-    assert!(page.contains("signature by key") && !page.contains("NOT verified"));
+    assert!(page.contains("signature of key") && !page.contains("NOT verified"));
     let unverified = verify(file.as_bytes(), &[]);
     assert!(print::html(&unverified).unwrap().contains("NOT verified"));
     assert!(print::text(&found).unwrap().contains("inventory sha256:"));

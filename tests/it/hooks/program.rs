@@ -186,7 +186,7 @@ async fn an_invalid_or_too_long_answer_leaves_the_outcome_unknown() {
     long.output_limit_bytes = 1_000;
     let error = run(long, &stamp("s", false)).await.unwrap_err();
     assert_eq!((error.class, error.code.as_str()), (Class::Unknown, codes::UNREADABLE));
-    assert!(error.message.contains("more than may be read"), "{error}");
+    assert!(error.message.contains("exceeds the limit"), "{error}");
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn a_tenant_in_offboarding_admits_no_work_until_a_cancel() {
         |cohort: &Cohort| cohort.accounts.values().all(|account| account.admitting != AccountState::Open);
     assert!(stage.all::<Cohort>().await.iter().all(frozen));
     let refused = ask(&stage, "late").await.unwrap_err().to_string();
-    assert!(refused.contains("tenant acme is leaving and takes no new work"), "{refused}");
+    assert!(refused.contains("tenant acme is leaving, and accepts no new workloads"), "{refused}");
     assert!(states(&stage).await.contains(&WorkloadState::Admitted), "running workloads continue");
 
     let order = Attribution { by: "rita".into(), reason: "they stay".into() };

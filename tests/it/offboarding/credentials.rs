@@ -274,7 +274,7 @@ async fn a_verifier_that_sees_less_than_the_platform_hides_no_remaining_resource
     assert_eq!(stage.to_rest().await, ("VerifyingDismantled".into(), "parked".into()));
 
     let why = stage.trouble().await;
-    assert!(why.contains(&late.to_string()) && why.contains("which the verifier does not see"), "{why}");
+    assert!(why.contains(&late.to_string()) && why.contains("but the verifier does not"), "{why}");
 }
 
 /// Before the approval: a verifier that does not see an existing object would later take it for gone.
@@ -298,7 +298,7 @@ async fn a_verifier_that_sees_less_than_the_platform_is_refused_before_approval(
         assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
 
         let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
-        assert!(why.contains("the verifier does not see") && why.contains(&thing.to_string()), "{why}");
+        assert!(why.contains("the verifier does not find") && why.contains(&thing.to_string()), "{why}");
     }
 }
 
@@ -320,5 +320,5 @@ async fn a_resource_that_only_the_platform_still_finds_is_not_verified() {
     assert_eq!(stage.to_rest().await, ("VerifyingAgain".into(), "parked".into()));
 
     let why = stage.trouble().await;
-    assert!(why.contains(&key.to_string()) && why.contains("which the verifier does not see"), "{why}");
+    assert!(why.contains(&key.to_string()) && why.contains("but the verifier does not"), "{why}");
 }

@@ -51,7 +51,7 @@ async fn a_tenant_with_running_workloads_is_not_offboarded_if_policy_blocks_it()
     let blocked = in_use(&policy("block")).await;
     assert_eq!(blocked.to_rest().await, ("Rejected".into(), "finished".into()));
     let why = blocked.engine.execution(blocked.id).await.unwrap().1.body["last_failure"].to_string();
-    assert!(why.contains("tenant.in_use") && why.contains("workloads still run"), "{why}");
+    assert!(why.contains("tenant.in_use") && why.contains("workloads of the tenant still run"), "{why}");
     let tenants: Vec<Tenant> = blocked.all().await;
     assert_eq!(tenants[0].state, TenantState::Active);
 

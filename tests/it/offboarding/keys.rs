@@ -172,7 +172,7 @@ async fn retained_data_that_cannot_move_to_another_key_is_reported_before_the_ap
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
 
     let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
-    assert!(why.contains("a rule keeps logs/eu-west/Stream/audit until"), "{why}");
+    assert!(why.contains("a rule retains logs/eu-west/Stream/audit until"), "{why}");
     stage.world().script(backends::simulated::Script::default());
     stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);

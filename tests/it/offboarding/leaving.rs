@@ -126,7 +126,7 @@ async fn a_retained_volume_is_not_destroyed_until_its_data_was_moved() {
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
 
     let why = stage.engine.execution(stage.id).await.unwrap().1.body["last_failure"].to_string();
-    assert!(why.contains(&format!("{volume} holds data of class audit, which a rule keeps until")), "{why}");
+    assert!(why.contains(&format!("{volume} has data of class audit, which a rule retains until")), "{why}");
     stage.world().furnish(&volume, "acme", json!({ "class": "workload" }));
     stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);

@@ -318,5 +318,5 @@ fn nested_cohorts_are_refused() {
 
     let error = reclaim_cases::read(&case.to_string()).unwrap_err();
 
-    assert_eq!(error.to_string(), "case c-1: cohorts: a, b are above one another in a circle");
+    assert_eq!(error.to_string(), "case c-1: cohorts: the parents of a, b form a cycle");
 }

@@ -280,7 +280,7 @@ fn data_guards_cannot_be_delegated_to_approvers() {
         let (from, to) = (format!("{guard}: block"), format!("{guard}: approve"));
         let text = PlatformPolicy::amended(&[(&from, &to)]).unwrap();
         let invalid = PlatformPolicy::from_yaml(&text).unwrap_err().to_string();
-        assert!(invalid.contains("nobody may approve this"), "{invalid}");
+        assert!(invalid.contains("only `block` is allowed"), "{invalid}");
     }
     let deeds = [
         (GuardedAction::EndTenant { running: 1 }, "approve"),
@@ -308,9 +308,13 @@ fn data_guards_cannot_be_delegated_to_approvers() {
 #[test]
 fn a_contradictory_policy_is_refused_with_the_place() {
     let cases = [
-        ("deadline: 15m", "deadline: 5m", "`reclaim.deadline`: a deadline of 5m is shorter than"),
-        ("count: 2}", "count: 1}", "`approvals.destroy.seats`: destruction is decided by one person alone"),
-        ("recovered: 0.1", "recovered: 0.05", "`capacity.recovered`: capacity is exhausted below 0.05"),
+        ("deadline: 15m", "deadline: 5m", "`reclaim.deadline`: the deadline 5m is shorter than"),
+        ("count: 2}", "count: 1}", "`approvals.destroy.seats`: one person can decide about a destruction"),
+        (
+            "recovered: 0.1",
+            "recovered: 0.05",
+            "`capacity.recovered`: capacity counts as exhausted below 0.05",
+        ),
         ("min_runtime: 0s", "min_runtime: 2d", "`lending.min_runtime`: a loan is protected for 2d"),
         ("sensitive: gpu_reset", "sensitive: none", "`reclaim.scrub.sensitive`: sensitive memory"),
         (
@@ -319,15 +323,19 @@ fn a_contradictory_policy_is_refused_with_the_place() {
             "`pins[1]`: a is pinned to c and to d",
         ),
         ("anti_colocate: []", "anti_colocate: [{class_a: dev, class_b: dev}]", "kept apart from itself"),
-        ("rebalance, procure, degrade]", "rebalance, rebalance]", "rebalance stands twice"),
+        ("rebalance, procure, degrade]", "rebalance, rebalance]", "rebalance is listed twice"),
         ("by_tier: {}", "by_tier: {research: {nvme: clear}}", "clear is weaker than the minimum, purge"),
         (
             "{class: backup, min: 0d",
             "{class: backup, min: 40d",
             "backup is kept for at least 40d and at most 35d",
         ),
-        ("reads: 3, apart: 5s", "reads: 3, apart: 2m", "3 readings take 4m, and the step may take 2m"),
-        ("{at: 0.8, clear: 0.7}", "{at: 0.8, clear: 0.8}", "would be told without end"),
+        (
+            "reads: 3, apart: 5s",
+            "reads: 3, apart: 2m",
+            "3 observations take 4m, but the limit of the step is 2m",
+        ),
+        ("{at: 0.8, clear: 0.7}", "{at: 0.8, clear: 0.8}", "would notify without end"),
         ("zone: UTC}\n", "zone: Mars/Base}\n", "is not a time zone"),
         ("\"* * * * *\"", "\"61 * * * *\"", "is not a cron expression"),
         ("threshold: 0.05", "threshold: 0.0505050", "up to three decimals"),

@@ -36,7 +36,7 @@ fn an_error_is_reported_with_line_column_field_and_remedy() {
         (
             "tier: enterprise",
             "teir: enterprise",
-            "line 3, column 3: `tenant.teir`: there is no field `teir` here; the fields are tier, isolation, data_residency, allow_preemption, allow_gpu_sharing",
+            "line 3, column 3: `tenant.teir`: field `teir` is unknown here; the fields are tier, isolation, data_residency, allow_preemption, allow_gpu_sharing",
         ),
         (
             "isolation: dedicated",
@@ -46,12 +46,12 @@ fn an_error_is_reported_with_line_column_field_and_remedy() {
         (
             "eu-only",
             "[eu, 7]",
-            "line 5, column 24: `tenant.data_residency[1]`: the number 7 stands where text is expected; put it in quotes",
+            "line 5, column 24: `tenant.data_residency[1]`: expected text, but found the number 7; put it in quotes",
         ),
         (
             "eu-only",
             "europe",
-            "line 5, column 19: `tenant.data_residency`: the text \"europe\" does not say where data may be; write `eu-only`, `any`, or a list",
+            "line 5, column 19: `tenant.data_residency`: the text \"europe\" is not a data residency; write `eu-only`, `any`, or a list",
         ),
         (
             "allow_preemption: false",
@@ -61,27 +61,27 @@ fn an_error_is_reported_with_line_column_field_and_remedy() {
         (
             "gpus: 17",
             "gpus: 0.5",
-            "line 14, column 38: `entitlement.gpus`: the number 0.5 is not a number that fits here; write a whole number from 1 to 100000",
+            "line 14, column 38: `entitlement.gpus`: the number 0.5 is not a valid number here; write a whole number from 1 to 100000",
         ),
         (
             "gpus: 17",
             "gpus: -1",
-            "line 14, column 38: `entitlement.gpus`: the number -1 is not a number that fits here",
+            "line 14, column 38: `entitlement.gpus`: the number -1 is not a valid number here",
         ),
         (
             "2026-01-01",
             "2026-13-01",
-            "line 14, column 65: `entitlement.from`: \"2026-13-01\" is no day; write it as `2026-01-31`",
+            "line 14, column 65: `entitlement.from`: \"2026-13-01\" is not a date; write it as `2026-01-31`",
         ),
         (
             "name: acme",
             "name: Acme Corp",
-            "line 1, column 7: `name`: \"Acme Corp\" cannot name a tenant; use 1 to 32 lower-case letters, digits and '-'",
+            "line 1, column 7: `name`: \"Acme Corp\" is not a valid name of a tenant; use 1 to 32 lower-case letters, digits and '-'",
         ),
         (
             "name: dev",
             "name: research",
-            "line 9, column 3: `workspaces`: workspace research is asked for twice; give each its own name",
+            "line 9, column 3: `workspaces`: workspace research is requested twice; give each its own name",
         ),
         (
             "compliance: [gdpr",
@@ -146,7 +146,7 @@ fn an_error_in_the_platform_policy_is_named_with_line_and_column() {
         (
             "within: 5d",
             "within: five days",
-            "line 10, column 13: `approvals.onboarding.within`: the text \"five days\" is not a span of time; write a number and a unit",
+            "line 10, column 13: `approvals.onboarding.within`: the text \"five days\" is not a duration; write a number and a unit",
         ),
         (
             "any_of: [finance]",
@@ -156,14 +156,14 @@ fn an_error_in_the_platform_policy_is_named_with_line_and_column() {
         (
             "max_replacements: 3",
             "max_replacement: 3",
-            "there is no field `max_replacement` here; the fields are max_replacements",
+            "field `max_replacement` is unknown here; the fields are max_replacements",
         ),
         (
             "overcommit: false",
             "overcommit: 0",
             "`capacity.overcommit`: the number 0 is neither true nor false",
         ),
-        ("gdpr:", "gpdr:", "\"gpdr\" is no compliance tag"),
+        ("gdpr:", "gpdr:", "\"gpdr\" is not a compliance tag"),
     ];
     for (good, bad, expected) in cases {
         let text = PlatformPolicy::BUILT_IN.replacen(good, bad, 1);

@@ -34,7 +34,7 @@ async fn a_policy_is_published_and_earlier_decisions_keep_their_version() {
     assert_eq!(planned.exit, 0, "{planned:?}");
     for part in [
         "version 3 replaces 2; 1 examples passed",
-        "# narrower: less is served without people\n- self_service.max_gpus: 8\n+ self_service.max_gpus: 4\n",
+        "# narrower: smaller requests need approval\n- self_service.max_gpus: 8\n+ self_service.max_gpus: 4\n",
         "1 open executions keep the terms",
         &id,
         "nothing was changed",
@@ -114,7 +114,7 @@ async fn the_built_in_policy_is_tested_and_explained_without_a_server() {
     let explained = run(&["policy", "explain", "acme.yaml", "-f", "policy.yaml"]);
     assert_eq!(explained.exit, 0, "{explained:?}");
     let line = explained.out.lines().find(|line| line.contains("reclaim.deadline")).unwrap();
-    assert!(line.contains("platform") && line.contains("lent GPUs are back within 15m"), "{line}");
+    assert!(line.contains("platform") && line.contains("lent GPUs are returned within 15m"), "{line}");
     assert!(explained.out.lines().any(|line| line.contains("tenant.tier") && line.contains("request")));
     assert_eq!(run(&["policy", "check", "policy.yaml"]).exit, 0);
 }

@@ -57,7 +57,7 @@ async fn a_fenced_process_writes_nothing_more() {
     assert!(two.fence_process(first.id).await.unwrap());
 
     let late = one.commit(put(2)).await;
-    assert!(matches!(&late, Err(Error::Unavailable { why }) if why.contains("start it again")), "{late:?}");
+    assert!(matches!(&late, Err(Error::Unavailable { why }) if why.contains("restart it")), "{late:?}");
     two.commit(put(3)).await.unwrap();
     assert!(two.document(&Key::new("things", "2")).await.unwrap().is_none());
 }

@@ -34,5 +34,5 @@ async fn a_newer_database_is_used_if_it_declares_compatibility() {
     sql(&options, "UPDATE head SET compatible = 9");
     let refused = Postgres::open(options.clone()).await;
     let Err(Error::Refused { why }) = refused else { panic!("it is opened") };
-    assert!(why.contains("know schema 9 or later") && why.contains("newer version"), "{why}");
+    assert!(why.contains("with schema 9 or later") && why.contains("newer version"), "{why}");
 }

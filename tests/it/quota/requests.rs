@@ -28,10 +28,10 @@ fn every_error_has_its_line_and_column() {
     let said: Vec<String> = invalid.findings.iter().map(ToString::to_string).collect();
     for wanted in [
         "line 1, column 9: `tenant`",
-        "line 3, column 11: `resource`: \"gpus\" names no resource",
+        "line 3, column 11: `resource`: \"gpus\" is not a resource",
         "line 4, column 5: `by`",
         "both `by` and `to` are given",
-        "line 6, column 8: `until`: \"tomorrow\" is no moment",
+        "line 6, column 8: `until`: \"tomorrow\" is not a timestamp",
         "line 7, column 1: `why`",
         "`reason`: the field is missing",
     ] {

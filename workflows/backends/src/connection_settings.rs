@@ -72,7 +72,7 @@ pub(super) fn client(endpoint: &str, ca_file: Option<&Path>) -> Result<reqwest::
     use reqwest::Certificate;
     let known = endpoint.starts_with("https://") || endpoint.starts_with("http://");
     if !known || reqwest::Url::parse(endpoint).is_err() {
-        let why = format!("{endpoint:?} is no address: write it like https://store.example.org:8200");
+        let why = format!("{endpoint:?} is not an address: write it like https://store.example.org:8200");
         return Err(SettingError::new("endpoint", why));
     }
     let mut builder = crate::outbound::client();

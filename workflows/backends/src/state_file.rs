@@ -41,15 +41,17 @@ impl Steps {
             return Ok(false);
         };
         if stamp.epoch < seen.epoch {
-            let why =
-                format!("epoch {} of step {} is over; {} has acted", stamp.epoch.0, stamp.step, seen.epoch.0);
+            let why = format!(
+                "epoch {} of step {} is outdated; epoch {} has already acted",
+                stamp.epoch.0, stamp.step, seen.epoch.0
+            );
             return Err(ActionError::permanent(codes::FENCED, why));
         }
         match seen.done.iter().find(|(key, _)| *key == stamp.key) {
             None => Ok(false),
             Some((_, before)) if before == request => Ok(true),
             Some((key, before)) => {
-                let why = format!("key {key} asked for {before} before, and for {request} now");
+                let why = format!("key {key} was used for {before}, and is now used for {request}");
                 Err(ActionError::permanent(codes::KEY_REUSED, why))
             }
         }

@@ -74,7 +74,7 @@ pub(super) fn one_of(at: &str, chosen: BackendSettings) -> Result<Option<(String
         let kinds: Vec<&str> = chosen.keys().map(String::as_str).collect();
         return Err(TargetError::new(
             at,
-            format!("{} are more than one: keep one of them", kinds.join(" and ")),
+            format!("only one is allowed, but {} are set: keep one of them", kinds.join(" and ")),
         ));
     }
     Ok(chosen.into_iter().next())
@@ -86,6 +86,6 @@ pub(super) fn exactly_one(
     chosen: BackendSettings,
     known: &[&str],
 ) -> Result<(String, Value), TargetError> {
-    let nothing = || TargetError::new(at, format!("says nothing: name one of {}", known.join(", ")));
+    let nothing = || TargetError::new(at, format!("is empty: name one of {}", known.join(", ")));
     one_of(at, chosen)?.ok_or_else(nothing)
 }

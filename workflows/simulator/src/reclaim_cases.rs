@@ -116,7 +116,7 @@ impl Case {
 /// If it is not JSON or a case is incomplete; the error names case and key.
 pub fn read(text: &str) -> Result<Vec<Case>, Broken> {
     let broken = |why: String| Broken { case: "none".to_owned(), key: "cases".to_owned(), why };
-    let whole: Value = serde_json::from_str(text).map_err(|error| broken(format!("no JSON: {error}")))?;
+    let whole: Value = serde_json::from_str(text).map_err(|error| broken(format!("not JSON: {error}")))?;
     let cases = whole.get("cases").unwrap_or(&whole).as_array();
     let cases = cases.ok_or_else(|| broken("must be a list of cases".to_owned()))?;
     cases.iter().enumerate().map(|(at, value)| case(at, value)).collect()

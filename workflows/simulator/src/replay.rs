@@ -116,7 +116,7 @@ pub async fn replay(
 impl<'a> Replay<'a> {
     async fn new(scene: &'a Scenario, stage: Environment, settings: &Settings) -> Result<Self, ReplayError> {
         let cohort = stage.shared::<Cohort>(scene.tenant.as_str()).await?;
-        let cohort = cohort.ok_or_else(|| ReplayError::Unreadable("there is no account".into()))?;
+        let cohort = cohort.ok_or_else(|| ReplayError::Unreadable("the account is missing".into()))?;
         let mut agenda = BinaryHeap::new();
         for (demand, asked) in scene.demands.iter().enumerate() {
             agenda.push(Reverse((scene.starts.after(asked.at), ReplayEvent::Ask { demand })));
@@ -238,7 +238,7 @@ impl<'a> Replay<'a> {
             self.checks.note(
                 now,
                 "I-24",
-                format!("{} of {} on {} are astray", drift.astray, drift.kind, drift.node),
+                format!("{} of {} on {} have no owner", drift.astray, drift.kind, drift.node),
             );
         }
         self.hear(&observed.news).await?;

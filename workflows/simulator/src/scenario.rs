@@ -110,10 +110,10 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// The trace has no demands.
-    #[error("the trace asks for no GPU at all")]
+    #[error("the trace requests no GPUs")]
     Empty,
     /// The fleet is too small.
-    #[error("the fleet has {have} GPUs and the quotas need {need}, the buffer included; give more nodes")]
+    #[error("the fleet has {have} GPUs, but the quotas and the buffer need {need}; add nodes")]
     FleetTooSmall {
         /// The GPUs of the fleet.
         have: u64,
@@ -121,14 +121,14 @@ pub enum ScenarioError {
         need: u64,
     },
     /// The scenario is too long.
-    #[error("so often repeated it would last longer than {days} days; repeat it less often")]
+    #[error("with these repetitions it would last longer than {days} days; repeat it less often")]
     TooLong {
         /// The limit in days.
         days: u64,
     },
     /// A workload's name is too long for its number.
     #[error(
-        "{0}: with the number of its time behind it the name is longer than 64 characters; use shorter names"
+        "{0}: with the number of its repetition, the name is longer than 64 characters; use shorter names"
     )]
     Name(String),
 }
@@ -157,7 +157,7 @@ impl Scenario {
         let machines = machines(&half, &shares, fleet)?;
         let mut notes = trace.notes.clone();
         notes.push(format!(
-            "cut at half of {}, {:.1} days after it begins; shares are counted before, replayed is what follows",
+            "cut at half of {}, {:.1} days after its start; the first part sets the shares, the second part is replayed",
             split.of,
             split.at.as_secs_f64() / 86_400.0
         ));
@@ -208,7 +208,7 @@ impl Scenario {
             }
         }
         if times > 1 {
-            self.notes.push(format!("replayed {times} times, one right behind the other"));
+            self.notes.push(format!("replayed {times} times in succession"));
         }
         self.ends = ends;
         Ok(self)

@@ -86,7 +86,7 @@ impl Denied {
         let asked = if self.asked == Denial::SEVERAL { "several things" } else { &self.asked };
         let at = if at.is_empty() { String::new() } else { format!(" at {at}") };
         let from = if self.from == Denial::SEVERAL { "several addresses" } else { &self.from };
-        let mut says = format!("{who} was denied {asked}{at}, asked from {from}: {code}");
+        let mut says = format!("{who} was denied {asked}{at}, from address {from}: {code}");
         if self.times > 1 {
             says.push_str(&format!("; {} times, from {} to {}", self.times, self.since, self.until));
         }

@@ -24,7 +24,7 @@ pub(super) fn what(of: &store::Entry, detail: &Value) -> EventText {
     let event = event.pointer("/seconded/event").unwrap_or(event);
     let told = told_of(of, detail, event);
     match second {
-        Some(second) => EventText { did: format!("{}, with the consent of {second}", told.did), ..told },
+        Some(second) => EventText { did: format!("{}, confirmed by {second}", told.did), ..told },
         None => told,
     }
 }
@@ -37,32 +37,32 @@ fn told_of(of: &store::Entry, detail: &Value, event: &Value) -> EventText {
         |did: &str| EventText { reason: text("/reason").as_deref().and_then(shortened), ..plain(did) };
     match of.event.as_str() {
         "started" => match text("/parent/execution") {
-            Some(parent) => plain(&format!("started {{}} as a part of execution {parent}")),
-            None => plain("asked for {}"),
+            Some(parent) => plain(&format!("started {{}} as a child of execution {parent}")),
+            None => plain("requested {}"),
         },
         "voted" => voted(inner),
-        "cancel_requested" => order("asked to turn back {}"),
+        "cancel_requested" => order("cancelled {}"),
         "pause_requested" => order("paused {}"),
         "resume_requested" => order("resumed {}"),
-        "retry_requested" => order("asked to try again in {}"),
-        "terminate_requested" => order("closed by force {}"),
-        "leftovers_released" => order("released what was left behind in {}"),
+        "retry_requested" => order("retried {}"),
+        "terminate_requested" => order("terminated {}"),
+        "leftovers_released" => order("released the effects left behind by {}"),
         "repaired" => repaired(inner),
         "settled" => settled(inner, of),
-        "deadline_passed" => plain("saw a deadline pass in {}"),
-        "overdue" => plain("saw the promised end pass of {}"),
-        "signalled" => plain(&format!("told of {} to {{}}", text("/name").unwrap_or_default())),
+        "deadline_passed" => plain("recorded a missed deadline of {}"),
+        "overdue" => plain("recorded the missed promised end of {}"),
+        "signalled" => plain(&format!("sent signal {} to {{}}", text("/name").unwrap_or_default())),
         "fenced" => EventText {
             outcome: Some("refused".into()),
-            ..plain("was refused a late result, its lease had ended, of {}")
+            ..plain("was refused a late result, because its lease had ended, of {}")
         },
         "child_started" => {
             let child = detail.get("child").and_then(Value::as_str).unwrap_or_default();
-            plain(&format!("started execution {child} as a part of {{}}"))
+            plain(&format!("started execution {child} as a child of {{}}"))
         }
         "passed" => {
-            let by = detail.get("by").and_then(Value::as_str).unwrap_or("what its workflow says");
-            plain(&format!("decided by {by:?} in {{}}"))
+            let by = detail.get("by").and_then(Value::as_str).unwrap_or("of the workflow");
+            plain(&format!("decided by rule {by:?} in {{}}"))
         }
         other => order(&format!("noted {} in {{}}", other.replace('_', " "))),
     }
@@ -96,7 +96,7 @@ fn repaired(inner: &Value) -> EventText {
     let words: Vec<&str> = words.into_iter().flatten().collect();
     EventText {
         did: format!("repaired {{}} by {kind}{slot}"),
-        reason: shortened(&words.join("; shown by: ")),
+        reason: shortened(&words.join("; evidence: ")),
         ..EventText::default()
     }
 }
@@ -104,8 +104,8 @@ fn repaired(inner: &Value) -> EventText {
 fn settled(inner: &Value, of: &store::Entry) -> EventText {
     let code = inner.pointer("/result/Err/code").and_then(Value::as_str);
     let did = match code {
-        None => format!("did a part of {} in {{}}", of.from),
-        Some(code) => format!("failed at a part of {} ({code}) in {{}}", of.from),
+        None => format!("completed an action of {} in {{}}", of.from),
+        Some(code) => format!("failed an action of {} ({code}) in {{}}", of.from),
     };
     EventText { did, outcome: Some(code.unwrap_or("done").to_owned()), ..EventText::default() }
 }

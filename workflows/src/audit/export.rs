@@ -103,7 +103,7 @@ async fn range<P: Send + Sync + 'static>(
     let count = last.saturating_sub(first).saturating_add(1);
     if count > MOST_ENTRIES {
         let why = format!(
-            "the period has {count} entries, and an export takes {MOST_ENTRIES}: name a shorter one by from and to"
+            "the period has {count} entries, but an export has at most {MOST_ENTRIES}: set a shorter period with `from` and `to`"
         );
         return Err(Error::Undecided(ActionError::permanent("audit.too_long", why)));
     }
@@ -116,7 +116,7 @@ async fn sealed_from(store: &dyn Store, chain: &str, number: u64) -> Result<u64,
     let prefix = CompositeKey::of(&[&chain]).prefix();
     let page = store.documents(SealedHead::COLLECTION, &prefix, Some(&after), 1).await?;
     let sealed: Option<SealedHead> = page.items.first().map(parse).transpose()?;
-    let none = || unsigned("no checkpoint names the last entries yet; ask again".into());
+    let none = || unsigned("no checkpoint covers the last entries yet; try again".into());
     Ok(sealed.ok_or_else(none)?.number)
 }
 

@@ -99,19 +99,19 @@ pub(super) fn written(content: Content, by: Option<Signature>, line: u64) -> Str
 /// The difference from the written form.
 pub(super) fn read(line: &[u8]) -> Result<Read, String> {
     let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
-    let mut object: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let mut object: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     if compact(&object) != text {
-        return Err("it is not written in the one form there is: names sorted, no spaces".into());
+        return Err("it is not in canonical form: names sorted, no spaces".into());
     }
-    let fields = object.as_object_mut().ok_or("it is no JSON object")?;
+    let fields = object.as_object_mut().ok_or("it is not a JSON object")?;
     let said = fields.remove("sha256").ok_or("it has no digest")?;
     let is = Digest::from_bytes(compact(&object).as_bytes());
     if said != is.0.as_str() {
-        return Err(format!("it was changed: its digest is {is}, and it says {said}"));
+        return Err(format!("it was changed: its digest is {is}, but it names {said}"));
     }
     let read: Written = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
     if value(&read) != object {
-        return Err("it says more than this format knows".into());
+        return Err("it has fields that this format does not know".into());
     }
     Ok(Read { content: read.content, by: read.by, line: read.line })
 }

@@ -45,7 +45,7 @@ impl FromStr for JournalPlace {
         let parts = text.split_once('.').and_then(|(sequence, place)| {
             Some(Self { sequence: sequence.parse().ok()?, place: place.parse().ok()? })
         });
-        parts.ok_or_else(|| format!("{text:?} is no place in the journal"))
+        parts.ok_or_else(|| format!("{text:?} is not a position in the journal"))
     }
 }
 

@@ -154,7 +154,7 @@ fn asked(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let (wrote, removed) = (texts(detail.get("wrote")), texts(detail.get("removed")));
     let count = detail.get("documents").and_then(Value::as_u64).unwrap_or_default();
     let changed = match (wrote.as_slice(), removed.as_slice()) {
-        ([], []) => "which asked something of executions".to_owned(),
+        ([], []) => "which sent commands to executions".to_owned(),
         ([], gone) => format!("which removed {}", listed(gone, count)),
         (kept, []) => format!("which wrote {}", listed(kept, count)),
         (kept, gone) => {
@@ -196,7 +196,7 @@ fn denied(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     let denied: Option<Denied> = detail.get("denied").cloned().and_then(|it| serde_json::from_value(it).ok());
     let says = match &denied {
         Some(denied) => denied.describe(&of.actor, &at, &code),
-        None => format!("{} was denied what was asked at {at}: {code}", of.actor),
+        None => format!("{} was denied the request to {at}: {code}", of.actor),
     };
     Entry {
         tenant: text("tenant"),
@@ -216,7 +216,7 @@ fn erased(of: &store::Entry, place: u32, detail: &Value) -> Entry {
     Entry {
         tenant: text("tenant"),
         says: format!(
-            "{} forgot execution {id}, {workflow} of {subject}, which had ended long ago: {}",
+            "{} removed the finished execution {id}, {workflow} of {subject}, with the outcome {}",
             of.actor,
             text("outcome")
         ),

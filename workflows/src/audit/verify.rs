@@ -57,7 +57,7 @@ impl Verification {
 pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     let mut walk = FileCheck { keys, line: 0, ..FileCheck::default() };
     if file.split(|byte| *byte == b'\n').next().is_some_and(|first| first.ends_with(b"\r")) {
-        let why = "its line endings were changed, from LF to CRLF, as by a transfer as text: fetch it again, byte by byte";
+        let why = "its line endings were changed from LF to CRLF, for example by a transfer in text mode: fetch it again in binary mode";
         walk.report_at(1, "the whole file".into(), why.into());
         return walk.found;
     }
@@ -106,8 +106,8 @@ impl FileCheck<'_> {
     fn expected(&self) -> String {
         match (&self.found.header, self.ended) {
             (None, _) if self.line == 1 => "the header".into(),
-            (_, Some(_)) => "what follows the end".into(),
-            (Some(_) | None, None) => format!("what stands after {}", self.after()),
+            (_, Some(_)) => "the line after the end".into(),
+            (Some(_) | None, None) => format!("the line after {}", self.after()),
         }
     }
 
@@ -126,7 +126,7 @@ impl FileCheck<'_> {
     fn check_line(&mut self, line: &[u8]) {
         self.line = self.line.saturating_add(1);
         if self.ended.is_some() {
-            return self.problem("something follows the end");
+            return self.problem("the end must be the last line");
         }
         let before = self.bytes.clone();
         self.bytes.update(line);
@@ -143,8 +143,8 @@ impl FileCheck<'_> {
         if number != self.line {
             let what = name_of(&content);
             let why = match number.checked_sub(self.line) {
-                Some(_) => format!("it is line {number}: something before it is missing"),
-                None => format!("it is line {number} and stands in another place, or once more"),
+                Some(_) => format!("it is line {number}: lines before it are missing"),
+                None => format!("it is line {number}, but at another place, or repeated"),
             };
             self.report_at(self.line, what, why);
             (self.torn, self.last) = (true, None);
@@ -157,9 +157,9 @@ impl FileCheck<'_> {
             (Content::Checkpoint(checkpoint), Some(by)) => self.checkpoint(&checkpoint, &by),
             (Content::End(end), Some(by)) => self.end(&end, &by, before),
             (Content::Header(_) | Content::Entry(_), Some(_)) => {
-                self.problem("it is signed and should not be")
+                self.problem("it is signed, but must not be")
             }
-            (Content::Checkpoint(_) | Content::End(_), None) => self.problem("it is not signed"),
+            (Content::Checkpoint(_) | Content::End(_), None) => self.problem("it is not signed, but must be"),
         }
         if self.found.header.is_none() && !self.torn {
             self.problem("an export begins with its header");
@@ -169,12 +169,12 @@ impl FileCheck<'_> {
 
     fn header(&mut self, header: Header) {
         if self.found.header.is_some() {
-            return self.problem("a second header");
+            return self.problem("the file has a second header");
         }
         if header.format != FORMAT || !(OLDEST..=VERSION).contains(&header.version) {
             let (format, version) = (&header.format, header.version);
             self.problem(&format!(
-                "{format} {version} is not {FORMAT} {OLDEST} to {VERSION}: verify it with its own version"
+                "{format} {version} is not {FORMAT} {OLDEST} to {VERSION}: verify it with the version of Tenure that wrote it"
             ));
         }
         self.found.header = Some(header);
@@ -189,7 +189,7 @@ impl FileCheck<'_> {
         };
         if let Some((number, previous)) = wanted {
             if entry.number != number {
-                self.report_at(self.line, name.clone(), format!("it stands where entry {number} belongs"));
+                self.report_at(self.line, name.clone(), format!("it is at the place of entry {number}"));
             } else if entry.previous != previous {
                 let (line, record) = match &self.last {
                     Some((line, number, _)) => (*line, format!("entry {number}")),
@@ -198,12 +198,12 @@ impl FileCheck<'_> {
                 self.report_at(
                     line,
                     record,
-                    format!("it is not what {name} was sealed after: one of the two was changed"),
+                    format!("{name} was sealed after another entry: one of the two was changed"),
                 );
             }
         }
         if self.found.header.as_ref().is_some_and(|header| header.tenant != entry.tenant) {
-            self.report_at(self.line, name, "it is of another tenant than the header says".into());
+            self.report_at(self.line, name, "it belongs to another tenant than the header".into());
         }
         self.covered = false;
         self.found.entries = self.found.entries.saturating_add(1);
@@ -218,13 +218,17 @@ impl FileCheck<'_> {
         }
         match &self.checkpoint {
             Some((number, _)) if checkpoint.number <= *number => {
-                self.report_at(self.line, name.clone(), format!("it stands after checkpoint {number}"));
+                self.report_at(
+                    self.line,
+                    name.clone(),
+                    format!("it is after checkpoint {number}, although its number is not higher"),
+                );
             }
             Some((number, digest))
                 if checkpoint.number == number.saturating_add(1)
                     && checkpoint.previous.as_ref() != Some(digest) =>
             {
-                let why = format!("it was not made after the checkpoint {number} that stands here");
+                let why = format!("it does not follow checkpoint {number} of this file");
                 self.report_at(self.line, name.clone(), why);
             }
             Some(_) | None => {}
@@ -263,10 +267,10 @@ impl FileCheck<'_> {
         let says = (end.lines, end.entries, end.checkpoints);
         if says != (lines, self.found.entries, checkpoints) || end.digest.0 != digest {
             let why =
-                "the end was signed over other lines: some were changed, removed or added, and made to fit";
+                "the end was signed over other lines: lines were changed, removed or added, and renumbered";
             self.report_at(self.line, "the end".into(), why.into());
         } else if self.found.entries > 0 && !self.covered {
-            let why = "no checkpoint stands behind it, so nothing says that it is the entry that was sealed";
+            let why = "no checkpoint after it covers it, so it is not proven to be the sealed entry";
             self.report_at(self.line, self.after(), why.into());
         }
     }
@@ -274,9 +278,9 @@ impl FileCheck<'_> {
 
 fn untrusted(by: &Signature, keys: &[PublicKey]) -> String {
     if keys.iter().any(|key| key.id() == by.keyid) {
-        return "it is not what was signed: it was changed, or its signature was".into();
+        return "its signature does not match: the record or the signature was changed".into();
     }
-    format!("it is signed with key {}, which is not among those that are trusted", by.keyid)
+    format!("it is signed with key {}, which is not trusted", by.keyid)
 }
 
 fn name_of(content: &Content) -> String {

@@ -13,7 +13,7 @@ pub(super) fn all() -> Vec<CapacityExhaustion> {
 }
 
 fn example(next: usize) -> Option<CapacityExhaustion> {
-    let trigger = "the oldest waiter has waited for 2 h".to_owned();
+    let trigger = "the oldest request has waited for 2 h".to_owned();
     let tenants = vec!["acme".parse().ok()?];
     let mut one =
         CapacityExhaustion::new("eu-west".parse().ok()?, "H100".parse().ok()?, Gpus(8), trigger, tenants);

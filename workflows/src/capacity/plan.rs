@@ -7,8 +7,8 @@ use serde_json::json;
 pub(super) fn of(me: &CapacityExhaustion) -> Plan {
     let rung = me.rung();
     let title = match rung {
-        Some(rung) => format!("{} runs short in {}: {}", me.model, me.region, <&str>::from(rung)),
-        None => format!("{} runs short in {}", me.model, me.region),
+        Some(rung) => format!("shortage of {} in {}: {}", me.model, me.region, <&str>::from(rung)),
+        None => format!("shortage of {} in {}", me.model, me.region),
     };
     Plan {
         title,

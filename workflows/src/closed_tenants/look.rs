@@ -136,7 +136,7 @@ fn keep(view: &mut View, before: Option<&ClosedTenantLook>, report: &LookReport)
         let new: Vec<String> = report.new.iter().take(10).map(SeenRemains::describe).collect();
         let more = report.new.len().saturating_sub(new.len());
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let text = format!("of closed tenant {}: {}{more}", look.tenant, new.join("; "));
+        let text = format!("closed tenant {}: {}{more}", look.tenant, new.join("; "));
         view.put(&notification("closed_tenant.found", look, text))?;
     }
     if became_silent(before, look) {

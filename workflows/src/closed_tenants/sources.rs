@@ -23,7 +23,7 @@ const READ_WITHIN: Duration = Duration::from_secs(20);
 /// A source that did not answer for this number of tenants is not queried again in the same run.
 const SILENT_FOR_TENANTS: usize = 2;
 /// The reason for a source that was not queried in time.
-const NOT_ASKED: &str = "not asked: the time for this look was over";
+const NOT_ASKED: &str = "not asked: the time limit of this check was reached";
 /// Both observers, in the order of their queries. A resource created in between is found by the second.
 const OBSERVERS: [Observer; 2] = [Observer::Verifier, Observer::Platform];
 /// The maximum number of silent sources that one check names.

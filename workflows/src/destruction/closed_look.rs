@@ -67,12 +67,12 @@ impl SeenRemains {
     pub fn describe(&self) -> String {
         let what = match self.standing {
             RemainsStanding::Returned if self.certified => {
-                "is there, and a certificate says that it is destroyed"
+                "exists, but a certificate says that it was destroyed"
             }
-            RemainsStanding::Returned => "is there, and no certificate names it",
-            RemainsStanding::RetentionOver => "is still there, and its retention is over",
-            RemainsStanding::Excepted => "is there, as a certificate says",
-            RemainsStanding::Retained => "is kept, as a certificate says",
+            RemainsStanding::Returned => "exists, but no certificate names it",
+            RemainsStanding::RetentionOver => "still exists, but its retention period is over",
+            RemainsStanding::Excepted => "still exists, as an exception of a certificate",
+            RemainsStanding::Retained => "is retained, as a certificate says",
             RemainsStanding::Quarantined => "is a node in quarantine",
         };
         format!("{} {what} (first seen {}, last seen {})", self.thing, self.first_seen, self.last_seen)
@@ -137,9 +137,9 @@ impl ClosedTenantLook {
         let others = findings.len().saturating_sub(10).saturating_add(self.more);
         let others = if others > 0 { format!(" and {others} more") } else { String::new() };
         let found = if findings.is_empty() {
-            "nothing of it was found that its certificates do not account for".to_owned()
+            "no unexpected objects of the tenant were found".to_owned()
         } else {
-            format!("{named}{others} bears its mark or its name")
+            format!("objects with its mark or name exist that no certificate accounts for: {named}{others}")
         };
         let silent: Vec<String> = self
             .unanswered
@@ -149,7 +149,7 @@ impl ClosedTenantLook {
         let silent = if silent.is_empty() {
             String::new()
         } else {
-            format!("; not known, since these gave no answer: {}", silent.join(", "))
+            format!("; unknown for systems that did not answer: {}", silent.join(", "))
         };
         format!("closed tenant {}: {found}{silent}", self.tenant)
     }

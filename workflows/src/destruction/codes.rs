@@ -23,26 +23,29 @@ pub const INVENTORY_OPEN: &str = "inventory.open";
 pub const ALL: &[(&str, &str)] = &[
     (
         NOT_ISSUED,
-        "the message names each asset and what it lacks: have it sanitised, verified and validated, then retry; or ask for a certificate with exceptions",
+        "the message names each asset without a valid record: sanitise, verify and validate it, then retry; or request a certificate with exceptions",
     ),
-    (SIGNATURE_WRONG, "the key was changed while the certificate was signed: retry, which signs anew"),
+    (SIGNATURE_WRONG, "the signing key changed while the certificate was signed: retry to sign it again"),
     (
         SIGNER_FAILED,
-        "look at the key file that `tenure certificate key` names: it must be readable for the server alone",
+        "check the key file that `tenure certificate key` names: only the user of the server may read it",
     ),
     (
         COVER_TOO_LONG,
-        "shorten the texts of the request: reasons, retained items and places not checked share 64 KiB",
+        "shorten the texts of the request: reasons, retained items and unchecked places have a common limit of 64 KiB",
     ),
-    (HELD, "nothing was destroyed: have the holds released by another person than placed them, then retry"),
+    (
+        HELD,
+        "legal holds are in force, and nothing was destroyed: let another person than the one who placed them release them, then retry",
+    ),
     (
         PAST_PIVOT,
-        "too late: the message says what is destroyed and what still exists; preserve the rest outside of Tenure",
+        "the destruction has already begun; the message lists what still exists: preserve that outside of Tenure",
     ),
-    (HOLD_REFUSED, "read the message: it names the hold and the rule"),
+    (HOLD_REFUSED, "the message names the hold and the rule: follow the rule"),
     (
         INVENTORY_CHANGED,
-        "the inventory is not the one that was approved: take it again and ask for approval anew",
+        "the inventory differs from the approved one: take it again, and request approval again",
     ),
     (INVENTORY_OPEN, "classify or remove the assets that the message names, then take the inventory again"),
 ];

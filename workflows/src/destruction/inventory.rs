@@ -182,7 +182,8 @@ pub(crate) fn assets_of_node(
     let mut assets = BTreeMap::new();
     for page in pages {
         let id = InventoryPage::key(&key, page);
-        let missing = || ActionError::permanent("ledger.missing", format!("there is no inventory page {id}"));
+        let missing =
+            || ActionError::permanent("ledger.missing", format!("inventory page {id} does not exist"));
         let page = view.get_shared::<InventoryPage>(&id)?.ok_or_else(missing)?;
         let of_node = page.assets.iter().filter(|asset| asset.node.as_deref() == Some(node));
         assets.extend(of_node.map(|asset| (asset.id.clone(), asset.clone())));

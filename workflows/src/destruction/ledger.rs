@@ -134,7 +134,7 @@ impl LedgerAction for PassPivot {
         };
         if let Some((asset, open)) = inventory.open_questions().first_key_value() {
             let why = format!(
-                "{asset} is {open}, and {} assets in all are not settled",
+                "{asset} is {open}; in all, {} assets are not settled",
                 inventory.open_questions().len()
             );
             return Err(ActionError::permanent(codes::INVENTORY_OPEN, why).into());
@@ -209,7 +209,9 @@ impl Inventory {
         let (head, pages) = self.documents(tenant, run);
         let refused = |why: String| ActionError::permanent(codes::INVENTORY_CHANGED, why);
         if let Some(asset) = self.assets().find(|asset| asset.tenant != *tenant) {
-            return Err(refused(format!("{} is tenant {}'s, not {tenant}'s", asset.id, asset.tenant)).into());
+            return Err(
+                refused(format!("{} belongs to tenant {}, not to {tenant}", asset.id, asset.tenant)).into()
+            );
         }
         let passed = holds_of(view, tenant)?.pivots.into_iter().find(|pivot| pivot.run == run);
         if let Some(pivot) = passed.filter(|pivot| pivot.inventory != head.digest) {

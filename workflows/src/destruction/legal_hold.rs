@@ -154,7 +154,7 @@ pub enum HoldError {
         pivot: Box<Pivot>,
     },
     /// A hold prevents the destruction.
-    #[error("{} of {tenant} stands under hold: {}", scope, names(holds))]
+    #[error("{} of {tenant} is under hold: {}", scope, names(holds))]
     Held {
         /// The tenant's id.
         tenant: TenantId,
@@ -172,7 +172,7 @@ pub enum HoldError {
         id: String,
     },
     /// A different hold of this name exists.
-    #[error("tenant {tenant} has a hold {id} already, and it says something else")]
+    #[error("tenant {tenant} already has a hold {id} with other content")]
     Taken {
         /// The tenant's id.
         tenant: TenantId,
@@ -180,7 +180,7 @@ pub enum HoldError {
         id: String,
     },
     /// Four-eyes rule: the person who placed a hold must not release it.
-    #[error("{person} placed hold {id} and cannot release it: another person must")]
+    #[error("{person} placed hold {id}, so another person must release it")]
     OwnHold {
         /// The person.
         person: String,

@@ -98,7 +98,7 @@ pub fn import_nodes(
     let mut refused = Vec::new();
     for (row, old) in rows.iter().zip(existing) {
         if old.as_ref().is_some_and(|old| old.state == NodeState::Retired) {
-            report.notes.push(format!("line {}: node {} is retired, and stays so", row.line, row.node));
+            report.notes.push(format!("line {}: node {} is retired and unchanged", row.line, row.node));
             continue;
         }
         let fate = apply(view, &mut shelves, row, old, (&home, &catalogue), &mut refused)?;
@@ -123,7 +123,7 @@ fn by_aliases(known: &GpuModels, rows: &[NodeRow], notes: &mut Vec<String>) -> V
     for name in names {
         let model = known.named(name);
         if model != *name {
-            notes.push(format!("{name} is {model}, by an alias of the policy"));
+            notes.push(format!("{name} is an alias of {model} in the policy"));
         }
     }
     rows.iter().map(|row| NodeRow { model: known.named(&row.model), ..row.clone() }).collect()
@@ -158,7 +158,7 @@ fn apply(
     let Some(old) = old else {
         if let Some(other) = folded_names::same_name(view, &row.node)? {
             refused.push(format!(
-                "line {}: node {} differs from node {other} in case alone; give it a name of its own",
+                "line {}: the name of node {} differs from node {other} only in upper and lower case; use another name",
                 row.line, row.node
             ));
             return Ok(Fate::Refused);
@@ -172,8 +172,7 @@ fn apply(
     if old.cluster != home.id {
         let (line, node, cluster) = (row.line, &row.node, &old.cluster);
         refused.push(format!(
-            "line {line}: node {node} belongs to cluster {cluster}; while it is free, `tenure nodes move {node} \
-             --cluster {}` moves it",
+            "line {line}: node {node} belongs to cluster {cluster}; if it is free, move it with `tenure nodes move {node} --cluster {}`",
             home.id
         ));
         return Ok(Fate::Refused);
@@ -191,7 +190,7 @@ fn apply(
         let (state, owner) =
             (<&str>::from(old.state), old.owner.as_ref().map_or("nobody", |owner| owner.as_str()));
         refused.push(format!(
-            "line {}: node {} is {state} and {owner}'s; it can be changed once it is free",
+            "line {}: node {} is {state} and belongs to {owner}; it can be changed only while it is free",
             row.line, row.node
         ));
         return Ok(Fate::Refused);
@@ -301,14 +300,14 @@ fn site(
         let law = presumed(region).ok_or_else(|| {
             ActionError::permanent(
                 "fleet.region_unknown",
-                format!("describe region {region} in a YAML file first"),
+                format!("import region {region} with a YAML file first"),
             )
         })?;
-        notes.push(format!("region {region} is new; presumed to be under the law of {law}"));
+        notes.push(format!("region {region} is new, and is assumed to be under the law of {law}"));
         let row = RegionRow { id: region.clone(), jurisdiction: law, buffer: Buffer::default() };
         keep_region(view, &row)?;
     }
-    notes.push(format!("cluster {cluster} is new; presumed to be a shared Kubernetes cluster"));
+    notes.push(format!("cluster {cluster} is new, and is assumed to be a shared Kubernetes cluster"));
     let row = ClusterRow {
         id: cluster.clone(),
         region: region.clone(),

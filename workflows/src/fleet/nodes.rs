@@ -69,7 +69,7 @@ pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
         }
         if rows.len() >= MOST_NODES {
             let problem = format!("the file has more than {MOST_NODES} nodes");
-            findings.push(finding(1, 1, "", problem, "split it"));
+            findings.push(finding(1, 1, "", problem, "split the file"));
             break;
         }
         match record {
@@ -93,7 +93,7 @@ pub fn parse_inventory(text: &str) -> Result<Inventory, Invalid> {
     }
     if rows.is_empty() && findings.is_empty() {
         let what = if without_gpus > 0 { "node with GPUs" } else { "node" };
-        findings.push(finding(2, 1, "", format!("there is no {what} in the file"), "add one row per node"));
+        findings.push(finding(2, 1, "", format!("the file has no {what}"), "add one row per node"));
     }
     twice(&rows, &mut findings);
     notes.truncate(MOST_NOTES);
@@ -114,8 +114,8 @@ fn slices_note(record: &csv::StringRecord, places: &[usize; 5]) -> Option<String
     let [_, _, _, _, model] = *places;
     let profile = canonical_gpu_name(record.get(model)?).1?;
     let line = record.position().map_or(0, csv::Position::line);
-    let note = "the model is that of slices; `gpu` is taken as the number of whole cards";
-    Some(format!("line {line}: {note}, cut into {profile} or not"))
+    let note = "the model is a slice; `gpu` is read as the number of whole GPUs";
+    Some(format!("line {line}: {note}, with or without slices of {profile}"))
 }
 
 fn finding(line: u64, column: u64, field: &str, problem: String, remedy: &str) -> Finding {
@@ -189,7 +189,12 @@ impl Cells<'_> {
         let text = self.text(place).to_owned();
         let name = text.parse().ok();
         if name.is_none() {
-            self.note(place, field, format!("{text:?} cannot name a {}", K::WORD), &Name::<K>::rule());
+            self.note(
+                place,
+                field,
+                format!("{text:?} is not a valid name of a {}", K::WORD),
+                &Name::<K>::rule(),
+            );
         }
         name
     }
@@ -199,7 +204,7 @@ impl Cells<'_> {
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         if number.is_none() {
             let remedy = format!("write a whole number from {least} to {most}");
-            self.note(place, field, format!("{text:?} is not a number that fits here"), &remedy);
+            self.note(place, field, format!("{text:?} is not a valid number here"), &remedy);
         }
         number
     }
@@ -214,12 +219,14 @@ fn twice(rows: &[NodeRow], findings: &mut Vec<Finding>) {
         }
         let (here, there) = (row.line, first.line);
         if first.node == row.node {
-            let problem = format!("node {} stands on line {there} and again on line {here}", row.node);
-            findings.push(finding(here, 1, "sn", problem, "keep one of the two rows"));
+            let problem = format!("node {} occurs on lines {there} and {here}", row.node);
+            findings.push(finding(here, 1, "sn", problem, "remove one of the rows"));
         } else {
-            let problem =
-                format!("node {} differs from {} on line {there} in case alone", row.node, first.node);
-            findings.push(finding(here, 1, "sn", problem, "give each node a name of its own"));
+            let problem = format!(
+                "the name of node {} differs from {} on line {there} only in upper and lower case",
+                row.node, first.node
+            );
+            findings.push(finding(here, 1, "sn", problem, "give each node its own name"));
         }
     }
 }

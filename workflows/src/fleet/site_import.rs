@@ -16,7 +16,7 @@ pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undeci
         let name = format!("region {}", row.id);
         let same = |old: &Region| old.jurisdiction == row.jurisdiction && old.buffer == row.buffer;
         if old.as_ref().is_some_and(|old| !old.clusters.is_empty() && old.jurisdiction != row.jurisdiction) {
-            let problem = format!("{name} has clusters; its law cannot change under them");
+            let problem = format!("region {name} has clusters, so its jurisdiction cannot change");
             return Err(ActionError::permanent("fleet.region_in_use", problem).into());
         }
         note(&mut report, name, old.as_ref().map(same));
@@ -24,7 +24,7 @@ pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undeci
     }
     for region in regions_of(sites) {
         if view.get::<Region>(region.as_str())?.is_none() {
-            let problem = format!("region {region} is not known; describe it under `regions`");
+            let problem = format!("region {region} is unknown; add it under `regions`");
             return Err(ActionError::permanent("fleet.region_unknown", problem).into());
         }
     }
@@ -35,8 +35,9 @@ pub fn import_sites(view: &mut View, sites: &Sites) -> Result<SiteReport, Undeci
         if let Some(old) = old.as_ref().filter(|old| **old != new && !old.models.is_empty()) {
             let moved = old.region != new.region || old.kind != new.kind || old.tenancy != new.tenancy;
             if moved || old.backend != new.backend {
-                let problem =
-                    format!("{name} has nodes; its region, kind, tenancy and backend stay as they are");
+                let problem = format!(
+                    "cluster {name} has nodes, so its region, kind, tenancy and backend cannot change"
+                );
                 return Err(ActionError::permanent("fleet.cluster_in_use", problem).into());
             }
         }

@@ -95,11 +95,7 @@ fn sites(reader: &Reader, root: &Item) -> Option<Sites> {
 
 fn twice(reader: &Reader, item: &Item, id: &str, first: u64) {
     let again = item.at.map_or(0, |spot| spot.line);
-    reader.note(
-        item,
-        format!("{id} stands on line {first} and again on line {again}"),
-        "keep one of the two",
-    );
+    reader.note(item, format!("{id} occurs on lines {first} and {again}"), "remove one of them");
 }
 
 fn region(reader: &Reader, item: &Item) -> Option<RegionRow> {
@@ -123,7 +119,7 @@ fn buffer(reader: &Reader, item: &Item) -> Option<Buffer> {
             Ok(model) => {
                 by_model.extend(reader.whole(inner, 0..=100_000_u32).map(|gpus| (model, Gpus(gpus))))
             }
-            Err(error) => reader.note(inner, format!("{error}"), "mend the model's name"),
+            Err(error) => reader.note(inner, format!("{error}"), "correct the name of the model"),
         }
     }
     Some(Buffer { each: Gpus::ZERO, by_model })
@@ -156,7 +152,7 @@ fn dedicated(reader: &Reader, item: &Item) -> Option<bool> {
         "shared" => Some(false),
         "dedicated" => Some(true),
         other => {
-            reader.note(item, format!("{other:?} is no tenancy"), "write `shared` or `dedicated`");
+            reader.note(item, format!("{other:?} is not a tenancy"), "write `shared` or `dedicated`");
             None
         }
     }

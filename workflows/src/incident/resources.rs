@@ -165,10 +165,10 @@ impl IncidentResponse {
 
     /// Returns a sentence about a leaked key, with the command for the next key if none was included in the report.
     pub(super) fn closed(&self) -> String {
-        let closed = "the key opens nothing any more";
+        let closed = "the key is revoked";
         match &self.happening {
             IncidentCause::KeyLeak { cluster, next_hash: None, .. } => {
-                format!("{closed}; `tenure cluster key rotate {cluster}` issues the next")
+                format!("{closed}; `tenure cluster key rotate {cluster}` issues the next key")
             }
             IncidentCause::KeyLeak { .. }
             | IncidentCause::GpuFault { .. }

@@ -146,7 +146,7 @@ fn check_holder(view: &mut View, key: &ClusterKey) -> Result<(), Undecided> {
         if found.as_ref().and_then(undrawn_cluster_key).is_some() {
             return Ok(());
         }
-        let problem = format!("cluster {cluster} is not the platform's: its tenant has its key");
+        let problem = format!("cluster {cluster} belongs to a tenant, which has its key");
         return Err(ActionError::permanent(KEY_ORPHANED, problem).into());
     };
     let holder = view.get::<Tenant>(tenant.as_str())?;
@@ -157,7 +157,7 @@ fn check_holder(view: &mut View, key: &ClusterKey) -> Result<(), Undecided> {
         TenantState::Destroying | TenantState::Closed => false,
     };
     if !holder.is_some_and(|tenant| holds(&tenant)) {
-        let problem = format!("cluster {cluster} is no longer of tenant {tenant}, who held its key");
+        let problem = format!("cluster {cluster} no longer belongs to tenant {tenant}, which had its key");
         return Err(ActionError::permanent(KEY_ORPHANED, problem).into());
     }
     Ok(())
@@ -185,8 +185,7 @@ pub fn rotate_cluster_key(
         Some(earlier) => {
             let (two, until) = (earlier.version, earlier.until.0);
             let problem = format!(
-                "key {} of cluster {cluster} has followed key {two}, which holds for another {}: wait, end both with an overlap of 0, or \
-                 say that key {} was lost",
+                "key {} of cluster {cluster} replaced key {two}, which is still valid for {}: wait, end both with an overlap of 0, or report that key {} was lost",
                 key.version,
                 duration::show(Duration::from_millis(until.saturating_sub(now.0))),
                 key.version

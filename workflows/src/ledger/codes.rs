@@ -43,43 +43,55 @@ pub const TENANT_NOT_ACTIVE: &str = "tenant.not_active";
 
 /// All codes with their remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
-    (SHORT, "nothing: the execution joins the waitlist; add nodes or release some to end the wait"),
-    (CLAIM_EXISTS, "look at the tenant's other execution: it holds nodes; finish or cancel it first"),
-    (CLAIM_MISSING, "the claim was released: cancel the execution and ask again"),
-    (CONTRACT_ENDED, "ask again with a contract that ends later; nothing was changed"),
+    (SHORT, "nothing: the execution joins the waitlist; to end the wait, add nodes or release some"),
+    (CLAIM_EXISTS, "another execution of the tenant holds nodes: finish or cancel it first"),
+    (CLAIM_MISSING, "the claim was released: cancel the execution, and submit the request again"),
+    (CONTRACT_ENDED, "nothing was changed: submit the request again with a contract that ends later"),
     (
         KEY_TAKEN,
         "the cluster still has another tenant's key: revoke it by finishing that tenant's offboarding",
     ),
-    (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
-    (NODE_STATE, "read the message: the node is elsewhere in its life; sanitise or repair it first"),
-    (QUOTA_CHANGED, "nothing was changed: look at the quota as it is, and ask again"),
-    (EARMARK_MISSING, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
+    (
+        BOOKS_DIFFER,
+        "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it",
+    ),
+    (NODE_STATE, "the node has another state, named in the message: sanitise or repair it first"),
+    (
+        QUOTA_CHANGED,
+        "the quota has changed since, and nothing was done: read the quota, and submit the request again",
+    ),
+    (
+        EARMARK_MISSING,
+        "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it",
+    ),
     (
         QUOTA_IN_USE,
-        "nothing: the execution waits until less is used; stop workloads of the workspace to end the wait",
+        "nothing: the execution waits until usage falls; to end the wait, stop workloads of the workspace",
     ),
     (
         OVER_ENTITLEMENT,
-        "another change was granted meanwhile: lower another quota first, buy more, or ask for an exception with an end",
+        "another change was granted meanwhile: lower another quota first, buy more, or request a temporary exception",
     ),
     (OVER_OWNED, "lower the quotas to what the tenant owns, or allow overcommit in the platform policy"),
-    (SLA_CHANGED, "nothing was changed: look at the tenant as it is, and ask again"),
+    (
+        SLA_CHANGED,
+        "the terms have changed since, and nothing was done: read the tenant, and submit the request again",
+    ),
     (
         PROMISE_OPEN,
-        "the message names what is in the way: end those loans or workloads; before the pivot the execution waits by itself",
+        "end the loans or workloads in the message; before its point of no return, the execution waits automatically",
     ),
     (
         TENANT_CLOSED,
-        "nothing: a closed tenant does not come back, and its name is not used again; onboard under another",
+        "a closed tenant cannot be reopened, and its name cannot be reused: onboard it under another name",
     ),
-    (NAME_TAKEN, "choose another name; that of a closed tenant is not used again"),
-    (TENANT_CHANGING, "the message names what: let it end or cancel it, then ask again"),
+    (NAME_TAKEN, "choose another name; the name of a closed tenant cannot be reused"),
+    (TENANT_CHANGING, "wait for the change in the message, or cancel it; then submit the request again"),
     (
         TENANT_IN_USE,
-        "policy `guards.end_of_tenant_in_use` is `block`: let the tenant's workloads end or finish them, then ask again",
+        "policy `guards.end_of_tenant_in_use` is `block`: end the tenant's workloads, then submit the request again",
     ),
-    (TENANT_NOT_ACTIVE, "read the message: finish what the tenant is in first"),
+    (TENANT_NOT_ACTIVE, "the tenant has another state, named in the message: finish that execution first"),
     (
         WORKSPACE_FROZEN,
         "finish or cancel the execution that froze the workspace, such as its tenant's offboarding",

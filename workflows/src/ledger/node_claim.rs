@@ -165,7 +165,7 @@ pub(crate) fn chosen(
         let by_cluster: Vec<_> =
             short.by_cluster.iter().map(|(cluster, free)| format!("{cluster} {free}")).collect();
         let problem = format!(
-            "{} GPUs of model {} are asked for in one cluster, and {} can be had ({})",
+            "{} GPUs of model {} are requested in one cluster, but only {} are available ({})",
             short.asked,
             short.model,
             short.free,
@@ -200,8 +200,9 @@ pub(crate) fn take(
 pub(crate) fn held(view: &mut View, tenant: &TenantId, call: &Call) -> Result<NodeAllocation, Undecided> {
     let holding =
         view.get::<NodeAllocation>(tenant.as_str())?.filter(|holding| holding.claimed_by == call.execution);
-    let missing =
-        || ActionError::permanent(codes::CLAIM_MISSING, format!("tenant {tenant} holds no nodes of ours"));
+    let missing = || {
+        ActionError::permanent(codes::CLAIM_MISSING, format!("tenant {tenant} holds no nodes of this claim"))
+    };
     Ok(holding.ok_or_else(missing)?)
 }
 

@@ -33,7 +33,7 @@ impl PoolIndex {
         let listed = chunk.free.remove(&node.id);
         let left = count.free_nodes.checked_sub(1).zip(count.free_gpus.checked_sub(node.gpu.count));
         let (Some(_), Some((nodes, gpus))) = (listed, left) else {
-            return Err(corrupt(format!("node {} is free, and its pool does not list it", node.id)));
+            return Err(corrupt(format!("node {} is free, but its pool does not list it", node.id)));
         };
         (count.free_nodes, count.free_gpus) = (nodes, gpus);
         Ok(())
@@ -46,7 +46,7 @@ impl PoolIndex {
     pub(crate) fn add_free(&mut self, view: &mut View, node: &Node) -> Result<(), Undecided> {
         let (count, chunk) = self.open(view, node)?;
         if chunk.free.insert(node.id.clone(), node.gpu.count).is_some() {
-            return Err(corrupt(format!("node {} is not free, and its pool lists it", node.id)));
+            return Err(corrupt(format!("node {} is not free, but its pool lists it", node.id)));
         }
         count.free_nodes = count.free_nodes.saturating_add(1);
         count.free_gpus = count.free_gpus.saturating_add(node.gpu.count);
@@ -104,7 +104,7 @@ impl PoolIndex {
             let pool = view.get::<FreePool>(&key)?.unwrap_or_else(empty);
             self.pools.insert(key.clone(), pool);
         }
-        self.pools.get_mut(&key).ok_or_else(|| corrupt(format!("pool {key} is gone")))
+        self.pools.get_mut(&key).ok_or_else(|| corrupt(format!("pool {key} is missing")))
     }
 
     fn open(
@@ -124,7 +124,7 @@ impl PoolIndex {
         }
         let pool_key = FreePool::key(cluster, model);
         let count = self.pools.get_mut(&pool_key).and_then(|pool| pool.chunks.get_mut(number as usize));
-        count.zip(self.chunks.get_mut(&key)).ok_or_else(|| corrupt(format!("chunk {key} is gone")))
+        count.zip(self.chunks.get_mut(&key)).ok_or_else(|| corrupt(format!("chunk {key} is missing")))
     }
 }
 

@@ -70,7 +70,7 @@ impl LedgerAction for SetQuotas {
         if stand.lacking(new) > 0 && !self.overcommit {
             let sum = stand.nominal.saturating_add(stand.earmarked).saturating_add(new);
             let problem = format!(
-                "quotas of tenant {} would come to {sum} of {resource}, and it owns {}",
+                "the quotas of tenant {} would be {sum} of {resource} together, but it owns {}",
                 self.tenant, stand.owned
             );
             return Err(ActionError::permanent(codes::OVER_OWNED, problem).into());

@@ -46,7 +46,8 @@ impl LedgerAction for RegisterTenant {
         }
         let today = day(view.now());
         if let Some(to) = request.entitlement.to.as_ref().filter(|to| has_ended(to, &today)) {
-            let problem = format!("the contract of {} ended before {to}; today is {today}", request.name);
+            let problem =
+                format!("the contract of tenant {} ended before {to}; today is {today}", request.name);
             return Err(ActionError::permanent(codes::CONTRACT_ENDED, problem).into());
         }
         let tenant = Tenant {

@@ -29,18 +29,18 @@ impl TryFrom<Written> for QuietHours {
     fn try_from(written: Written) -> Result<Self, String> {
         let clock = |name: &str, text: &str| {
             let read = NaiveTime::parse_from_str(text, "%H:%M");
-            read.map_err(|_| format!("{name}: {text:?} is no time of day: write it like `22:00`"))
+            read.map_err(|_| format!("{name}: {text:?} is not a time of day: write it like `22:00`"))
         };
         let zone = &written.zone;
         let (from, to) = (clock("from", &written.from)?, clock("to", &written.to)?);
         if from == to {
             return Err(format!(
-                "to: from {from} to {to} is no span: leave the quiet hours out, or end them later"
+                "to: the quiet hours from {from} to {to} are empty: remove them, or use a later end"
             ));
         }
         let zone = zone
             .parse()
-            .map_err(|_| format!("zone: {zone:?} is no time zone: write one like `Europe/Berlin`"))?;
+            .map_err(|_| format!("zone: {zone:?} is not a time zone: write one like `Europe/Berlin`"))?;
         Ok(Self { from, to, zone })
     }
 }

@@ -26,7 +26,7 @@ impl TryFrom<String> for Pattern {
         }
         let near = engine::nearest(name, KINDS.iter().map(|kind| kind.name));
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        Err(format!("{text:?} means no event{meant} (the manual, page notifications lists them)"))
+        Err(format!("{text:?} is not an event{meant}; the page notifications of the manual lists them"))
     }
 }
 

@@ -104,7 +104,7 @@ impl LedgerAction for TakeInventory {
     type Output = TakenInventory;
 
     fn decide(&self, view: &mut View, call: &Call) -> Result<TakenInventory, Undecided> {
-        let unknown = || ActionError::permanent(codes::TENANT_NOT_ACTIVE, "nobody has looked who leaves");
+        let unknown = || ActionError::permanent(codes::TENANT_NOT_ACTIVE, "the tenant was not read yet");
         let leaver = self.leaver.as_ref().ok_or_else(unknown)?;
         let tenant = &leaver.tenant;
         let at = Moment::from(view.now());
@@ -218,8 +218,7 @@ fn cannot_be_kept(
     let thing = asset.locator.parse().ok().filter(assets::is_volume_key)?;
     let (class, until): (&str, _) = (class.into(), rule.destroy_at);
     Some(format!(
-        "{thing} holds data of class {class}, which a rule keeps until {until}, and a volume is not put under another key: copy \
-         what is to be kept to a bucket, and erase the volume"
+        "{thing} has data of class {class}, which a rule retains until {until}, but a volume cannot be encrypted with another key: copy the retained data to a bucket, then erase the volume"
     ))
 }
 

@@ -81,7 +81,7 @@ pub(super) fn disturbing(view: &mut View, tenant: &TenantId) -> Result<Vec<Strin
     let open = view.get::<Earmarks>(tenant.as_str())?.map(|marks| marks.open).unwrap_or_default();
     let mut others = Vec::new();
     if !open.is_empty() {
-        others.push(format!("{} changes of its quotas are under way", open.len()));
+        others.push(format!("{} quota changes are in progress", open.len()));
     }
     let frozen = view.get::<Cohort>(tenant.as_str())?.map(|cohort| cohort.accounts).unwrap_or_default();
     for (workspace, account) in frozen {
@@ -157,7 +157,7 @@ pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
     if keeping.is_empty() {
         return Ok(());
     }
-    let why = format!("tenant {tenant} stands under hold: {}", keeping.join(", "));
+    let why = format!("tenant {tenant} is under hold: {}", keeping.join(", "));
     Err(ActionError::permanent(destruction_codes::HELD, why).into())
 }
 
@@ -168,16 +168,16 @@ pub(super) fn unheld(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
 pub(super) fn check(view: &mut View, id: &TenantId) -> Result<LeavingCheck, Undecided> {
     let refused = |why: String| ActionError::permanent(codes::TENANT_NOT_ACTIVE, why);
     let Some(tenant) = view.get::<Tenant>(id.as_str())? else {
-        return Err(refused(format!("there is no tenant {id}")).into());
+        return Err(refused(format!("tenant {id} does not exist")).into());
     };
     match tenant.state {
         TenantState::Active | TenantState::Leaving => {}
         TenantState::Onboarding => return Err(refused(format!("tenant {id} is being onboarded")).into()),
         TenantState::Destroying => return Err(refused(format!("tenant {id} is being destroyed")).into()),
-        TenantState::Closed => return Err(refused(format!("tenant {id} is closed for good")).into()),
+        TenantState::Closed => return Err(refused(format!("tenant {id} is closed permanently")).into()),
     }
     let Some(holding) = view.get::<NodeAllocation>(id.as_str())? else {
-        return Err(refused(format!("tenant {id} holds no nodes, not even none")).into());
+        return Err(refused(format!("tenant {id} has no record of its nodes")).into());
     };
     let cluster = view.require::<Cluster>(holding.cluster.as_str())?;
     let ids: BTreeSet<NodeId> = holding.nodes.keys().chain(&holding.quarantined).cloned().collect();
@@ -270,7 +270,7 @@ fn allow(view: &mut View, tenant: &Tenant, scopes: Vec<Allowed>) -> Result<(), U
 pub(super) fn turn(tenant: Tenant, from: &[TenantState], to: TenantState) -> Result<Tenant, Undecided> {
     if !from.contains(&tenant.state) {
         let (is, wanted): (&str, &str) = (tenant.state.into(), to.into());
-        let why = format!("tenant {} is {is} and cannot become {wanted}", tenant.id);
+        let why = format!("tenant {} is {is}, and cannot become {wanted}", tenant.id);
         return Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, why).into());
     }
     Ok(Tenant { state: to, ..tenant })

@@ -123,10 +123,10 @@ impl Workflow for NodeSanitisation {
                 .record(Self::progressed)
                 .or_else(Filing)
                 .then(JudgingDrives),
-            JudgingDrives => when(self.erased(), "all have ended well", SamplingDrives)
-                .or_when(self.stalled(), "one stands still", Filing)
-                .or_when(self.failed() && self.may_retry(), "one has failed, once more", ErasingDrives)
-                .or_when(self.failed(), "one has failed too often", Filing)
+            JudgingDrives => when(self.erased(), "all drives are erased", SamplingDrives)
+                .or_when(self.stalled(), "a drive makes no progress", Filing)
+                .or_when(self.failed() && self.may_retry(), "a drive has failed, try again", ErasingDrives)
+                .or_when(self.failed(), "a drive has failed too often", Filing)
                 .otherwise("at work", WaitingForDrives),
             WaitingForDrives => wait(self.check_interval()).then(ReadingProgress),
             SamplingDrives => act_each(self.samplings())
@@ -164,8 +164,8 @@ impl Workflow for NodeSanitisation {
                 .record(|me: &mut Self, verdict: NodeVerdict| me.verdict = Some(verdict))
                 .within(DAY)
                 .then(Judging),
-            Judging => when(self.is_clean(), "every record passes", Clean)
-                .otherwise("something is missing", Quarantined),
+            Judging => when(self.is_clean(), "every record is valid", Clean)
+                .otherwise("a record is missing or invalid", Quarantined),
 
             Clean => end(Outcome::Completed),
             Quarantined => end(Outcome::Rejected),

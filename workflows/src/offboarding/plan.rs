@@ -20,7 +20,7 @@ pub(super) fn of(me: &Offboarding) -> Plan {
         (None, None) => format!("offboard {}: {} nodes", me.tenant, nodes.len()),
         (None, Some(remaining)) => {
             let (things, nodes) = (remaining.assets.len(), nodes.len());
-            format!("offboard what remains of closed tenant {}: {things} things and {nodes} nodes", me.tenant)
+            format!("offboard the remains of closed tenant {}: {things} objects and {nodes} nodes", me.tenant)
         }
         (Some(digest), _) => format!("destroy {} assets of {}: {}", me.assets, me.tenant, digest.short()),
     };
@@ -57,23 +57,22 @@ pub(super) fn of(me: &Offboarding) -> Plan {
 pub(super) fn steps(terms: &OffboardingTerms, is_remaining: bool) -> Vec<String> {
     if is_remaining {
         return vec![
-            "at once: an inventory is taken of what a look at the closed tenant found; nothing is destroyed yet".to_owned(),
+            "immediately: an inventory is taken of the objects that the check of the closed tenant found; no data is destroyed yet".to_owned(),
             format!(
-                "then: a second approval decides on the destruction of what it lists; without it people are asked again after {}",
+                "then: a second approval decides on the destruction of the listed objects; without it, the approvers are asked again after {}",
                 show(terms.extension)
             ),
             "at the end: a supplementary certificate names the first one".to_owned(),
         ];
     }
     vec![
-        "at once: the tenant is frozen; nothing is destroyed yet".to_owned(),
+        "immediately: the tenant is frozen; no data is destroyed yet".to_owned(),
         format!(
-            "for {} at most: the tenant may export its data; the signal export.confirmed ends this earlier",
+            "for at most {}: the tenant can export its data; the signal export.confirmed ends this earlier",
             show(terms.export_window)
         ),
         format!(
-            "then: an inventory is taken, and a second approval decides on the destruction of what it lists; without it the \
-             tenant gets another {}",
+            "then: an inventory is taken, and a second approval decides on the destruction of the listed objects; without it, the tenant gets another {}",
             show(terms.extension)
         ),
     ]

@@ -117,7 +117,7 @@ impl Removal {
             owner = found.tenant,
             made_by = found.step,
             step = stamp.step,
-            "an object of this name was not made by this step: it was left as it is"
+            "an object of this name was not created by this step, so it was not changed"
         );
         Self::Left { name: name.to_owned(), tenant: found.tenant.clone() }
     }

@@ -64,7 +64,7 @@ fn part(text: &str) -> Result<&str, ActionError> {
     if text.is_empty() || !plain || text.starts_with('-') || text.ends_with('-') || text.contains("--") {
         return Err(ActionError::permanent(
             codes::NAME_INVALID,
-            format!("{text:?} cannot be part of a name: only a-z, 0-9 and single inner hyphens can"),
+            format!("{text:?} is not valid in a name: use only a-z, 0-9 and single inner hyphens"),
         ));
     }
     Ok(text)
@@ -72,7 +72,7 @@ fn part(text: &str) -> Result<&str, ActionError> {
 
 fn fitting(name: String) -> Result<String, ActionError> {
     if name.len() > LONGEST {
-        let why = format!("{name:?} is {} bytes long and targets take {LONGEST}", name.len());
+        let why = format!("{name:?} has {} bytes; targets allow {LONGEST}", name.len());
         return Err(ActionError::permanent(codes::NAME_INVALID, why));
     }
     Ok(name)

@@ -9,30 +9,30 @@ type Meaning = (&'static str, &'static str, &'static str);
 const MEANINGS: [Meaning; 35] = [
     (
         "self_service.max_gpus",
-        "wider: more is served without people",
-        "narrower: less is served without people",
+        "wider: larger requests need no approval",
+        "narrower: smaller requests need approval",
     ),
     (
         "approvals.onboarding.finance.above",
-        "wider: finance is asked later",
-        "narrower: finance is asked sooner",
+        "wider: finance approves only higher prices",
+        "narrower: finance approves also lower prices",
     ),
     (
         "approvals.quota_increase.auto",
-        "wider: larger increases need nobody",
-        "narrower: people are asked sooner",
+        "wider: larger increases need no approval",
+        "narrower: more cases need approval",
     ),
     (
         "approvals.quota_increase.capacity.above",
-        "wider: capacity is asked later",
-        "narrower: capacity is asked sooner",
+        "wider: the capacity manager approves only larger shares",
+        "narrower: the capacity manager approves also smaller shares",
     ),
     (
         "waits.waitlist",
-        "longer: capacity is waited for longer before people are asked",
-        "shorter: people are asked sooner",
+        "longer: a request waits longer for capacity before operators are asked",
+        "shorter: operators are asked sooner",
     ),
-    ("waits.patience", "longer: people have more time", "shorter: people have less time"),
+    ("waits.patience", "longer: approvers have more time", "shorter: approvers have less time"),
     (
         "limits.max_replacements",
         "wider: more unfit nodes are replaced",
@@ -41,16 +41,24 @@ const MEANINGS: [Meaning; 35] = [
     ("prices", "dearer", "cheaper"),
     ("quotas.borrowing_limit", "wider: more may be borrowed", "narrower: less may be borrowed"),
     ("quotas.lending_limit", "wider: more is lent", "narrower: less is lent"),
-    ("capacity.buffer_gpus", "narrower: more is kept back", "wider: less is kept back"),
+    ("capacity.buffer_gpus", "narrower: the buffer is larger", "wider: the buffer is smaller"),
     ("capacity.threshold", "sooner: exhaustion is seen earlier", "later: exhaustion is seen later"),
-    ("capacity.lasting", "later: exhaustion is acted on later", "sooner: exhaustion is acted on earlier"),
-    ("capacity.oldest_waiter", "later: waiters are acted on later", "sooner: waiters are acted on earlier"),
+    (
+        "capacity.lasting",
+        "later: the response to exhaustion starts later",
+        "sooner: the response to exhaustion starts earlier",
+    ),
+    (
+        "capacity.oldest_waiter",
+        "later: the response to waiting requests starts later",
+        "sooner: the response to waiting requests starts earlier",
+    ),
     ("capacity.burst_cap", "wider: bursting may cost more", "narrower: bursting may cost less"),
     ("lending.max_duration", "wider: loans last longer", "narrower: loans end sooner"),
     (
         "lending.min_runtime",
         "wider: borrowers are protected longer",
-        "narrower: borrowers are called back sooner",
+        "narrower: GPUs are reclaimed from borrowers sooner",
     ),
     (
         "lending.cool_down",
@@ -65,7 +73,7 @@ const MEANINGS: [Meaning; 35] = [
     ("lending.thrash.limit_share", "wider: slowed pairs borrow more", "narrower: slowed pairs borrow less"),
     ("reclaim.deadline", "weaker: lenders may wait longer", "stronger: lenders get their GPUs back sooner"),
     ("reclaim.grace", "gentler: victims have more time", "harsher: victims have less time"),
-    ("reclaim.guard", "wider: more is disturbed without people", "narrower: people are asked sooner"),
+    ("reclaim.guard", "wider: larger reclaims need no approval", "narrower: more cases need approval"),
     ("reclaim.confirm", "stricter: GPUs count as free later", "looser: GPUs count as free sooner"),
     ("reclaim.limits", "longer: the step may take more time", "shorter: the step may take less time"),
     (
@@ -73,13 +81,17 @@ const MEANINGS: [Meaning; 35] = [
         "looser: older observations admit work",
         "stricter: observations must be newer",
     ),
-    ("admission.line_limit", "wider: more may wait", "narrower: fewer may wait"),
+    (
+        "admission.line_limit",
+        "wider: more workloads may be queued",
+        "narrower: fewer workloads may be queued",
+    ),
     (
         "sanitisation.concurrency",
         "faster: more nodes are cleaned at once",
         "slower: fewer nodes are cleaned at once",
     ),
-    ("sanitisation.attempts", "wider: media are tried more often", "narrower: people are asked sooner"),
+    ("sanitisation.attempts", "wider: media are tried more often", "narrower: more cases need approval"),
     (
         "offboarding.export_window",
         "longer: tenants have more time to fetch their data",
@@ -90,9 +102,9 @@ const MEANINGS: [Meaning; 35] = [
         "longer: certificates are kept longer",
         "shorter: certificates are kept for less time",
     ),
-    ("priorities", "higher: goes before more", "lower: goes before less"),
-    ("retention", "longer: data are kept longer", "shorter: data go sooner"),
-    ("approvals", "more: more people, or more time", "fewer: fewer people, or less time"),
+    ("priorities", "higher: is admitted before more classes", "lower: is admitted before fewer classes"),
+    ("retention", "longer: data is kept longer", "shorter: data is deleted sooner"),
+    ("approvals", "more: more approvers, or more time", "fewer: fewer approvers, or less time"),
     ("offboarding.extension", "longer: the window grows by more", "shorter: the window grows by less"),
 ];
 
@@ -104,7 +116,7 @@ const SCALES: [(&[&str], &str, &str); 5] = [
         "looser: memory is cleaned less",
     ),
     (&["clear", "purge", "destroy"], "stricter: media are cleaned more", "looser: media are cleaned less"),
-    (&["block", "approve"], "looser: people may let it through", "stricter: nobody may let it through"),
+    (&["block", "approve"], "looser: approvers may allow it", "stricter: no approver may allow it"),
     (&["false", "true"], "switched on", "switched off"),
     (
         &["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"],
@@ -116,7 +128,7 @@ const SCALES: [(&[&str], &str, &str); 5] = [
 /// Returns the meaning of a change of `key` from `old` to `new`.
 pub(super) fn meaning(key: &str, old: Option<&str>, new: Option<&str>) -> String {
     let (Some(old), Some(new)) = (old, new) else {
-        return if old.is_none() { "added" } else { "taken out" }.into();
+        return if old.is_none() { "added" } else { "removed" }.into();
     };
     if let Some(said) = SCALES.iter().find_map(|(scale, up, down)| {
         let place = |value: &str| scale.iter().position(|step| *step == value);

@@ -48,17 +48,18 @@ impl PlatformPolicy {
         if longest > deadline {
             let (longest, deadline) = (show(longest), show(deadline));
             let problem = format!(
-                "the approval of a reclaim may take {longest}, and GPUs are promised back within {deadline}"
+                "the approval of a reclaim may take {longest}, but the deadline of a reclaim is {deadline}"
             );
-            let remedy = "let `within` and `extend` together be at most `reclaim.deadline`, or promise a longer deadline";
+            let remedy =
+                "let `within` and `extend` together be at most `reclaim.deadline`, or set a longer deadline";
             doubts.add("approvals.reclaim.within", problem, remedy);
         }
         for (alias, model) in &self.gpu_models.aliases {
             let Some(unknown) = self.gpu_models.no_model(model) else { continue };
-            let remedy = "name a model of `gpu_models`, or a product that is known";
+            let remedy = "name a model of `gpu_models`, or a known product";
             doubts.add(
                 &format!("aliases.{alias}"),
-                format!("{alias} stands for no model: {unknown}"),
+                format!("{alias} is not an alias of a known model: {unknown}"),
                 remedy,
             );
         }
@@ -71,17 +72,21 @@ fn seats(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let gates = &policy.approvals;
     let people = |seats: &[Seat]| seats.iter().map(|seat| seat.count).sum::<u32>();
     if people(&gates.destroy.seats) < 2 {
-        let problem = "destruction is decided by one person alone".into();
-        doubts.add("approvals.destroy.seats", problem, "ask at least two people");
+        let problem = "one person can decide about a destruction".into();
+        doubts.add("approvals.destroy.seats", problem, "require at least two approvers");
     }
     for (n, next) in gates.destroy.procedure.escalate.iter().enumerate() {
         if people(&next.seats) < 2 {
-            let problem = "destruction is decided by one person alone".into();
-            doubts.add(&format!("approvals.destroy.escalate[{n}].seats"), problem, "ask at least two people");
+            let problem = "one person can decide about a destruction".into();
+            doubts.add(
+                &format!("approvals.destroy.escalate[{n}].seats"),
+                problem,
+                "require at least two approvers",
+            );
         }
     }
     if gates.destroy.procedure.break_glass.as_ref().is_some_and(|glass| !glass.destroys) {
-        let problem = "whoever breaks the glass here destroys, and this does not say that they may".into();
+        let problem = "a break-glass decision would destroy data, but `destroys` is not set".into();
         let remedy = "leave `break_glass` out, or add `destroys: true`";
         doubts.add("approvals.destroy.break_glass", problem, remedy);
     }
@@ -101,15 +106,15 @@ fn seats(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let rungs = gates.capacity.iter().map(|(rung, gate)| (format!("capacity.{}", <&str>::from(*rung)), gate));
     for (name, gate) in plain.into_iter().map(|(name, gate)| (name.to_owned(), gate)).chain(rungs) {
         if gate.within.is_zero() {
-            let problem = "people have no time to answer, so it always lapses".into();
-            doubts.add(&format!("approvals.{name}.within"), problem, "give them a span such as `1h`");
+            let problem = "approvers have no time to answer, so the approval always lapses".into();
+            doubts.add(&format!("approvals.{name}.within"), problem, "set a duration such as `1h`");
         }
         for (field, problem, remedy) in doubts_of(&gate.procedure, &gate.seats, gate.within) {
             doubts.add(&format!("approvals.{name}.{field}"), problem, remedy);
         }
         if gate.seats.iter().any(|seat| seat.any_of.iter().all(|role| role == "auditor")) {
-            let problem = "an auditor reads and decides nothing, so the seat stays empty".into();
-            doubts.add(&format!("approvals.{name}.seats"), problem, "name a role that decides");
+            let problem = "an auditor cannot decide, so the seat stays empty".into();
+            doubts.add(&format!("approvals.{name}.seats"), problem, "name a role that can decide");
         }
     }
 }
@@ -119,17 +124,17 @@ fn lending(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     if lending.min_runtime > lending.max_duration {
         let (least, most) = (show(lending.min_runtime), show(lending.max_duration));
         let problem = format!("a loan is protected for {least} and ends after {most}");
-        doubts.add("lending.min_runtime", problem, "let it be at most `max_duration`");
+        doubts.add("lending.min_runtime", problem, "set at most `max_duration`");
     }
     for (n, pair) in lending.anti_colocate.iter().enumerate().filter(|(_, pair)| pair.class_a == pair.class_b)
     {
         let class = <&str>::from(pair.class_a);
-        let problem = format!("{class} is kept apart from itself, so no two workspaces of it ever run");
+        let problem = format!("{class} is kept apart from itself, so two workspaces of it can never run");
         doubts.add(&format!("lending.anti_colocate[{n}]"), problem, "name two classes");
     }
     let increase = &policy.approvals.quota_increase;
     if increase.auto_share > super::Ratio::ONE {
-        let problem = format!("a workspace may grow by {} without people", increase.auto_share);
+        let problem = format!("a workspace may grow by {} without approval", increase.auto_share);
         doubts.add("approvals.quota_increase.auto.share", problem, "write a share of at most 1");
     }
 }
@@ -148,8 +153,9 @@ fn reclaim(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let takes = confirm.apart.saturating_mul(confirm.reads.saturating_sub(1));
     if takes > policy.reclaim.limits.confirm {
         let (takes, limit) = (show(takes), show(policy.reclaim.limits.confirm));
-        let problem = format!("{} readings take {takes}, and the step may take {limit}", confirm.reads);
-        doubts.add("reclaim.confirm", problem, "read fewer times, or raise `reclaim.limits.confirm`");
+        let problem =
+            format!("{} observations take {takes}, but the limit of the step is {limit}", confirm.reads);
+        doubts.add("reclaim.confirm", problem, "set fewer observations, or raise `reclaim.limits.confirm`");
     }
 }
 
@@ -158,10 +164,10 @@ fn ladder(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let capacity = &policy.capacity;
     if capacity.recovered <= capacity.threshold {
         let problem = format!(
-            "capacity is exhausted below {} and recovered from {} on",
+            "capacity counts as exhausted below {}, and as recovered from {} on",
             capacity.threshold, capacity.recovered
         );
-        doubts.add("capacity.recovered", problem, "let it be more than `threshold`");
+        doubts.add("capacity.recovered", problem, "set more than `threshold`");
     }
     let mut climbed: BTreeSet<Rung> = BTreeSet::new();
     for (tier, rungs) in &capacity.ladder {
@@ -169,16 +175,17 @@ fn ladder(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
         for (n, rung) in rungs.iter().enumerate() {
             climbed.insert(*rung);
             if !seen.insert(*rung) {
-                let problem = format!("{} stands twice, so the second is never reached", <&str>::from(*rung));
+                let problem =
+                    format!("{} is listed twice, so the second is never reached", <&str>::from(*rung));
                 let key = format!("capacity.ladder.{}[{n}]", <&str>::from(*tier));
-                doubts.add(&key, problem, "leave one of them out");
+                doubts.add(&key, problem, "remove one of them");
             }
         }
     }
     for rung in policy.approvals.capacity.keys().filter(|rung| !climbed.contains(rung)) {
         let name = <&str>::from(*rung);
-        let problem = format!("people would be asked about {name}, which no tier's ladder has");
-        let remedy = "add the rung to a ladder, or leave the question out";
+        let problem = format!("an approval is set for the measure {name}, which is in no tier's ladder");
+        let remedy = "add the measure to a ladder, or remove its approval";
         doubts.add(&format!("approvals.capacity.{name}"), problem, remedy);
     }
 }
@@ -192,7 +199,11 @@ fn destruction(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
         if let Some(max) = shortest.filter(|max| rule.min > *max) {
             let problem =
                 format!("{} is kept for at least {} and at most {}", rule.class, show(rule.min), show(max));
-            doubts.add(&format!("retention[{n}].min"), problem, "let it be at most every `max` of the class");
+            doubts.add(
+                &format!("retention[{n}].min"),
+                problem,
+                "set at most the smallest `max` of the class",
+            );
         }
     }
     for (tier, methods) in &policy.sanitisation.by_tier {
@@ -203,7 +214,7 @@ fn destruction(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
                     (<&str>::from(*medium), <&str>::from(*method), <&str>::from(*least));
                 let key = format!("sanitisation.by_tier.{}.{medium}", <&str>::from(*tier));
                 let problem = format!("{method} is weaker than the minimum, {least}");
-                doubts.add(&key, problem, "write the minimum or a stronger method");
+                doubts.add(&key, problem, "set the minimum or a stronger method");
             }
         }
     }
@@ -214,15 +225,17 @@ fn places(policy: &PlatformPolicy, doubts: &mut FindingCollector<'_>) {
     let mut seen = BTreeMap::new();
     for alias in policy.gpu_models.aliases.keys() {
         if policy.gpu_models.get(alias).is_some() || is_gpu_product(alias) {
-            let problem = format!("{alias} is the name of a model, so it cannot be another name of one");
-            doubts.add(&format!("aliases.{alias}"), problem, "leave the alias out");
+            let problem = format!("{alias} is the name of a model, so it cannot be an alias");
+            doubts.add(&format!("aliases.{alias}"), problem, "remove the alias");
         }
     }
     for (n, pin) in policy.pins.iter().enumerate() {
         let first = seen.entry(&pin.label).or_insert(&pin.cluster);
         if **first != pin.cluster {
-            let problem =
-                format!("{} is pinned to {first} and to {}, so it can run nowhere", pin.label, pin.cluster);
+            let problem = format!(
+                "{} is pinned to both {first} and {}, so it can run in no cluster",
+                pin.label, pin.cluster
+            );
             doubts.add(&format!("pins[{n}]"), problem, "pin it to one cluster");
         }
     }

@@ -115,16 +115,16 @@ impl List<'_> {
         self.own("entitlement", format!("{} {}", bought.gpus, bought.gpu_model));
         let lending = limit(policy.lending_limit);
         let borrowing = if request.tenant.allow_preemption {
-            format!("{} where a workspace names none", limit(policy.borrowing_limit))
+            format!("{} for a workspace that sets none", limit(policy.borrowing_limit))
         } else {
-            "none: its work may not be preempted".into()
+            "none: its workloads may not be preempted".into()
         };
         self.key("quotas.borrowing_limit", borrowing);
-        self.key("quotas.lending_limit", format!("{lending} where a workspace names none"));
+        self.key("quotas.lending_limit", format!("{lending} for a workspace that sets none"));
         self.key("capacity.overcommit", policy.overcommit.to_string());
         let increase = &policy.approvals.quota_increase;
         let says = format!(
-            "up to {} GPUs or {} of what it has need nobody",
+            "up to {} GPUs or {} of the quota need no approval",
             increase.auto_gpus, increase.auto_share
         );
         self.key("approvals.quota_increase.auto", says);
@@ -135,7 +135,7 @@ impl List<'_> {
         let decrease = &policy.approvals.quota_decrease;
         self.key("approvals.quota_decrease", gate(&decrease.seats, decrease.within, &decrease.procedure));
         for (n, soft) in policy.admission.soft.iter().enumerate() {
-            let says = format!("told at {}, again after it fell below {}", soft.at, soft.clear);
+            let says = format!("notified at {}, and again after it fell below {}", soft.at, soft.clear);
             self.key(&format!("admission.soft[{n}]"), says);
         }
     }
@@ -164,7 +164,7 @@ impl List<'_> {
                 self.own("tenant.isolation", format!("on Kubernetes: {}", parts.join(", ")));
                 self.own("tenant.isolation", format!("{} probes; GPUs are cut {layout}", probes.len()));
             }
-            IsolationRules::Insufficient => self.own("tenant.isolation", "does not do, see below".into()),
+            IsolationRules::Insufficient => self.own("tenant.isolation", "not supported, see below".into()),
         }
         for reason in ruling.reasons {
             let (topic, rule) = (self.topic, reason.rule);
@@ -182,10 +182,13 @@ impl List<'_> {
         self.topic = "admission control";
         let policy = self.policy;
         let stale = show(policy.admission.max_staleness);
-        self.key("admission.max_staleness", format!("observations older than {stale} admit nothing"));
+        self.key(
+            "admission.max_staleness",
+            format!("workloads are not admitted on observations older than {stale}"),
+        );
         self.key(
             "admission.line_limit",
-            format!("{} requests of a workspace wait at once", policy.admission.line_limit),
+            format!("at most {} workloads of a workspace may be queued", policy.admission.line_limit),
         );
         let ageing = &policy.admission.ageing;
         let says =
@@ -217,19 +220,19 @@ impl List<'_> {
         };
         for (label, cluster) in constraints(&facts, policy).pins {
             let place = policy.pins.iter().position(|pin| pin.label == label).unwrap_or_default();
-            self.key(&format!("pins[{place}]"), format!("{label} runs in {cluster} alone"));
+            self.key(&format!("pins[{place}]"), format!("{label} runs only in {cluster}"));
         }
         self.key("nodes.drivers", policy.drivers.join(", "));
-        let says = format!("{} of each model are kept back where a region says nothing", policy.buffer);
+        let says = format!("{} of each model in a region without its own buffer", policy.buffer);
         self.key("capacity.buffer_gpus", says);
         self.key(
             "waits.waitlist",
-            format!("waits for capacity for {}, then people are asked", show(policy.waitlist)),
+            format!("waits {} for capacity, then operators are asked", show(policy.waitlist)),
         );
         let model = &request.entitlement.gpu_model;
         let key = format!("gpu_models.{model}");
         for (alias, named) in policy.gpu_models.aliases.iter().filter(|(_, named)| *named == model) {
-            self.key(&format!("aliases.{alias}"), format!("{alias} is another name of {named}"));
+            self.key(&format!("aliases.{alias}"), format!("{alias} is an alias of {named}"));
         }
         match policy.gpu_models.get(model) {
             None => self.key("gpu_models", format!("{model} is not in the catalogue")),
@@ -248,7 +251,7 @@ impl List<'_> {
             let Some(demands) = policy.compliance.get(tag) else { continue };
             let tag = <&str>::from(*tag);
             if let Some(residency) = &demands.residency {
-                let says = format!("data stay in {}", residency.describe());
+                let says = format!("data stays in {}", residency.describe());
                 self.key(&format!("compliance.{tag}.residency"), says);
             }
             if let Some(levels) = &demands.isolation {
@@ -260,7 +263,7 @@ impl List<'_> {
         self.key(key, format!("GPU memory between workspaces: at least {}", <&str>::from(scrub)));
         for (n, rule) in policy.retention.iter().enumerate() {
             if rule.tag.is_none_or(|tag| request.compliance.contains(&tag)) {
-                let most = rule.max.map_or("no longest time".into(), |max| format!("at most {}", show(max)));
+                let most = rule.max.map_or("no maximum".into(), |max| format!("at most {}", show(max)));
                 let (least, then) = (show(rule.min), <&str>::from(rule.then));
                 let says = format!("{}: at least {least}, {most}, then {then}", rule.class);
                 self.key(&format!("retention[{n}]"), says);
@@ -277,12 +280,12 @@ impl List<'_> {
         self.key(&format!("capacity.ladder.{}", <&str>::from(tier)), rungs.join(", "));
         let reclaim = &policy.reclaim;
         let (deadline, grace) = (show(reclaim.deadline), show(reclaim.grace));
-        self.key("reclaim.deadline", format!("lent GPUs are back within {deadline}"));
+        self.key("reclaim.deadline", format!("lent GPUs are returned within {deadline}"));
         self.key("reclaim.grace", format!("victims have {grace} to save their work"));
         self.key("reclaim.algorithm", <&str>::from(reclaim.algorithm));
         let guard = &reclaim.guard;
         let says = format!(
-            "people are asked above {} victims' GPUs for each asked for, {} of the tenant's, {} GPUs of one victim, or {} of unsaved work",
+            "approval is needed above {} GPUs of victims per requested GPU, {} of the tenant's GPUs, {} GPUs of one victim, or {} of unsaved work",
             guard.ratio,
             guard.share,
             guard.victim_gpus,
@@ -293,7 +296,7 @@ impl List<'_> {
         self.key("scheduling.reclaim_within_cohort", <&str>::from(policy.scheduling.reclaim_within_cohort));
         let rules = &policy.capacity;
         let says = format!(
-            "exhausted below {} free for {}, or when a request has waited for {}",
+            "exhausted if less than {} is free for {}, or a request has waited {}",
             rules.threshold,
             show(rules.lasting),
             show(rules.oldest_waiter)
@@ -309,13 +312,13 @@ impl List<'_> {
         self.topic = "onboarding and offboarding";
         let policy = self.policy;
         let tiers = names(&policy.self_service_tiers);
-        self.key("self_service", format!("{tiers} up to {} GPUs need nobody", policy.self_service_gpus));
+        self.key("self_service", format!("{tiers} up to {} GPUs need no approval", policy.self_service_gpus));
         self.key("approvals.onboarding", {
             let asked = &policy.onboarding;
             gate(&asked.seats, asked.within, &asked.procedure)
         });
         let above = policy.onboarding.finance_above;
-        let says = format!("above {above} a month also {}", seats(&policy.onboarding.finance_seats));
+        let says = format!("above {above} a month, also {}", seats(&policy.onboarding.finance_seats));
         self.key("approvals.onboarding.finance", says);
         let says = format!("with compliance tags also {}", seats(&policy.onboarding.security_seats));
         self.key("approvals.onboarding.security", says);

@@ -112,7 +112,7 @@ impl<'a> Judge<'a> {
         let Some(preflight) = &facts.preflight else { return };
         if let Some(to) = &request.entitlement.to {
             let ended = has_ended(to, &preflight.today);
-            let detail = format!("the contract ends before {to}; today is {}", preflight.today);
+            let detail = format!("the contract ends on the day before {to}; today is {}", preflight.today);
             self.check("entitlement.not_ended", always("entitlement.to"), !ended, detail);
         }
         for workspace in &request.workspaces {
@@ -149,7 +149,7 @@ impl<'a> Judge<'a> {
             .iter()
             .any(|w| w.limits.borrowing_limit.is_some_and(|limit| limit > Gpus::ZERO));
         let detail = format!(
-            "allow_preemption is {}; what may not be preempted cannot borrow",
+            "allow_preemption is {}; workloads that may not be preempted cannot borrow",
             tenant.allow_preemption
         );
         self.check(
@@ -171,13 +171,12 @@ impl<'a> Judge<'a> {
         let (asked, bought) = (pieces.requested, pieces.bought);
         let what = pieces.offer.kind.profile.as_ref();
         let what = what.map_or_else(|| "GPUs".to_owned(), |profile| format!("slices of {profile}"));
-        let detail = format!("the workspaces ask for {asked} {what} of the {bought} bought");
+        let detail = format!("the workspaces request {asked} {what}, and {bought} are purchased");
         self.check("quota.within_entitlement", always("workspaces"), asked <= bought, detail);
         let in_slices = request.workspaces.iter().find(|workspace| workspace.in_slices);
         if let (Some(workspace), None) = (in_slices, slicing.unwrap_or_default()) {
             let detail = format!(
-                "workspace {} asks for slices, and the tenant's GPUs are not cut: ask for gpus, or for isolation \
-                 shared_slices on a model that can be cut",
+                "workspace {} requests slices, but the tenant's GPUs are not cut into slices: request `gpus`, or isolation `shared_slices` on a model with slices",
                 workspace.name
             );
             self.check("quota.slices", always("workspaces"), false, detail);
@@ -192,7 +191,7 @@ impl<'a> Judge<'a> {
             let tag = <&str>::from(*tag);
             if let Some(residency) = &demands.residency {
                 let inside = within(&request.tenant.data_residency, residency);
-                let detail = format!("{tag} demands that data stay in {}", residency.describe());
+                let detail = format!("{tag} requires that data stays in {}", residency.describe());
                 let key = format!("compliance.{tag}.residency");
                 let about = RuleTarget { field: "tenant.data_residency", key: &key };
                 self.check("compliance.residency", about, inside, detail);
@@ -229,14 +228,14 @@ impl<'a> Judge<'a> {
         let borrows = |limit: Option<Gpus>| limit.is_some_and(|limit| limit > Gpus::ZERO);
         let borrows = request.workspaces.iter().any(|w| borrows(w.limits.borrowing_limit));
         let allowed = !shares && (policy.lending.customer_sharing || !borrows);
-        let detail = "its customers do not share GPUs, nor borrow from each other".into();
+        let detail = "the tenant's customers may not share GPUs or borrow from each other".into();
         let about = RuleTarget { field: "multitenancy", key: "lending.customer_sharing" };
         self.check("multitenancy.sharing", about, allowed, detail);
         let model = &request.entitlement.gpu_model;
         let key = format!("gpu_models.{model}.ecc");
         let ecc = policy.gpu_models.get(model).is_some_and(|facts| facts.ecc);
         let detail = match policy.gpu_models.get(model) {
-            None => format!("{model} is not in the catalogue, so nobody vouches for its memory"),
+            None => format!("{model} is not in the catalogue, so its memory protection is unknown"),
             Some(facts) if facts.ecc => format!("memory of {model} corrects errors"),
             Some(_) => format!("memory of {model} does not correct errors"),
         };
@@ -269,7 +268,7 @@ impl<'a> Judge<'a> {
         let most = |c: &&Candidate| c.total.saturating_sub(buffer(c, &constraints));
         let largest = allowed.iter().map(most).max().unwrap_or_default();
         let detail = format!(
-            "{asked} GPUs in one cluster are asked for; the largest has {largest} that are not kept back"
+            "{asked} GPUs in one cluster are requested; the largest cluster has {largest} outside the buffer"
         );
         let about = RuleTarget { field: "entitlement.gpus", key: "capacity.buffer_gpus" };
         self.check("placement.ever_fits", about, asked <= largest, detail);
@@ -285,7 +284,7 @@ impl<'a> Judge<'a> {
         let (known, model) = (&self.policy.gpu_models, &self.facts.request.entitlement.gpu_model);
         match known.unknown(model) {
             None if self.facts.candidates.is_empty() => {
-                format!("no cluster has {model}: import nodes that have it")
+                format!("no cluster has {model}: import nodes with this model")
             }
             None => detail,
             Some(unknown) => known.no_model(model).unwrap_or(unknown),
@@ -302,7 +301,7 @@ impl<'a> Judge<'a> {
         let tagged = !request.compliance.is_empty();
         let asks = |asks: bool| if asks { Judgement::AsksPeople } else { Judgement::Passed };
         let detail = format!(
-            "tier {}, {gpus} GPUs; self-service goes up to {}",
+            "tier {}, {gpus} GPUs; self-service is limited to {}",
             <&str>::from(tier),
             policy.self_service_gpus
         );
@@ -310,7 +309,7 @@ impl<'a> Judge<'a> {
         self.note("approval.self_service", about, asks(!small), detail);
         let class = <&str>::from(if dear { PriceClass::AboveThreshold } else { PriceClass::Usual });
         let detail = format!(
-            "{monthly} a month by list, {class}; the threshold is {}",
+            "{monthly} a month at list price, {class}; the threshold is {}",
             policy.onboarding.finance_above
         );
         let key = "approvals.onboarding.finance.above_cents_per_month";

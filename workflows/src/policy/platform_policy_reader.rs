@@ -254,7 +254,7 @@ fn named(reader: &Reader, item: &Item) -> Option<String> {
     if name == PlatformPolicy::NAME {
         return Some(name.to_owned());
     }
-    reader.note(item, format!("there is no policy named {name:?}"), "write `policy: platform`");
+    reader.note(item, format!("policy {name:?} does not exist"), "write `policy: platform`");
     None
 }
 
@@ -285,7 +285,7 @@ fn compliance(reader: &Reader, item: &Item) -> Option<BTreeMap<Compliance, Compl
         let Ok(tag) = name.parse::<Compliance>() else {
             reader.note(
                 inner,
-                format!("{name:?} is no compliance tag"),
+                format!("{name:?} is not a compliance tag"),
                 "use hipaa, gdpr, pci, soc2 or 21cfr11",
             );
             continue;

@@ -26,7 +26,7 @@ impl ClosedName {
     #[must_use]
     pub fn describe(&self) -> String {
         let until = self.at.map(|at| format!("closed on {}", day(at)));
-        format!("was used; {}; a name is not used again", until.as_deref().unwrap_or("its tenant is closed"))
+        format!("was used; {}; names cannot be reused", until.as_deref().unwrap_or("its tenant is closed"))
     }
 }
 

@@ -21,7 +21,7 @@ const fn rule(name: &'static str, means: &'static str, remedy: &'static str) -> 
     Rule { name, means, remedy }
 }
 
-const APPROVERS: &str = "nothing: the roles that the request names decide";
+const APPROVERS: &str = "nothing: the approvers of the request decide";
 
 /// All rules.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

@@ -237,7 +237,7 @@ pub(crate) fn residency(reader: &Reader, item: &Item) -> Option<Residency> {
             read.into_iter().collect::<Option<_>>().map(Residency::Within)
         }
         _ => {
-            let problem = format!("{} does not say where data may be", item.value.kind());
+            let problem = format!("{} is not a data residency", item.value.kind());
             reader.note(
                 item,
                 problem,
@@ -257,7 +257,7 @@ fn workspaces(reader: &Reader, item: &Item) -> Option<Vec<WorkspaceRequest>> {
         if !seen.insert(&workspace.name) {
             reader.note(
                 item,
-                format!("workspace {} is asked for twice", workspace.name),
+                format!("workspace {} is requested twice", workspace.name),
                 "give each its own name",
             );
         }
@@ -320,8 +320,8 @@ fn entitlement(reader: &Reader, item: &Item) -> Option<EntitlementRequest> {
     {
         reader.note(
             item,
-            format!("the entitlement ends on {end}, not after it begins"),
-            "let `to` be later than `from`",
+            format!("the entitlement ends on {end}, which is not after its start"),
+            "set `to` later than `from`",
         );
     }
     let optional = |read: Option<Option<String>>| read.map_or(Some(None), |read| read.map(Some));
@@ -343,9 +343,9 @@ fn whole_gpus(reader: &Reader, item: &Item, model: Option<&GpuModel>) -> Option<
         && part.fract().abs() >= f64::EPSILON
     {
         let advice = model.and_then(|model| PlatformPolicy::built_in().ok()?.gpu_models.advice(model, part));
-        let advice = advice.unwrap_or_else(|| "share one in time, with isolation `shared_slices`".into());
+        let advice = advice.unwrap_or_else(|| "use time slices, with isolation `shared_slices`".into());
         let remedy = format!("write a whole number from 1 to 100000; for a part of a GPU, {advice}");
-        reader.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+        reader.note(item, format!("{} is not a valid number here", item.value.kind()), remedy);
         return None;
     }
     reader.whole(item, 1..=100_000_u32).map(Gpus)
@@ -356,7 +356,7 @@ fn day(reader: &Reader, item: &Item) -> Option<String> {
     if text.len() == 10 && chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
         return Some(text.to_owned());
     }
-    reader.note(item, format!("{text:?} is no day"), "write it as `2026-01-31`");
+    reader.note(item, format!("{text:?} is not a date"), "write it as `2026-01-31`");
     None
 }
 

@@ -90,8 +90,10 @@ pub fn version(view: &mut View, reference: &PolicyRef) -> Result<PlatformPolicy,
     if let Some(policy) = policy.filter(|policy| policy.reference == *reference) {
         return Ok(policy);
     }
-    let problem =
-        format!("there is no policy {}@{} with {}", reference.name, reference.version, reference.digest);
+    let problem = format!(
+        "policy {}@{} with digest {} does not exist",
+        reference.name, reference.version, reference.digest
+    );
     Err(ActionError::permanent("policy.unknown", problem).into())
 }
 
@@ -125,7 +127,7 @@ pub fn publish(view: &mut View, text: &str, author: &str) -> Result<Published, U
     let earlier = earlier.or(built_in.map(|built_in| built_in.reference));
     if let Some(earlier) = earlier.as_ref().filter(|earlier| **earlier != reference) {
         let problem = format!(
-            "version {} of policy {} has another text ({}); give yours the next number",
+            "version {} of policy {} already exists with another text ({}); use the next version number",
             earlier.version, earlier.name, earlier.digest
         );
         return Err(ActionError::permanent("policy.version_exists", problem).into());

@@ -24,8 +24,7 @@ impl OnboardingRequest {
         let (unpromised, bought) = (self.unpromised(), self.entitlement.gpus);
         let warning = || {
             format!(
-                "{unpromised} of the {bought} GPUs bought are promised to no workspace: they are the tenant's pool, which its workspaces \
-                 borrow from; raise quotas to promise them"
+                "{unpromised} of {bought} purchased GPUs are in no workspace's quota: workspaces can only borrow them from the tenant's pool; raise quotas to assign them"
             )
         };
         (unpromised > Gpus::ZERO).then(warning).into_iter().collect()
@@ -55,7 +54,7 @@ impl PlatformPolicy {
             let by = self.provenance.origin(&key).map(|by| format!(" ({by})")).unwrap_or_default();
             let (method, medium) = (<&str>::from(*method), <&str>::from(medium));
             Some(format!(
-                "{key}{by}: `{method}` has no effect: the reset of a node clears {medium} in one way; write `clear`"
+                "{key}{by}: `{method}` has no effect, because the reset of a node always clears {medium} in the same way; write `clear`"
             ))
         };
         minimum.chain(by_tier).filter_map(stronger).collect()

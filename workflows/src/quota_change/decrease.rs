@@ -82,10 +82,10 @@ impl Workflow for QuotaDecrease {
                     .record(Self::evaluated)
                     .then(Deciding)
             }
-            Deciding => when(self.terms.is_none(), "policy refuses", Rejected)
-                .or_when(steps.waived(), "nothing in use is touched, or the end was agreed to", Lowering)
+            Deciding => when(self.terms.is_none(), "rejected by policy", Rejected)
+                .or_when(steps.waived(), "the quota in use is kept, or its end was agreed", Lowering)
                 .waived_by(steps.rule())
-                .otherwise("people decide", AwaitingApproval),
+                .otherwise("approval is needed", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
                 .within(steps.waits().approve)
                 .with_procedure(steps.procedure())
@@ -114,9 +114,8 @@ impl Workflow for QuotaDecrease {
                 .nothing_to_undo()
                 .record(Self::measured)
                 .then(CheckingPatience),
-            CheckingPatience => {
-                when(self.overdue, "used for too long", AwaitingPatience).otherwise("wait on", DrainingExcess)
-            }
+            CheckingPatience => when(self.overdue, "still in use after the deadline", AwaitingPatience)
+                .otherwise("continue to wait", DrainingExcess),
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
                 .with_procedure(steps.procedure())

@@ -169,10 +169,10 @@ impl<'a> Judge<'a> {
             (None, Some(kind)) => {
                 let offer = GpuOffer::of(&kind.model, facts.slicing.as_ref());
                 if facts.slicing.is_some() && offer.kind != *kind {
-                    format!("the tenant's GPUs of {} are cut: ask for {}", kind.model, offer.resource())
+                    format!("the tenant's GPUs of {} are sliced: request {}", kind.model, offer.resource())
                 } else {
                     let unknown = self.policy.gpu_models.no_model(&kind.model);
-                    unknown.unwrap_or_else(|| format!("{kind} was not bought"))
+                    unknown.unwrap_or_else(|| format!("the tenant did not buy {kind}"))
                 }
             }
             (None, None) => format!("{} has no limit: there is nothing to change", request.resource),
@@ -187,13 +187,11 @@ impl<'a> Judge<'a> {
             Direction::Increase => ("quota.raises", "more"),
             Direction::Decrease => ("quota.lowers", "less"),
         };
-        let to = after.map_or_else(|| "below nothing".to_owned(), |after| after.nominal.to_string());
+        let to = after.map_or_else(|| "an amount below 0".to_owned(), |after| after.nominal.to_string());
         let detail = if after == Some(before) {
-            format!(
-                "{to} is in force already, with these limits: name another amount, or a limit that changes"
-            )
+            format!("{to} is already in force, with these limits: change the amount or a limit")
         } else {
-            format!("from {} to {to} must be {word}, or be a change of limits alone", before.nominal)
+            format!("{to} must be {word} than {}, unless only limits change", before.nominal)
         };
         self.check(rule, field, holds, detail);
         Some((before, after?))
@@ -203,11 +201,11 @@ impl<'a> Judge<'a> {
     fn form(&mut self, tenant: &Tenant, before: &Allowance, after: &Allowance) {
         let (facts, request) = (self.facts, &self.facts.request);
         let lends = after.lending_limit.is_none_or(|limit| limit <= after.nominal);
-        let detail = format!("what is lent is part of the {} that are its own", after.nominal);
+        let detail = format!("a workspace can lend at most its own {}", after.nominal);
         self.check("quota.lends_its_own", "lending_limit", lends, detail);
         let more = after.borrowing_limit != before.borrowing_limit && after.borrowing_limit != Some(0);
         let detail = format!(
-            "allow_preemption is {}; what may not be preempted cannot borrow",
+            "allow_preemption is {}; workloads that may not be preempted cannot borrow",
             tenant.allow_preemption
         );
         self.check(
@@ -218,20 +216,20 @@ impl<'a> Judge<'a> {
         );
         if more && tenant.has_customers() {
             let holds = self.policy.lending.customer_sharing;
-            let detail = "customers of the tenant borrow nothing from each other".to_owned();
+            let detail = "customers of a tenant may not borrow from each other".to_owned();
             self.check("multitenancy.sharing", "borrowing_limit", holds, detail);
         }
         if let Some(until) = request.until {
             let up = facts.direction == Direction::Increase;
-            let detail = "only an increase can end by itself, and only later than now".to_owned();
+            let detail = "only an increase can have an end, and the end must be in the future".to_owned();
             self.check("quota.ends_later", "until", up && until > facts.at, detail);
             let other = facts.ends.as_ref().filter(|ends| ends.at != until);
             let detail = match other {
                 Some(ends) => format!(
-                    "the workspace has a temporary quota that ends at {}: ask for the same end, or wait for it",
+                    "the workspace has a temporary quota that ends at {}: use the same end, or wait for it",
                     format_time(ends.at)
                 ),
-                None => "no other end is open".into(),
+                None => "the workspace has no other temporary quota".into(),
             };
             self.check("quota.one_end", "until", other.is_none(), detail);
         }
@@ -243,7 +241,7 @@ impl<'a> Judge<'a> {
         if request.ended {
             let due = facts.ends.as_ref().filter(|ends| ends.at <= facts.at);
             let agreed = due.and_then(|ends| ends.then.get(&request.resource)) == Some(after);
-            self.check("quota.ended", "to", agreed, "it goes back to what was agreed for the end".into());
+            self.check("quota.ended", "to", agreed, "the quota returns to its agreed amount".into());
         }
     }
 
@@ -252,7 +250,7 @@ impl<'a> Judge<'a> {
         let (stand, request) = (&self.facts.stand, &self.facts.request);
         let bought = self.facts.bought.unwrap_or_default();
         let asked = stand.nominal.saturating_add(more);
-        let detail = format!("the workspaces would have {asked} of the {bought} bought");
+        let detail = format!("the workspaces would have {asked} of {bought} purchased");
         if !amount_fails(
             self.policy,
             const { RuleName::known("quota.within_entitlement") },
@@ -264,7 +262,7 @@ impl<'a> Judge<'a> {
         }
         let excepted = request.exception && request.until.is_some();
         if !excepted {
-            let detail = format!("{detail}; more needs `exception: true` and an end (`until`)");
+            let detail = format!("{detail}; to exceed the purchase, set `exception: true` and `until`");
             self.check("quota.within_entitlement", "exception", false, detail);
             return false;
         }
@@ -275,7 +273,7 @@ impl<'a> Judge<'a> {
     fn capacity(&mut self, lacking: u64, constraints: &Constraints) {
         let gpus = self.gpus_for(lacking);
         let detail = format!(
-            "{} of {} owned are spoken for, so nodes with {gpus} GPUs are to be claimed",
+            "{} of {} owned GPUs are promised already, so nodes with {gpus} GPUs must be claimed",
             self.facts.stand.nominal.saturating_add(self.facts.stand.earmarked),
             self.facts.stand.owned
         );
@@ -286,7 +284,7 @@ impl<'a> Judge<'a> {
         let allowed = self.eligible(constraints);
         let most =
             allowed.iter().map(|c| c.total.saturating_sub(buffer(c, constraints))).max().unwrap_or_default();
-        let detail = format!("the tenant's cluster has {most} GPUs in all that are not kept back");
+        let detail = format!("the tenant's cluster has {most} GPUs in all, without the buffer");
         self.check("capacity.ever_fits", "to", gpus <= most, detail);
     }
 
@@ -355,10 +353,10 @@ impl<'a> Judge<'a> {
         let small = automatic && !limits;
         let large =
             taken > Gpus::ZERO && asks(const { RuleName::known("approval.capacity") }, 0, u64::from(taken.0));
-        let detail = format!("{more} more; up to {auto} more is automatic, other limits are not");
+        let detail = format!("{more} more; up to {auto} more need no approval, other limits do");
         self.asks("approval.auto_limit", "by", !small, detail);
         let detail = format!(
-            "{taken} are taken of the {free} that are free; above a share of {} capacity is asked",
+            "the change takes {taken} of {free} free GPUs; above a share of {}, the capacity manager must approve",
             rules.capacity_share
         );
         self.asks("approval.capacity_share", "by", large, detail);
@@ -376,12 +374,12 @@ impl<'a> Judge<'a> {
         let used = self.facts.standing.map_or(0, |standing| standing.used);
         let seats = self.policy.approvals.quota_decrease.seats.clone();
         let ended = self.facts.request.ended;
-        let detail = format!("{used} are in use, {} will be allowed", after.nominal);
+        let detail = format!("{used} are in use; the new limit is {}", after.nominal);
         let over = used > after.nominal && !ended;
         self.asks("approval.in_use", "to", over, detail);
         let request = &self.facts.request;
         let limits = (request.borrowing_limit.is_some() || request.lending_limit.is_some()) && !ended;
-        let detail = "what may be lent and borrowed is agreed to by people".to_owned();
+        let detail = "other lending or borrowing limits need approval".to_owned();
         let over = self.asks("approval.other_limits", "lending_limit", limits, detail) || over;
         let rule = if ended { "quota.ended" } else { "approval.in_use" };
         ((!over).then(|| rule.to_owned()), seats)

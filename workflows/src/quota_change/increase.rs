@@ -87,10 +87,10 @@ impl Workflow for QuotaIncrease {
                     .record(Self::evaluated)
                     .then(Deciding)
             }
-            Deciding => when(self.rejected(), "policy refuses", Rejected)
+            Deciding => when(self.rejected(), "rejected by policy", Rejected)
                 .or_when(steps.waived(), "within the automatic limit", Holding)
                 .waived_by(steps.rule())
-                .otherwise("people decide", AwaitingApproval),
+                .otherwise("approval is needed", AwaitingApproval),
             AwaitingApproval => approval(steps.seats())
                 .within(steps.waits().approve)
                 .with_procedure(steps.procedure())
@@ -126,7 +126,7 @@ impl Workflow for QuotaIncrease {
                 .record(|me: &mut Self, joined: JoinedWaitlist| me.overdue = joined.overdue)
                 .then(CheckingPatience),
             CheckingPatience => when(self.overdue, "waited too long", AwaitingPatience)
-                .otherwise("wait on", WaitingForCapacity),
+                .otherwise("continue to wait", WaitingForCapacity),
             AwaitingPatience => approval(steps.patience_seats())
                 .within(steps.waits().patience)
                 .with_procedure(steps.procedure())
@@ -161,15 +161,14 @@ impl Workflow for QuotaIncrease {
                 .attempt_within(20 * MINUTE)
                 .within(self.for_nodes(45 * MINUTE))
                 .then(Judging),
-            Judging => {
-                when(self.unfit.is_empty(), "all fit", ReadingLimits).otherwise("some unfit", Quarantining)
-            }
+            Judging => when(self.unfit.is_empty(), "all nodes are fit", ReadingLimits)
+                .otherwise("some nodes are unfit", Quarantining),
             Quarantining => act(QuarantineHeld { tenant, unfit: self.unfit.clone() })
                 .nothing_to_undo()
                 .record(|me: &mut Self, (): ()| me.quarantined())
                 .then(CountingUnfit),
             CountingUnfit => {
-                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit", OutOfNodes)
+                when(self.replaceable(), "replace", Replacing).otherwise("too many unfit nodes", OutOfNodes)
             }
             Replacing => act(self.holding()).nothing_to_undo().record(Self::record_hold).then(PreparingNodes),
 

@@ -244,7 +244,7 @@ pub(crate) fn parse_time(reader: &Reader, item: &Item) -> Option<Timestamp> {
     let read = chrono::DateTime::parse_from_rfc3339(text).ok();
     let at = read.and_then(|at| u64::try_from(at.timestamp_millis()).ok()).map(Timestamp);
     if at.is_none() {
-        reader.note(item, format!("{text:?} is no moment"), "write it as `2026-03-01T00:00:00Z`");
+        reader.note(item, format!("{text:?} is not a timestamp"), "write it as `2026-03-01T00:00:00Z`");
     }
     at
 }

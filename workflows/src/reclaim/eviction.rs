@@ -91,8 +91,8 @@ impl Workflow for Eviction {
                 .or_else(ChoosingDrain)
                 .then(ChoosingDrain),
             ChoosingDrain => when(self.class == WorkloadClass::Service, "a service", DrainingService)
-                .or_when(self.checkpoint == Checkpoint::Api, "saves its work when asked", SavingWork)
-                .otherwise("ends by itself, or not", AwaitingExit),
+                .or_when(self.checkpoint == Checkpoint::Api, "saves its work on request", SavingWork)
+                .otherwise("ends by itself, if at all", AwaitingExit),
             DrainingService => act(DrainService { workload: workload() })
                 .undo(RestoreService { workload: workload() })
                 .within(care.notify)
@@ -112,8 +112,8 @@ impl Workflow for Eviction {
                 .or_else(Locating)
                 .then(Weighing),
             // The beneficiary may be gone, or may have other GPUs by now.
-            Weighing => when(self.spared.is_some(), "nobody needs it any more", Spared)
-                .otherwise("it has to go", Locating),
+            Weighing => when(self.spared.is_some(), "its GPUs are not needed any more", Spared)
+                .otherwise("its GPUs are still needed", Locating),
             // It may have moved since. If its placement is unknown, it is not evicted, because its GPUs could not be scrubbed.
             Locating => act(self.observe())
                 .nothing_to_undo()
@@ -150,9 +150,9 @@ impl Workflow for Eviction {
             .record(Self::record_check)
             .or_else(Stuck)
             .then(Judging),
-            Judging => when(self.clean >= care.reads, "seen free often enough", Scrubbing)
-                .or_when(self.looks >= self.most_looks(), "still open after many looks", Stuck)
-                .otherwise("look again", Pausing),
+            Judging => when(self.clean >= care.reads, "observed free often enough", Scrubbing)
+                .or_when(self.looks >= self.most_looks(), "still open after many checks", Stuck)
+                .otherwise("check again", Pausing),
             Pausing => wait(care.apart).then(Looking),
             Scrubbing => act_each(self.scrubs())
                 .nothing_to_undo()

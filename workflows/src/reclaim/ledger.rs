@@ -108,10 +108,10 @@ impl LedgerAction for FenceVictims {
         };
         match admission::fence(view, &fence)? {
             FenceOutcome::Done { .. } => Ok(()),
-            FenceOutcome::NothingToDo => Err(stale("the demand waits no more".into())),
+            FenceOutcome::NothingToDo => Err(stale("the demand is not queued any more".into())),
             FenceOutcome::Stale { why } => Err(stale(why)),
             FenceOutcome::Busy { by } => {
-                let why = format!("{by} calls back {} of {}", self.resource, self.tenant);
+                let why = format!("{by} already reclaims {} of {}", self.resource, self.tenant);
                 Err(ActionError::transient(BUSY, why).into())
             }
         }

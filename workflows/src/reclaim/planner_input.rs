@@ -203,7 +203,7 @@ fn remainder(
 
 /// Adds the quota without usable GPUs, because GPUs are barred or their nodes are out of service. Borrowers are reclaimed for it first.
 fn out_of_service(snapshot: &mut Snapshot, cohort: &Cohort, demand: &Workload) -> Result<(), Undecided> {
-    const NOBODY: &str = "what is out of service";
+    const NOBODY: &str = "nodes out of service";
     let mut usage = Amounts::new();
     for resource in demand.requests.keys().filter(|resource| resource.gpu().is_some()) {
         let stock = cohort.stock.get(resource).filter(|stock| stock.resting > 0);

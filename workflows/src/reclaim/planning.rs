@@ -112,9 +112,8 @@ fn for_demand(
     let begun = cohort.reclaims.get(question.resource);
     let begun = begun.is_some_and(|reclaim| reclaim.workload.as_ref() == Some(&demand.name));
     if !begun && let Some(kind) = admission::too_large(view, &demand)? {
-        let why = format!(
-            "the nodes in service would not have enough of {kind} for {name} if nothing else ran there"
-        );
+        let why =
+            format!("the nodes in service have too little {kind} for {name}, even without other workloads");
         return Ok(ChosenVictims { why: Some(why), ..ChosenVictims::nothing(PlanVerdict::Infeasible) });
     }
     if !begun && !admission::lacks(view, &demand, question.resource)? {
@@ -252,7 +251,10 @@ fn excess(
     if left == 0 {
         return Ok(ChosenVictims::these(victims));
     }
-    let why = format!("what may be evicted in {workspace} is {left} of {} short", question.resource);
+    let why = format!(
+        "the workloads of {workspace} that may be evicted free {left} of {} too little",
+        question.resource
+    );
     Ok(ChosenVictims { why: Some(why), ..ChosenVictims::nothing(PlanVerdict::Infeasible) })
 }
 

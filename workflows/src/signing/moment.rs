@@ -49,7 +49,7 @@ impl TryFrom<String> for Moment {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no moment: write it like 2026-11-21T13:08:11.000Z");
+        let wrong = || format!("{text:?} is not a timestamp: write it like 2026-11-21T13:08:11.000Z");
         let read = DateTime::parse_from_rfc3339(&text).map_err(|_| wrong())?;
         let moment = u64::try_from(read.timestamp_millis()).map(Self).map_err(|_| wrong())?;
         if moment.to_string() == text { Ok(moment) } else { Err(wrong()) }
@@ -61,7 +61,7 @@ impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no moment: write it like 2026-11-21T13:08:11Z");
+        let wrong = || format!("{text:?} is not a timestamp: write it like 2026-11-21T13:08:11Z");
         let read = DateTime::parse_from_rfc3339(text).map_err(|_| wrong())?;
         u64::try_from(read.timestamp_millis()).map(Self).map_err(|_| wrong())
     }

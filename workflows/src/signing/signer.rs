@@ -58,9 +58,7 @@ impl PublicKey {
         let sections: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(text).collect();
         let keys = sections.map_err(|e| format!("the PEM cannot be read: {e:?}"))?;
         if keys.is_empty() {
-            return Err(
-                "there is no PUBLIC KEY in it: expected PEM, as `tenure certificate key` prints it".into()
-            );
+            return Err("it has no PUBLIC KEY: expected PEM, as `tenure certificate key` prints it".into());
         }
         let key = |der: SubjectPublicKeyInfoDer<'_>| {
             let bytes = der.strip_prefix(&PUBLIC_PREFIX).and_then(|key| key.try_into().ok());
@@ -122,9 +120,9 @@ impl SigningKey {
     /// The problem of the text. It never contains the key.
     pub fn from_pem(text: &[u8]) -> Result<Self, String> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text)
-            .map_err(|_| "there is no PRIVATE KEY in it: expected PKCS#8 PEM".to_owned())?;
+            .map_err(|_| "it has no PRIVATE KEY: expected PKCS#8 PEM".to_owned())?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
-        pair.map(|pair| Self { pair }).map_err(|e| format!("it is no Ed25519 key: {e}"))
+        pair.map(|pair| Self { pair }).map_err(|e| format!("it is not an Ed25519 key: {e}"))
     }
 
     /// Returns the public key.
@@ -189,7 +187,8 @@ impl KeyFile {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = std::fs::metadata(&self.path)?.permissions().mode();
         if mode & 0o077 != 0 {
-            let why = format!("its mode is {:o}, so others can use the key: chmod 600", mode & 0o777);
+            let why =
+                format!("its mode is {:o}, so other users can read the key: run chmod 600", mode & 0o777);
             return Err(io::Error::other(why));
         }
         std::fs::read(&self.path)
@@ -220,7 +219,7 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| io::Error::other("the system has no randomness to give"))?;
+        .map_err(|_| io::Error::other("the random number generator of the system failed"))?;
     Ok(bytes)
 }
 

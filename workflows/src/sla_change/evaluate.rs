@@ -305,7 +305,7 @@ impl Judge<'_> {
         let part = self.facts.workspaces.iter().find(|workspace| !whole(workspace.before.nominal));
         let Some(workspace) = part else { return };
         let detail = format!(
-            "workspace {} has {} of {}, which are no whole number of {}: change its quota first",
+            "workspace {} has {} of {}, which is not a multiple of {}: change its quota first",
             workspace.name,
             workspace.before.nominal,
             before.resource(),
@@ -322,10 +322,9 @@ impl Judge<'_> {
         after: &TenantPolicy,
         (policy, kind, model): (&PlatformPolicy, ClusterKind, &GpuModel),
     ) {
-        self.check("sla.changes", "", before != after, "something has to change".into());
+        self.check("sla.changes", "", before != after, "the request must change something".into());
         let own = |promise: &TenantPolicy| promise.isolation == Isolation::DedicatedCluster;
-        let detail = "a cluster of its own, or the way back from one, moves all data: onboard the tenant there \
-                      under another name, and offboard this one";
+        let detail = "a change to or from a tenant's own cluster would move all data: onboard the tenant there under another name, and offboard this one";
         self.check("sla.same_cluster", "isolation", own(before) == own(after), detail.into());
         let slices = after.isolation == Isolation::SharedSlices;
         let apart = isolation(
@@ -341,7 +340,7 @@ impl Judge<'_> {
             policy,
         );
         let (level, sharing) = (<&str>::from(after.isolation), after.allow_gpu_sharing);
-        let detail = format!("isolation would be {level}, allow_gpu_sharing {sharing}");
+        let detail = format!("isolation is {level}, allow_gpu_sharing is {sharing}");
         let holds = !apart.fails(const { RuleName::known("isolation.sharing_allowed") });
         self.check("isolation.sharing_allowed", "allow_gpu_sharing", holds, detail);
         if tenant.has_customers() {
@@ -353,7 +352,7 @@ impl Judge<'_> {
         let demanded = apart.reasons.into_iter().filter(|reason| reason.rule == "compliance.isolation");
         self.reasons.extend(demanded.map(|reason| Reason { line, ..reason }));
         let lowers = rank(after.tier) < rank(before.tier) || slices && before.isolation != after.isolation;
-        let detail = if lowers { "it promises less than before" } else { "it promises no less than before" };
+        let detail = if lowers { "the new terms promise less" } else { "the new terms do not promise less" };
         self.note("approval.sla_change", "tier", Judgement::AsksPeople, detail.into());
     }
 }

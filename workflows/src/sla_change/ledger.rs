@@ -270,7 +270,7 @@ fn recut(view: &mut View, tenant: &TenantId, terms: &SlaTerms, call: &Call) -> R
 }
 
 fn agreed(terms: Option<&SlaTerms>) -> Result<&SlaTerms, Undecided> {
-    let missing = || ActionError::permanent(codes::SLA_CHANGED, "nothing was agreed to");
+    let missing = || ActionError::permanent(codes::SLA_CHANGED, "the change is not approved");
     Ok(terms.ok_or_else(missing)?)
 }
 
@@ -282,7 +282,7 @@ fn standing(view: &mut View, id: &TenantId, before: &TenantPolicy) -> Result<Ten
         return Err(ActionError::permanent(codes::TENANT_NOT_ACTIVE, problem).into());
     }
     if promise(&tenant) != *before {
-        let problem = format!("tenant {id} has been promised something else meanwhile");
+        let problem = format!("the terms of tenant {id} were changed meanwhile");
         return Err(ActionError::permanent(codes::SLA_CHANGED, problem).into());
     }
     Ok(tenant)
@@ -327,8 +327,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
         let Some(balance) = account.and_then(|account| account.balances.get(&resource)) else { continue };
         if terms.recuts() {
             let (name, used) = (&workspace.name, balance.in_use());
-            let problem =
-                format!("workspace {name} uses {used} of {resource} that are to be cut up otherwise");
+            let problem = format!("workspace {name} uses {used} of {resource}, which get another GPU layout");
             open.extend((used > 0).then_some(problem));
             continue;
         }
@@ -341,7 +340,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
         }
         if !terms.nodes.is_empty() && balance.in_use() > 0 {
             open.push(format!(
-                "workspace {} uses {} GPUs that are to be cut up otherwise",
+                "workspace {} uses {} GPUs, which get another GPU layout",
                 workspace.name,
                 balance.in_use()
             ));
@@ -350,7 +349,7 @@ fn holds(view: &mut View, tenant: &Tenant, terms: &SlaTerms) -> Result<(), Undec
     // The undo of a quota change restores earlier values, which must not come from before the SLA change.
     let changes = view.get::<Earmarks>(tenant.id.as_str())?.map_or(0, |marks| marks.open.len());
     if changes > 0 {
-        open.push(format!("{changes} changes of quotas are under way"));
+        open.push(format!("{changes} quota changes are in progress"));
     }
     if !terms.after.allow_gpu_sharing {
         open.extend(shared(view, tenant)?);

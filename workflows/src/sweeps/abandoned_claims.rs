@@ -34,7 +34,7 @@ impl Ended {
     ) -> Result<(), Error> {
         if self.has(engine, by).await? {
             swept.add_finding(format!(
-                "{what} by execution {by}, which has ended: see `tenure leftovers show {by}`"
+                "{what} by execution {by}, which has ended: run `tenure leftovers show {by}`"
             ));
         }
         Ok(())
@@ -58,7 +58,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     }
     for marks in all::<Earmarks>(engine, swept).await? {
         for by in marks.open.keys() {
-            let what = format!("capacity of tenant {} is set aside", marks.tenant);
+            let what = format!("capacity is earmarked for tenant {}", marks.tenant);
             ended.note(engine, swept, (what, *by)).await?;
         }
     }
@@ -72,7 +72,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     }
     for list in all::<Waitlist>(engine, swept).await? {
         for waits in &list.waiters {
-            let what = format!("a place in the queue for {} in {} is kept", list.model, list.region);
+            let what = format!("a place on the waitlist for {} in {} is reserved", list.model, list.region);
             ended.note(engine, swept, (what, waits.execution)).await?;
         }
     }

@@ -48,9 +48,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
     }
     let left = due.len().saturating_sub(looked);
     if left > 0 && swept.nominal.is_none() {
-        swept.add_finding(format!(
-            "{left} closed tenants were not looked at in this run: run it again for them"
-        ));
+        swept.add_finding(format!("{left} closed tenants were not checked in this run: run the sweep again"));
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         for (node, kinds) in &occupancy.nodes {
             for (kind, room) in kinds.iter().filter(|(_, room)| room.astray > 0) {
                 swept.add_finding(format!(
-                    "{} of {kind} on {node} are free in the books and in use, or gone",
+                    "{} of {kind} on {node} are free in the ledger, but in use or missing",
                     room.astray
                 ));
             }
@@ -95,12 +95,12 @@ fn differences(wanted: &LayerLimits, found: &LayerLimits) -> Vec<String> {
     let mut differ = Vec::new();
     for ((layer, wanted), found) in layers.iter().zip(limits(wanted)).zip(limits(found)) {
         if wanted != found {
-            differ.push(format!("{layer} says {}, and the books {}", show(found), show(wanted)));
+            differ.push(format!("{layer} has {}, but the ledger has {}", show(found), show(wanted)));
         }
     }
     let terms = |limits: &LayerLimits| limits.queue.as_ref().map(|q| (q.borrowing_limit, q.lending_limit));
     if queue(&wanted.queue) == queue(&found.queue) && terms(wanted) != terms(found) {
-        differ.push("the queue has another borrowing or lending limit than the books".to_owned());
+        differ.push("the borrowing or lending limit of the queue differs from the ledger".to_owned());
     }
     differ
 }

@@ -51,26 +51,26 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
         }
         if engine.clock_jump().is_some() {
             swept.add_finding(format!(
-                "the contract of {id} has ended by a clock that jumped forward: it waits until an operator confirms the clock"
+                "the clock jumped forward past the end of the contract of {id}: the offboarding starts after an operator confirms the clock"
             ));
             continue;
         }
         let basis =
             LegalBasis { basis: ErasureBasis::ContractEnd, reference: format!("entitlement until {to}") };
-        let reason = format!("the contract has ended: its last day was before {to}");
+        let reason = format!("the contract has ended: its last day was the day before {to}");
         let leaving = Offboarding::new(id.clone(), basis, BY.into(), Moment::from(now), reason);
         if let Some(other) = holder(engine, &leaving.subject().guard.unwrap_or_default()).await? {
             swept.add_finding(format!(
-                "the contract of {id} has ended, and execution {other} is still changing it"
+                "the contract of tenant {id} has ended, but execution {other} still changes the tenant"
             ));
             continue;
         }
         let begun = engine.transact(true, |view| begin(view, &leaving, &to)).await;
         match swept.each(format!("tenant {id}"), begun)? {
             Some(true) => swept.started.push(format!("offboarding of {id}")),
-            Some(false) => {
-                swept.add_finding(format!("the contract of {id} has ended ({to}), and it is still served"))
-            }
+            Some(false) => swept.add_finding(format!(
+                "the contract of tenant {id} has ended ({to}), but the tenant is not offboarded yet"
+            )),
             None => {}
         }
     }

@@ -22,7 +22,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
             let subject = decrease.subject();
             if let Some(other) = holder(engine, &subject.guard.unwrap_or_default()).await? {
                 swept.add_finding(format!(
-                    "{} has ended, and execution {other} is still changing it",
+                    "{} has ended, but execution {other} still changes it",
                     subject.name
                 ));
                 continue;

@@ -130,7 +130,7 @@ fn unclassified(Wait { tenant, id, since }: Wait) -> HoldMatter {
     HoldMatter {
         concern: HoldConcern::OffboardingUnclassified,
         text: format!(
-            "the offboarding of {tenant} cannot list what it destroys: `tenure executions show {id}` says why"
+            "the offboarding of {tenant} cannot complete its inventory: `tenure executions show {id}` shows the reason"
         ),
         tenant,
         id: id.to_string(),

@@ -113,7 +113,7 @@ async fn look_after(
     for missed in engine.transact(true, |view| record_missed(view, tenant)).await? {
         tracing::error!(
             tenant = %missed.tenant, workload = missed.workload, resource = %missed.resource,
-            code = "reclaim.deadline_missed", "a workload inside its own quota waits past its deadline"
+            code = "reclaim.deadline_missed", "a workload within its workspace's own quota waits past its deadline"
         );
         let MissedPromise { tenant, workspace, resource, workload, .. } = &missed;
         swept.add_finding(format!(
@@ -162,7 +162,7 @@ pub(super) async fn wake_all(engine: &Engine<Platform>, swept: &mut SweepReport)
             if waited > 24 * 60 * MINUTE {
                 let hours = waited.as_secs() / 3_600;
                 swept.add_finding(format!(
-                    "somebody has waited for {hours} h in workspace {name} of {}",
+                    "a workload has waited for {hours} h in workspace {name} of tenant {}",
                     cohort.tenant
                 ));
             }

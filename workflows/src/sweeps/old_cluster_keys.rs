@@ -14,7 +14,7 @@ pub(super) async fn sweep(engine: &Engine<Platform>, swept: &mut SweepReport) ->
             let days = now.since(key.created_at).as_secs() / 86_400;
             let cluster = &key.cluster;
             swept.add_finding(format!(
-                "the key of cluster {cluster} is {days} days old: `tenure cluster key rotate {cluster}` issues another"
+                "the key of cluster {cluster} is {days} days old: replace it with `tenure cluster key rotate {cluster}`"
             ));
         }
     }

@@ -57,7 +57,7 @@ impl SweepReport {
 
     /// Adds a finding.
     pub(super) fn add_finding(&mut self, what: String) {
-        tracing::info!(sweep = <&str>::from(self.sweep), finding = what, "a sweep found something");
+        tracing::info!(sweep = <&str>::from(self.sweep), finding = what, "a sweep has a finding");
         if self.found.len() < MOST_FOUND {
             self.found.push(what);
         } else {
@@ -85,8 +85,8 @@ impl SweepReport {
                 | Error::Crowded { .. }
                 | Error::Store(store::Error::Busy { .. } | store::Error::Corrupt { .. })),
             ) => {
-                tracing::warn!(sweep = <&str>::from(self.sweep), %whose, %error, "a sweep leaves one out");
-                self.add_finding(format!("{whose} is left out: {error}"));
+                tracing::warn!(sweep = <&str>::from(self.sweep), %whose, %error, "a sweep skips an item");
+                self.add_finding(format!("{whose} is skipped: {error}"));
                 Ok(None)
             }
             Err(error) => Err(error),

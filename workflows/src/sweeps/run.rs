@@ -120,7 +120,7 @@ async fn attempt(
     };
     let error = done.err();
     if let Some(error) = &error {
-        tracing::warn!(sweep = <&str>::from(sweep), %error, "a sweep could not be ended");
+        tracing::warn!(sweep = <&str>::from(sweep), %error, "cannot record the end of a sweep");
         swept.failed = Some(error.to_string());
     }
     (swept, error)

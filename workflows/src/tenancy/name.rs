@@ -32,7 +32,7 @@ pub struct Name<K: NameKind> {
 
 /// A text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} cannot name a {word}: {rule}")]
+#[error("{text:?} is not a valid name of a {word}: {rule}")]
 pub struct NameError {
     /// The text, cut to 64 characters.
     pub text: String,
@@ -54,7 +54,7 @@ impl<K: NameKind> Name<K> {
     pub fn rule() -> String {
         let set =
             if K::LOOSE { "letters, digits, '-', '_' and '.'" } else { "lower-case letters, digits and '-'" };
-        format!("use 1 to {} {set}, beginning and ending with a letter or digit, and no '--'", K::LONGEST)
+        format!("use 1 to {} {set}, with a letter or digit at both ends, and no '--'", K::LONGEST)
     }
 
     fn allows(text: &str) -> bool {

@@ -74,7 +74,7 @@ pub type Amounts = BTreeMap<Resource, u64>;
 /// A text that names no resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} names no resource: write gpu/MODEL, gpu/MODEL/PROFILE, cpu_milli, memory_mib, storage_gib or pods{why}"
+    "{text:?} is not a resource: write gpu/MODEL, gpu/MODEL/PROFILE, cpu_milli, memory_mib, storage_gib or pods{why}"
 )]
 pub struct ResourceError {
     /// The text, cut to 64 characters.
@@ -215,7 +215,7 @@ impl<'de> Deserialize<'de> for GpuKind {
         let text = String::deserialize(deserializer)?;
         match Resource::stored(&format!("gpu/{text}")) {
             Ok(Resource::Gpu(kind)) => Ok(kind),
-            Ok(_) => Err(serde::de::Error::custom(format!("{text:?} names no GPU model"))),
+            Ok(_) => Err(serde::de::Error::custom(format!("{text:?} is not a GPU model"))),
             Err(error) => Err(serde::de::Error::custom(error)),
         }
     }

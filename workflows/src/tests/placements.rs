@@ -208,7 +208,8 @@ fn an_uncleaned_gpu_is_not_lent_even_after_its_node_is_enumerated_again() {
     let node: NodeId = "n-0".parse().unwrap();
     let dirty = [(node.clone(), on)];
     books.decide(|view| {
-        admission::bar_gpus_after(view, &tenant(), &dirty, "gone", "not cleaned after gone").map(drop)
+        admission::bar_gpus_after(view, &tenant(), &dirty, "gone", "not cleaned after the eviction of gone")
+            .map(drop)
     });
     assert_eq!(books.barred("n-0"), [on].into());
 

@@ -79,7 +79,7 @@ fn an_alias_of_an_unknown_model_is_refused_with_the_nearest_name() {
         [("big: h101", "h101; did you mean H100?"), ("big: bigger, bigger: H200", "bigger")]
     {
         let invalid = PlatformPolicy::from_yaml(&amended(aliases)).unwrap_err().to_string();
-        assert!(invalid.contains("`aliases.big`: big stands for no model"), "{invalid}");
+        assert!(invalid.contains("`aliases.big`: big is not an alias of a known model"), "{invalid}");
         assert!(invalid.contains(&format!("unknown model {said}")), "{invalid}");
     }
     PlatformPolicy::from_yaml(&amended("big: L40")).unwrap();

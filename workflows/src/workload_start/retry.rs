@@ -57,7 +57,7 @@ impl RecordFailedStart {
         match self.problem {
             StartProblem::NotInCluster => {
                 let text = format!(
-                    "{about} has its GPUs, and its cluster does not know it: submit it there, or end it so that others get its GPUs"
+                    "{about} has its GPUs, but its cluster does not know it: submit it there, or end it to free its GPUs"
                 );
                 self.tell(view, (&workload, "workload.not_in_cluster"), about, text)
             }
@@ -77,8 +77,7 @@ impl RecordFailedStart {
                     return Ok(());
                 }
                 let text = format!(
-                    "{about} has its GPUs, and {tries} starts in its cluster have failed, the last one as {execution}; it is tried \
-                     again with pauses of at most 6 h until it runs or ends"
+                    "{about} has its GPUs, but {tries} starts in its cluster have failed, the last one in execution {execution}; starts are retried at least every 6 h until it runs or ends"
                 );
                 self.tell(view, (&workload, "workload.not_started"), about, text)
             }

@@ -182,12 +182,12 @@ async fn export(common: &Common, file: &Path, part: Part) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// Whether a file holds and has as many entries as were asked for.
+/// Returns success if a file is valid and has at least `at_least` entries.
 fn verdict(found: &Verification, at_least: u64) -> Exit {
     if found.is_valid() && too_few(found, at_least).is_none() { Exit::Done } else { Exit::Failed }
 }
 
-/// That a file has fewer entries than were asked for.
+/// Returns an error if a file has fewer than `at_least` entries.
 fn too_few(found: &Verification, at_least: u64) -> Option<String> {
     let entries = found.entries;
     (entries < at_least).then(|| {

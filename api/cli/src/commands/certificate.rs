@@ -46,7 +46,7 @@ pub(crate) enum Certificate {
         /// Reason for the statement.
         #[arg(long)]
         reason: String,
-        /// What was found (repeatable); the findings of the last look are added.
+        /// A finding (repeatable); the findings of the last check are added.
         #[arg(long, value_name = "TEXT")]
         found: Vec<String>,
     },
@@ -217,7 +217,7 @@ async fn withdraw(common: &Common, id: &str, reason: &str, found: &[String]) -> 
     let withdrawal = Client::of(common)?.post(&path, body).await?.value()?;
     output::one(common.output, &withdrawal)?;
     output::note(&format!(
-        "send the statement to whoever has the certificate: tenure certificate withdrawals {id}"
+        "send the statement to all holders of the certificate: tenure certificate withdrawals {id}"
     ));
     Ok(Exit::Done)
 }
@@ -237,17 +237,19 @@ async fn withdrawals(common: &Common, id: Option<&str>, to: &Path) -> Result<Exi
         return Ok(Exit::Done);
     }
     fs::write(to, &text).map_err(|error| Failure::other(format!("{}: {error}", to.display())))?;
-    output::note("whether a certificate is withdrawn: tenure certificate verify FILE --withdrawals LIST");
+    output::note(
+        "to check if a certificate is withdrawn, run `tenure certificate verify FILE --withdrawals LIST`",
+    );
     output::done(common.output, "written", &to.display().to_string())?;
     Ok(Exit::Done)
 }
 
-/// What the statements of withdrawal say about a certificate that holds.
+/// Returns sentences from the statements of withdrawal about a valid certificate.
 fn statements(found: &Verification) -> Vec<String> {
     let read = &found.withdrawals;
     let mut lines = Vec::new();
     if read.read > 0 {
-        lines.push(format!("None of the {} statements of withdrawal is of this certificate.", read.read));
+        lines.push(format!("None of the {} statements of withdrawal names this certificate.", read.read));
     }
     lines.extend(
         read.first

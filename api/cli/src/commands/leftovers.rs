@@ -68,7 +68,7 @@ async fn show(common: &Common, id: &str) -> Result<Exit, Failure> {
     let columns = [("state", "/state"), ("action", "/action"), ("undo", "/undo"), ("fate", "/fate")];
     output::list(Format::Table, left, &columns)?;
     output::note(if item.get("undoable") == Some(&Value::Bool(true)) {
-        "to undo all of them, last first, run `tenure leftovers release ID --reason WHY`"
+        "to undo all of them, the last first, run `tenure leftovers release ID --reason WHY`"
     } else {
         "past the point of no return: remove these manually, then record it with `tenure leftovers release ID --reason WHY`"
     });

@@ -52,7 +52,7 @@ fn told(held: &Value, pending: &[Value]) -> String {
     format!(
         "held since {since}: {}\n\
          {} queued tasks: {} call other systems, {} decide within the store, {} are timers, {} are of other kinds.\n\
-         The outcome of tasks from before the hold is checked first; {parked} would park if it cannot be determined.\n\
+         The outcome of tasks from before the hold is checked first; {parked} executions park if it cannot be determined.\n\
          To release the store: tenure store release --since {since} --reason WHY\n\n",
         text("why"),
         pending.len(),

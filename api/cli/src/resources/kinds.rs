@@ -163,7 +163,7 @@ pub(crate) const CLOSED_TENANTS: Kind = Kind {
     path: "/v1/closed-tenants",
     columns: &[
         ("tenant", "/tenant"),
-        ("looked at", "/at"),
+        ("checked", "/at"),
         ("complete", "/complete_at"),
         ("findings", "/findings"),
         ("found since", "/found_since"),

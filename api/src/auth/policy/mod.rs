@@ -164,7 +164,7 @@ impl Decision {
         let verb = if self.allows { "permit" } else { "forbid" };
         match (&self.broken, self.by.as_slice()) {
             (Some(why), _) => format!("a policy could not be evaluated ({why})"),
-            (None, []) => "no policy permits it".into(),
+            (None, []) => "no access policy permits it".into(),
             (None, [one]) => format!("policy {one} {verb}s it"),
             (None, many) => format!("policies {} {verb} it", many.join(", ")),
         }

@@ -102,7 +102,7 @@ fn a_forbid_of_the_operator_overrides_permits_and_the_decision_names_it() {
     assert!(!refused.allows && refused.why() == "policy house.no-alone forbids it", "{refused:?}");
     let allowed = decide(&[Role::Finance], Verb::ChangeQuota);
     assert!(allowed.allows && allowed.why() == "policy house.finance permits it", "{allowed:?}");
-    assert_eq!(decide(&[Role::Auditor], Verb::Cancel).why(), "no policy permits it");
+    assert_eq!(decide(&[Role::Auditor], Verb::Cancel).why(), "no access policy permits it");
     assert!(law.roles(Verb::ChangeQuota).contains(&Role::Finance));
     assert_ne!(law.version(), AccessPolicy::shipped().version());
 }

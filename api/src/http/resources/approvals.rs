@@ -114,7 +114,7 @@ fn votes(decide: Access) -> Vec<Route> {
             break_glass,
             doc(
                 "breakGlass",
-                "Approves alone in an emergency (break glass), if the policy allows it to the caller.",
+                "Approves without other votes in an emergency (break glass), if the policy allows this caller to.",
             )
             .says::<Execution>(200)
             .tagged()
@@ -296,7 +296,7 @@ pub(in crate::http) fn person(caller: &Caller) -> Result<(), Problem> {
     }
 }
 
-/// Approves alone in an emergency, if the policy allows it to the caller.
+/// Approves without other votes in an emergency, if the policy allows this caller to.
 async fn break_glass(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,

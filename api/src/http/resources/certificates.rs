@@ -1,4 +1,4 @@
-//! `/v1/certificates`: certificates of destruction, as they were signed; `/v1/withdrawals`: those that were withdrawn.
+//! `/v1/certificates`: certificates of destruction, as they were signed; `/v1/withdrawals`: their withdrawals.
 
 use crate::{
     auth::{Caller, Verb},
@@ -197,7 +197,7 @@ async fn show_withdrawal(
 struct WithdrawBody {
     #[serde(default)]
     reason: String,
-    /// What was found, a sentence each. What the last look at the closed tenant observed is added.
+    /// The findings, a sentence each. The findings of the last check of the closed tenant are added.
     #[serde(default)]
     found: Vec<String>,
 }

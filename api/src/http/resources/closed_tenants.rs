@@ -17,12 +17,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     read_routes::<ClosedTenantLook>(
         (
             "/v1/closed-tenants",
-            doc("listClosedTenants", "Lists the last look at each closed tenant.")
+            doc("listClosedTenants", "Lists the last check of each closed tenant.")
                 .lists::<types::compliance::ClosedTenantLook>(),
         ),
         (
             "/v1/closed-tenants/{tenant}",
-            doc("showClosedTenant", "The last look at a closed tenant, with what was there.")
+            doc("showClosedTenant", "Shows the last check of a closed tenant, with the objects that exist.")
                 .says::<types::compliance::ClosedTenantLook>(200),
         ),
         Access::Staff(Verb::ReadSweeps),

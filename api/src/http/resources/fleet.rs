@@ -220,7 +220,7 @@ async fn read(
     }
 }
 
-/// Whether a cluster is simulated, as its own document says once its backend is recorded: the list of clusters shows the same.
+/// Returns true if the document of the cluster records a simulated backend, as the list of clusters shows.
 fn simulated(view: &mut View, cluster: &ClusterId) -> Result<bool, Undecided> {
     Ok(view.get::<Cluster>(cluster.as_str())?.is_some_and(|cluster| cluster.is_simulated()))
 }

@@ -92,7 +92,9 @@ impl IncidentReport {
                 let id = self.node.as_ref().ok_or_else(|| missing("node"))?;
                 let node = view.require::<Node>(id.as_str())?;
                 let free = || {
-                    let why = format!("node: {id} has no owner, so no tenant is affected: repair the node");
+                    let why = format!(
+                        "node: {id} has no owner, so no tenant is affected; repair the node without an incident"
+                    );
                     ActionError::permanent("document.invalid", why)
                 };
                 let tenant = node.owner.ok_or_else(free)?;

@@ -148,23 +148,23 @@ pub(in crate::http) struct FoundPage<T> {
 struct StuckFound {
     #[serde(flatten)]
     found: FoundPage<Stuck>,
-    /// Channels with dead letters, one for each: on the first page, for those who may read channels, where nothing narrows what is
-    /// found, or `workflow=delivery` or `reason=delivery_dead` does.
+    /// Channels with dead letters. Only on the first page, for callers who may read channels; without other filters than
+    /// `workflow=delivery` or `reason=delivery_dead`.
     channels: Visible<channels::Stuck>,
-    /// Schedules that fail or cannot fire any more: on the first page, for those who may read schedules, where nothing narrows what
-    /// is found, or `workflow=schedule` or one of their reasons does.
+    /// Schedules that fail or cannot fire any more. Only on the first page, for callers who may read schedules; without other
+    /// filters than `workflow=schedule` or one of their reasons.
     schedules: Visible<schedules::Stuck>,
-    /// Limits that are closed, a clock that jumped, and workloads that do not start: on the first page, for those who may read limits,
-    /// or the tenant's executions, where nothing narrows what is found, or `workflow=limit`, `workflow=clock`,
-    /// `workflow=workload_start` or one of their reasons does.
+    /// Closed limits, a clock that jumped, and workloads that do not start. Only on the first page, for callers who may read limits, or
+    /// the tenant's executions; without other filters than `workflow=limit`, `workflow=clock`, `workflow=workload_start` or one of their
+    /// reasons.
     limits: Visible<StuckPlatform>,
-    /// Holds to be reviewed, and offboardings that wait for a hold: on the first page, for those who may read holds, where nothing
-    /// narrows what is found, or `workflow=hold`, `workflow=offboarding` or one of their reasons does.
+    /// Holds that are due for review, and offboardings that wait for a hold. Only on the first page, for callers who may read holds;
+    /// without other filters than `workflow=hold`, `workflow=offboarding` or one of their reasons.
     holds: Visible<StuckHold>,
-    /// Closed tenants of which something is there that no certificate accounts for, or of which a source does not say: on the first
-    /// page, for those who may read sweeps, where nothing narrows what is found, or `workflow=closed_tenant` or one of their reasons does.
+    /// Closed tenants with objects that no certificate accounts for, or for which a system did not answer. Only on the first page, for
+    /// callers who may read sweeps; without other filters than `workflow=closed_tenant` or one of their reasons.
     closed_tenants: Visible<StuckClosedTenant>,
-    /// What leaves operators without word, such as a missing notification channel.
+    /// Reasons why operators are not notified, such as a missing notification channel.
     warnings: Visible<Warning>,
 }
 

@@ -96,7 +96,9 @@ impl Server {
             }
             Tls::None => Ok(AsyncSmtpConnection::connect_with_transport(stream, hello).await?),
             // Never configured: encryption must not depend on the server.
-            Tls::Opportunistic(_) => Err(Untaken::Unreached("Connection error: no TLS is set".into())),
+            Tls::Opportunistic(_) => {
+                Err(Untaken::Unreached("Connection error: TLS is not configured".into()))
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             app.engine.refuse_work(refuses);
         }
         if let Err(error) = app.engine.watch_clock().await {
-            tracing::warn!(%error, "whether the clock jumped could not be kept; trying again");
+            tracing::warn!(%error, "cannot store the state of the clock; trying again");
         }
     }
 }
@@ -55,7 +55,9 @@ async fn skew(app: &ServerState) -> Result<Option<Duration>, store::Error> {
     let Some(theirs) = app.storage.database_time().await? else { return Ok(None) };
     let (after, answered) = (clock.machine_time(), clock.monotonic().unwrap_or(asked));
     if answered.saturating_sub(asked) > LONGEST_QUERY {
-        return Err(store::Error::Unavailable { why: "the database told its time too slowly".into() });
+        return Err(store::Error::Unavailable {
+            why: "the database took too long to return its time".into(),
+        });
     }
     let skew = apart(theirs, before, after);
     adopt(&**clock, theirs, skew, (asked, answered));

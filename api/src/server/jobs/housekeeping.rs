@@ -107,7 +107,7 @@ impl WaitlistWaker {
         if self.woken.get(&first).is_some_and(|seen| *seen == stock) {
             return Ok(());
         }
-        tracing::info!(execution = %first, trace_id = %first.trace_id(), region = %list.region, model = %list.model, "capacity is free: woken");
+        tracing::info!(execution = %first, trace_id = %first.trace_id(), region = %list.region, model = %list.model, "capacity is free: a waiting execution continues");
         engine.signal(first, CAPACITY_FREED).await?;
         self.woken.retain(|id, _| list.waiters.iter().any(|waits| waits.execution == *id));
         self.woken.insert(first, stock);

@@ -71,7 +71,9 @@ impl Collector {
         let Err(error) = self.exporter.export(spans).await else { return Sent::Taken };
         match self.answered.load(Ordering::Relaxed) {
             // These codes concern the content, so a retry has the same result. Others concern the client or the URL, which an operator can fix.
-            status @ (400 | 413 | 415 | 422) => Sent::Refused(format!("it answered with {status}")),
+            status @ (400 | 413 | 415 | 422) => {
+                Sent::Refused(format!("the collector answered with {status}"))
+            }
             _ => Sent::Later(error.to_string()),
         }
     }

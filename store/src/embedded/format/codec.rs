@@ -241,7 +241,7 @@ pub(crate) fn put_entry(out: &mut Vec<u8>, key: &[u8], entry: &Entry) -> Result<
 
 pub(crate) fn entry(key: &[u8], value: &[u8]) -> Result<(Entry, u32), String> {
     let Some(key::Name::Entry(execution, sequence, place)) = key::parse(key) else {
-        return Err("its key is not that of a history entry".into());
+        return Err("its key does not belong to a history entry".into());
     };
     let (head, body) = decode_value(key, Kind::Entry, value, |head: &EntryV1<String>| head.body_bytes)?;
     let EntryV1 { at, actor, event, from, to, .. } = head;
@@ -274,7 +274,7 @@ pub(crate) fn put_document(
 
 pub(crate) fn document(key: &[u8], value: &[u8]) -> Result<Document, String> {
     let Some(key::Name::Document(name)) = key::parse(key) else {
-        return Err("its key is not that of a document".into());
+        return Err("its key does not belong to a document".into());
     };
     let (head, body) = decode_value(key, Kind::Document, value, |head: &DocumentV1| head.body_bytes)?;
     Ok(Document { key: name, version: Sequence(head.version), body: body.to_vec() })

@@ -100,11 +100,11 @@ pub(crate) fn open_upto<'a>(
     let (Some(MAGIC), Some(found), Some(schema), Some(codec), Some(flags), Some(length), Some(crc)) =
         (magic, found, schema, codec, flags, length, crc)
     else {
-        return Err("it is torn or was not written by Tenure".into());
+        return Err("it is incomplete, or was not written by Tenure".into());
     };
     let payload = cursor.rest();
     if usize::try_from(length) != Ok(payload.len()) {
-        return Err(format!("it says {length} bytes and has {}", payload.len()));
+        return Err(format!("its length should be {length} bytes, but is {}", payload.len()));
     }
     if checksum(key, value.get(..10).unwrap_or_default(), payload) != crc {
         return Err("its checksum does not match".into());

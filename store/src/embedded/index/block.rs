@@ -63,7 +63,7 @@ pub(super) fn open(sealed: &[u8]) -> Result<Vec<u8>, &'static str> {
         1 => lz4_flex::block::decompress(payload, bytes).map_err(|_| "it cannot be unpacked")?,
         _ => return Err("a newer version wrote it"),
     };
-    if plain.len() == bytes { Ok(plain) } else { Err("it is not as long as it says") }
+    if plain.len() == bytes { Ok(plain) } else { Err("its length is wrong") }
 }
 
 /// Parses the rows that [`open`] returned.
@@ -76,7 +76,7 @@ pub(super) fn rows(plain: &[u8]) -> Result<Vec<Row<'_>>, &'static str> {
     while !cursor.is_empty() {
         let key = cursor.u16().and_then(|bytes| cursor.take(usize::from(bytes)));
         let value = cursor.u32().and_then(|bytes| cursor.take(usize::try_from(bytes).ok()?));
-        rows.push(key.zip(value).ok_or("a row of it is cut off")?);
+        rows.push(key.zip(value).ok_or("one of its rows is cut off")?);
     }
     Ok(rows)
 }

@@ -52,7 +52,7 @@ fn open(folder: &Path, options: &Options, progress: &Progress) -> Result<Verifie
     let counted = guarded(|| scan(&db, progress))?;
     if !stats.unwrap_or_default().same_rows(&counted) {
         let rows = stats.unwrap_or_default().rows;
-        return unusable(&format!("it holds {} rows that are not the {rows} it should hold", counted.rows));
+        return unusable(&format!("it has {} rows instead of {rows}", counted.rows));
     }
     let stats = stats.unwrap_or_default();
     let index = Index {

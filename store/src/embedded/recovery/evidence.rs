@@ -61,7 +61,7 @@ fn index(dir: &Path, options: &Options, progress: &Progress, evidence: &mut Evid
     if dir.join("index.stale").exists() {
         evidence.index_problem = Some("it made no progress".into());
     } else if !folder.exists() {
-        evidence.index_problem = Some("there was none".into());
+        evidence.index_problem = Some("it was missing".into());
     } else {
         match open_verified(&folder, options, progress) {
             Verdict::Whole(found) => evidence.index = Some(*found),

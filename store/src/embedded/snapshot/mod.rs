@@ -159,7 +159,7 @@ pub(crate) fn read(
     let mut reader = Blocks { reader: io::BufReader::with_capacity(256 << 10, file), offset: 0 };
     let head = reader.next()?;
     if head.magic != HEAD {
-        return Err("it does not begin like a snapshot".into());
+        return Err("it is not a snapshot".into());
     }
     match Cursor::new(&head.payload).u32() {
         Some(1..=FORMAT) => {}

@@ -91,13 +91,12 @@ impl Writer {
                 // The data that the commits depend on may be gone; their conditions find out.
                 Ok(BatchOutcome::RolledBack | BatchOutcome::LeaseLost) => {
                     if !retries.wait().await {
-                        let why = "every try of a commit conflicted with other servers".into();
+                        let why = "every attempt of a commit conflicted with other servers".into();
                         return Err(WriteError::Unavailable(Error::Unavailable { why }));
                     }
                 }
                 Ok(BatchOutcome::Unregistered) => {
-                    let why =
-                        "this process may no longer write, because another one has ended it; start it again";
+                    let why = "this process may no longer write, because another process has marked it as ended; restart it";
                     return Err(WriteError::Unavailable(Error::Unavailable { why: why.into() }));
                 }
                 Err(error) if is_transient(&error) => {

@@ -88,7 +88,7 @@ async fn tenants_quotas_and_offboardings_are_requested_after_their_plan_was_show
     browser.write("form input[name=action]", "manage_users").await;
     browser.click("form button[type=submit]").await;
     let said = browser.text(".answer .preview").await;
-    assert!(said.contains("no policy permits it") && said.contains("admin"), "{said}");
+    assert!(said.contains("no access policy permits it") && said.contains("admin"), "{said}");
     browser.picture(&pictures().join("asking-access.png")).await;
 
     // Another policy, after it was tested.

@@ -175,7 +175,7 @@ async fn a_drive_is_erased_by_its_serial_number_and_never_by_its_name() {
 
     let refused = drive.begin(&stamp("first")).await.unwrap_err();
 
-    assert!(refused.message.contains("no drive of this machine says"), "{refused}");
+    assert!(refused.message.contains("no drive of this machine has the serial number"), "{refused}");
     assert_eq!(drive.told(), 0);
 }
 
@@ -194,7 +194,7 @@ async fn two_drives_with_one_serial_number_are_an_error_and_neither_is_erased() 
         drive.machine().drives(&stamp("look")).await.unwrap_err(),
         drive.begin(&stamp("first")).await.unwrap_err(),
     ] {
-        assert!(error.message.contains("cannot be told apart"), "{error}");
+        assert!(error.message.contains("cannot be distinguished"), "{error}");
     }
     assert_eq!(drive.told(), 0);
 }

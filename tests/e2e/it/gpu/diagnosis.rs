@@ -32,7 +32,7 @@ async fn a_diagnosis_program_reports_if_gpus_are_fit_and_why() {
     let unfit = said("echo GPU 0: memory; exit 1", DiagnosisLevel::Long).await.unwrap();
     assert_eq!(unfit, Diagnosis { fit: false, report: "GPU 0: memory".into() });
     let mute = said("echo broken >&2; exit 1", DiagnosisLevel::Long).await.unwrap();
-    assert_eq!(mute.report, "it said nothing: broken");
+    assert_eq!(mute.report, "it has no output: broken");
     let long = said("head -c 100000 /dev/zero | tr '\\0' x", DiagnosisLevel::Long).await.unwrap();
     assert!(long.fit && long.report.len() < 5_000 && long.report.ends_with("x […]"), "{}", long.report.len());
 }
@@ -42,7 +42,7 @@ async fn a_program_with_another_exit_code_gives_no_verdict_about_gpus() {
     for text in ["echo fine; exit 2", "exit 69", "exit 127", "kill -9 $$", "sleep 60"] {
         let error = said(text, DiagnosisLevel::Medium).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), ("platform.unavailable", Class::Transient), "{text}");
-        assert!(error.message.contains("nothing is known"), "{text}: {}", error.message);
+        assert!(error.message.contains("the result is unknown"), "{text}: {}", error.message);
     }
 }
 

@@ -18,7 +18,7 @@ async fn healthy_gpus_are_fit_with_their_counters_as_evidence() {
     assert!(health.fit, "{}", health.report);
     assert_eq!(health.recovery, Recovery::Nothing);
     assert!(
-        health.report.contains("corrected 3") && health.report.contains("uncorrected ever 2"),
+        health.report.contains("corrected 3") && health.report.contains("uncorrected in total 2"),
         "{}",
         health.report
     );
@@ -36,8 +36,8 @@ async fn every_kind_of_fault_makes_a_node_unfit_and_has_a_remedy() {
             Recovery::Reboot,
             "pages retired 2",
         ),
-        (json!({ "recovery": 1 }), Recovery::Reset, "asks for recovery: reset"),
-        (json!({ "recovery": 2 }), Recovery::Reboot, "asks for recovery: reboot"),
+        (json!({ "recovery": 1 }), Recovery::Reset, "requests recovery: reset"),
+        (json!({ "recovery": 2 }), Recovery::Reboot, "requests recovery: reboot"),
         (json!({ "recovery": 3 }), Recovery::DrainPeers, "drain_peers"),
         (json!({ "recovery": 4 }), Recovery::DrainAndReset, "drain_and_reset"),
         (json!({ "recovery": 9 }), Recovery::Reboot, "recovery action 9"),

@@ -127,7 +127,7 @@ async fn a_gpu_is_reported_as_its_manufacturer_describes_it() {
     for (fact, told) in facts.gpus.iter().zip(smi(counted)) {
         let (uuid, [now, ever, corrected]) = (&fact.uuid, [&told[0], &told[1], &told[2]]);
         let same = format!(
-            "{uuid}: uncorrected {now}, uncorrected ever {ever}, corrected {corrected}, rows remapped "
+            "{uuid}: uncorrected {now}, uncorrected in total {ever}, corrected {corrected}, rows remapped "
         );
         assert!(health.report.contains(&same), "{same}: {}", health.report);
     }

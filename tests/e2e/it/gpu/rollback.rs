@@ -42,7 +42,11 @@ async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
                 }
                 Err(error) => {
                     assert_eq!(error.code, "platform.unavailable", "{step}: {}", error.message);
-                    assert!(error.message.contains("put back as it was"), "{step}: {}", error.message);
+                    assert!(
+                        error.message.contains("the previous layout was restored"),
+                        "{step}: {}",
+                        error.message
+                    );
                     assert_eq!(bench.stands(), before, "{step}");
                     backs += 1;
                 }
@@ -63,7 +67,7 @@ async fn what_a_rollback_cannot_restore_is_reported_as_observed() {
     let error = bench.node().set_layout(CLUSTER, NODE, "all-7g.80gb", &stamps.next("set")).await.unwrap_err();
 
     assert_eq!(error.code, "gpu.layout_failed");
-    for part in ["could not be put back", "what stands", "profile"] {
+    for part in ["could not be restored", "present layout", "profile"] {
         assert!(error.message.contains(part), "{part}: {}", error.message);
     }
     let stands = bench.stands();
@@ -84,7 +88,7 @@ async fn a_gpu_with_inconsistent_devices_is_restored() {
     let error = bench.node().set_layout(CLUSTER, NODE, "all-1g.10gb", &stamps.next("set")).await.unwrap_err();
 
     assert_eq!(error.code, "gpu.layout_disagrees", "{}", error.message);
-    assert!(error.message.contains("7 instances stand, and the GPU lists 0 devices"), "{}", error.message);
+    assert!(error.message.contains("the GPU has 7 instances, but lists 0 devices"), "{}", error.message);
     assert_eq!(bench.stands(), json!([{ "mode": [0, 0], "instances": [] }]));
 }
 

@@ -87,7 +87,7 @@ async fn a_scrub_without_cuda_is_unsupported_and_never_clean() {
     let absent = bench.node_with(json!({ "cuda_library": "/nowhere/libcuda.so.1" }));
     let error = scrub(&absent).await.unwrap_err();
     assert_eq!(error.code, "platform.unsupported");
-    assert!(error.message.contains("nothing can be cleared"), "{}", error.message);
+    assert!(error.message.contains("GPU memory cannot be scrubbed"), "{}", error.message);
 
     for code_ in [100, 803, 999] {
         bench.fail("cuInit", json!({ "code": code_ }));

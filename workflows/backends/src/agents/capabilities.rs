@@ -11,7 +11,10 @@ use workflows::platform::{
 
 /// The error for an answer that does not match the command.
 fn other(command: &'static str, changing: bool) -> ActionError {
-    crate::http_response::unreadable(format!("the agent answers another question than {command}"), changing)
+    crate::http_response::unreadable(
+        format!("the answer of the agent does not belong to {command}"),
+        changing,
+    )
 }
 
 #[async_trait]

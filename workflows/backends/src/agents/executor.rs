@@ -122,7 +122,7 @@ impl Executor {
             scrubs.remove(&stamp.key);
         }
         ended.unwrap_or_else(|| {
-            let why = format!("the scrub on {} was given up, since nobody asked for it", self.name);
+            let why = format!("the scrub on {} was cancelled, because no caller waits for it", self.name);
             Err(ActionError::transient(codes::SCRUB_FAILED, why))
         })
     }
@@ -154,7 +154,7 @@ impl Executor {
                     // The caller may have gone; the state file has the result.
                     let _ = tell.send(Some(came));
                 }
-                () = nobody => tracing::warn!(key = of.key, "a scrub was given up: nobody asks for it any more"),
+                () = nobody => tracing::warn!(key = of.key, "a scrub was cancelled: no caller waits for it any more"),
             }
         });
         scrubs.insert(stamp.key.clone(), Scrub { asked, outcome: outcome.clone(), task });

@@ -206,7 +206,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 pub(super) fn checked(error: ActionError, changing: bool) -> ActionError {
     let message: String = error.message.chars().take(WORDS).collect();
     let Some((code, _)) = codes::ALL.iter().find(|(code, _)| *code == error.code) else {
-        let said = format!("the agent answers with an unknown code {:?}: {message}", error.code);
+        let said = format!("the agent returned the unknown code {:?}: {message}", error.code);
         return crate::http_response::unreadable(said.chars().take(WORDS).collect::<String>(), changing);
     };
     let class = match error.class {

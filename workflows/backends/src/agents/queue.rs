@@ -183,12 +183,12 @@ impl Agents {
 }
 
 fn absent(place: &str) -> ActionError {
-    let why = format!("no agent comes for the orders of {place}: see that it runs and reaches this server");
+    let why = format!("no agent fetches the orders of {place}: check that it runs and can reach this server");
     ActionError::transient(codes::UNAVAILABLE, why)
 }
 
 fn silent(place: &str, changing: bool) -> ActionError {
-    let why = format!("the agent of {place} has taken the order and has not answered in time");
+    let why = format!("the agent of {place} fetched the order, but did not answer in time");
     if changing {
         ActionError::unknown(codes::NO_ANSWER, why)
     } else {
@@ -315,13 +315,9 @@ impl CommandQueue {
         let known = state.agent.as_ref().is_some_and(|agent| agent.instance == pull.instance);
         if !known {
             if state.agent.as_ref().is_some_and(|agent| agent.pulls > 0) {
-                tracing::warn!(
-                    cluster,
-                    node,
-                    "another agent of this node came while one was waiting; there should be one"
-                );
+                tracing::warn!(cluster, node, "two agents of this node fetch orders; run only one");
             }
-            tracing::info!(cluster, node, version = pull.version, "an agent comes for orders");
+            tracing::info!(cluster, node, version = pull.version, "an agent fetches orders");
             state.agent = Some(Agent { instance: pull.instance.clone(), pulls: 0 });
             state.withdrawn.clear();
             let lost =
@@ -329,7 +325,7 @@ impl CommandQueue {
             let ids: Vec<String> =
                 state.orders.iter().filter(|(_, order)| lost(order)).map(|(id, _)| id.clone()).collect();
             for order in ids.iter().filter_map(|id| state.orders.remove(id)) {
-                let place = format!("node {node} of cluster {cluster}, started anew since,");
+                let place = format!("node {node} of cluster {cluster}, restarted since,");
                 // The caller may have gone.
                 let _ = order.reply.send(Err(silent(&place, order.order.changes())));
             }

@@ -43,13 +43,13 @@ impl AgentsTarget {
     pub(crate) fn check(&self) -> Result<(), TargetError> {
         let hashes = self.hashes().map_err(|why| TargetError::new("key_file", why))?;
         if hashes.is_empty() && self.key_file.is_none() {
-            return Err(TargetError::new("keys", "names none: print one with `tenure agent key`"));
+            return Err(TargetError::new("keys", "is empty: create a key with `tenure agent key`"));
         }
         if hashes.iter().all(|hash| is_hash(hash)) {
             return Ok(());
         }
         let field = if self.keys.iter().all(|hash| is_hash(hash)) { "key_file" } else { "keys" };
-        let why = "has what is no hash: write the 64 hexadecimal digits that `tenure agent key` prints, and not the key itself";
+        let why = "has an invalid hash: write the 64 hexadecimal digits that `tenure agent key` prints, not the key itself";
         Err(TargetError::new(field, why))
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn clusters(
 fn preflight(kind: &str, settings: &Value) -> Vec<String> {
     let mut lacks = Vec::new();
     if kind == "kubernetes" && settings.get("probe_image").is_none_or(Value::is_null) {
-        let why = "`probe_image` is not set for it in the file of targets, and isolation is probed with pods of that image";
+        let why = "`probe_image` is not set for it in the file of targets, but the isolation probes need this image";
         lacks.push(why.to_owned());
     }
     lacks
@@ -124,12 +124,11 @@ fn kinds_of(name: &str, chosen: &BackendSettings) -> Result<String, TargetError>
     let at = format!("clusters.{name}");
     let named = chosen.keys().map(String::as_str).collect::<Vec<_>>().join(" and ");
     if chosen.is_empty() {
-        let why =
-            format!("says nothing: name one of {}, or leave the cluster out", kinds::CLUSTERS.join(", "));
+        let why = format!("is empty: name one of {}, or remove the cluster", kinds::CLUSTERS.join(", "));
         return Err(TargetError::new(&at, why));
     }
     if chosen.len() > 1 && chosen.contains_key(Cluster::SIMULATED) {
-        return Err(TargetError::new(&at, format!("{named} are more than it can be: keep one of them")));
+        return Err(TargetError::new(&at, format!("has {named}, but only one is allowed: keep one of them")));
     }
     Ok(named)
 }

@@ -20,13 +20,13 @@ pub(super) const HOOKS: &[&str] = &["exec", "http"];
 
 /// The error for an unknown kind.
 pub(super) fn unknown(at: &str, known: &[&str]) -> TargetError {
-    TargetError::new(at, format!("is no kind of backend: these are: {}", known.join(", ")))
+    TargetError::new(at, format!("is not a kind of backend; use one of: {}", known.join(", ")))
 }
 
 /// The error for a backend that is not compiled in.
 #[allow(dead_code, reason = "with every backend compiled in nothing is off")]
 fn not_compiled_in(feature: &str) -> TargetError {
-    let why = format!("this tenure was built without it: build it with `--features {feature}`");
+    let why = format!("this program was built without it: build it with `--features {feature}`");
     TargetError::new("", why)
 }
 
@@ -123,7 +123,7 @@ fn same(field: &str, said: &str, name: &str) -> Result<(), TargetError> {
     if said == name {
         return Ok(());
     }
-    Err(TargetError::new(field, format!("is {said:?}, and stands under {name:?}: give both the same name")))
+    Err(TargetError::new(field, format!("is {said:?}, but its entry is {name:?}: give both the same name")))
 }
 
 pub(super) fn keys(kind: &str, settings: Value) -> Result<KeyStore, TargetError> {

@@ -86,13 +86,14 @@ fn hook(at: &str, chosen: BackendSettings) -> Result<Arc<dyn HookBackend>, Targe
 fn system(name: &str, target: SystemTarget) -> Result<hooks::System, TargetError> {
     let at = format!("systems.{name}");
     let Some(known) = kinds::SYSTEMS.iter().find(|known| **known == name) else {
-        let why = format!("is no system that a hook serves: these are {}", kinds::SYSTEMS.join(", "));
+        let why = format!("is not a system of hooks; use one of {}", kinds::SYSTEMS.join(", "));
         return Err(TargetError::new(&at, why));
     };
     let is_same = target.hook == target.verifier;
     let one = hook(&format!("{at}.hook"), target.hook)?;
     if target.verifier.is_empty() {
-        let why = "is missing: name a hook whose credentials read alone, so that what was removed is looked for with other eyes";
+        let why =
+            "is missing: name a hook with read-only credentials, which checks the removal independently";
         return Err(TargetError::new(&format!("{at}.verifier"), why));
     }
     let system = hooks::System::new(known, one, hook(&format!("{at}.verifier"), target.verifier)?);

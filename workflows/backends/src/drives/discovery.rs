@@ -69,7 +69,8 @@ impl Device {
     /// Returns one of its controllers.
     pub(super) fn controller(&self) -> Result<&str, ActionError> {
         self.controllers.first().map(String::as_str).ok_or_else(|| {
-            let why = format!("drive {} does not speak NVMe: its controller cannot be asked", self.serial);
+            let why =
+                format!("drive {} is not an NVMe drive, so its controller cannot be queried", self.serial);
             ActionError::permanent(codes::DRIVE_UNSUITABLE, why)
         })
     }
@@ -169,7 +170,7 @@ pub(super) async fn drives(tools: &Tools<'_>) -> Result<Vec<Device>, ActionError
 pub(super) async fn drive(tools: &Tools<'_>, serial: &str) -> Result<Device, ActionError> {
     let all = drives(tools).await?;
     all.into_iter().find(|device| device.serial == serial).ok_or_else(|| {
-        let why = format!("no drive of this machine says that its serial number is {serial}");
+        let why = format!("no drive of this machine has the serial number {serial}");
         ActionError::permanent(codes::OBJECT_MISSING, why)
     })
 }
@@ -185,17 +186,17 @@ pub(super) async fn is_whole(tools: &Tools<'_>, device: &Device) -> Result<bool,
     let ran = tools.nvme(&words).await?;
     let said = ran.json()?;
     let listed = said.get("nsid_list").and_then(Value::as_array);
-    let listed = listed.ok_or_else(|| ran.unreadable("there is no nsid_list"))?;
+    let listed = listed.ok_or_else(|| ran.unreadable("nsid_list is missing"))?;
     Ok(listed.len() == device.blocks.len())
 }
 
 fn alike(serial: &str) -> ActionError {
-    let why = format!("two drives say that their serial number is {serial}: they cannot be told apart");
+    let why = format!("two drives report the serial number {serial}, so they cannot be distinguished");
     ActionError::permanent(codes::REFUSED, why)
 }
 
 fn nameless(block: &Block) -> ActionError {
-    let why = format!("{} says no serial number: it cannot be named on a certificate", block.path);
+    let why = format!("{} reports no serial number, so a certificate cannot name it", block.path);
     ActionError::permanent(codes::REFUSED, why)
 }
 

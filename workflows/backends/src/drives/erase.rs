@@ -19,7 +19,7 @@ fn file(tools: &Tools<'_>, serial: &str) -> PathBuf {
 pub(super) async fn tool(tools: &Tools<'_>) -> Result<DriveTool, ActionError> {
     let ran = tools.nvme(&["version"]).await?;
     let said = String::from_utf8_lossy(&ran.stdout);
-    let version = said.split_whitespace().nth(2).ok_or_else(|| ran.unreadable("it names no version"))?;
+    let version = said.split_whitespace().nth(2).ok_or_else(|| ran.unreadable("its version is missing"))?;
     Ok(DriveTool { name: "nvme-cli".into(), version: version.to_owned() })
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn begin(
     let device = discovery::drive(tools, serial).await?;
     let path = file(tools, serial);
     let mut held: LockedFile<CommandLog> =
-        command_log::lock_state(path.clone(), "another call is at work on the drive").await?;
+        command_log::lock_state(path.clone(), "another call uses the drive").await?;
     let asked = format!("{serial} by {}", <&str>::from(technique));
     if held.content.steps.admit(&asked, stamp)? {
         return Ok(());
@@ -132,7 +132,7 @@ pub(super) async fn begin(
         }
     }
     if sight.at_work() {
-        let why = format!("drive {serial} is being erased already: it is not told to begin again");
+        let why = format!("drive {serial} is already being erased, so no second command is sent");
         return Err(ActionError::permanent(codes::DRIVE_BUSY, why));
     }
     able(tools, &device, technique).await?;
@@ -153,15 +153,15 @@ async fn able(tools: &Tools<'_>, device: &Device, technique: DriveTechnique) -> 
     let name: &str = technique.into();
     let unsuitable = |why: String| Err(ActionError::permanent(codes::DRIVE_UNSUITABLE, why));
     if !device.identity.as_ref().is_some_and(|identity| identity.can.contains(&technique)) {
-        return unsuitable(format!("the controller of drive {serial} does not say that it can {name}"));
+        return unsuitable(format!("the controller of drive {serial} does not report support for {name}"));
     }
     if let Some(why) = device.in_use() {
-        let why = format!("drive {serial} is in use and is not erased: {why}");
+        let why = format!("drive {serial} is in use, so it is not erased: {why}");
         return Err(ActionError::permanent(codes::REFUSED, why));
     }
     if technique == DriveTechnique::Format && !discovery::is_whole(tools, device).await? {
         return unsuitable(format!(
-            "drive {serial} has namespaces that are not attached here: a format would miss them"
+            "drive {serial} has namespaces that are not attached here, which a format would not erase"
         ));
     }
     Ok(())
@@ -225,7 +225,7 @@ async fn format(
 }
 
 fn refused(device: &Device, ran: &ToolOutput) -> String {
-    format!("drive {} did not take the command: exit code {}{}", device.serial, ran.code, ran.words)
+    format!("drive {} rejected the command: exit code {}{}", device.serial, ran.code, ran.words)
 }
 
 /// After a command was sent, a failed read leaves the outcome unknown.

@@ -70,12 +70,12 @@ async fn volume(tools: &Tools<'_>, block: &Block) -> Result<Option<Volume>, Acti
     let mark = line(&dump, "Subsystem:");
     let uuid = line(&dump, "UUID:").to_owned();
     if uuid.is_empty() {
-        return Err(ran.unreadable("there is no UUID"));
+        return Err(ran.unreadable("the UUID is missing"));
     }
     let ran = tools.good(cryptsetup, &["luksDump", "--dump-json-metadata", &block.path]).await?;
     let said = ran.json()?;
     let slots = said.get("keyslots").and_then(Value::as_object);
-    let slots = slots.ok_or_else(|| ran.unreadable("there are no keyslots"))?.len();
+    let slots = slots.ok_or_else(|| ran.unreadable("the key slots are missing"))?.len();
     let marked = mark.strip_prefix(MARK).unwrap_or_default();
     let (tenant, class) = match marked.split_once('/') {
         Some((tenant, class)) => (tenant.to_owned(), Some(class.to_owned())),
@@ -114,7 +114,7 @@ impl LocalMachine {
         if ours && thing.kind == LUKS_KEY && !uuid.is_empty() {
             return Ok(uuid.to_owned());
         }
-        let why = format!("{thing} is no LUKS key of {}", self.place());
+        let why = format!("{thing} is not a LUKS key of {}", self.place());
         Err(ActionError::permanent(codes::REFUSED, why))
     }
 
@@ -154,7 +154,7 @@ impl LocalMachine {
 }
 
 fn unsupported(what: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that is done to a LUKS volume"))
+    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported for a LUKS volume"))
 }
 
 #[async_trait]
@@ -209,7 +209,7 @@ impl TenantResources for LocalMachine {
         _admits: AccessMode,
         _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        Err(unsupported("freezing it"))
+        Err(unsupported("freezing a LUKS volume"))
     }
 
     async fn rewrap(
@@ -219,7 +219,7 @@ impl TenantResources for LocalMachine {
         _key: &str,
         _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
-        Err(unsupported("putting it under another key"))
+        Err(unsupported("encrypting it with another key"))
     }
 
     async fn empty(
@@ -246,17 +246,17 @@ impl TenantResources for LocalMachine {
             return Ok(());
         };
         if volume.uuid != uid {
-            let why = format!("{thing} is {}, and {uid} was to be erased", volume.uuid);
+            let why = format!("{thing} is {}, but {uid} was to be erased", volume.uuid);
             return Err(ActionError::permanent(codes::REPLACED, why));
         }
         let mut held: LockedFile<VolumeState> =
-            command_log::lock_state(self.book_of(&uuid), "another call is at work on the volume").await?;
+            command_log::lock_state(self.book_of(&uuid), "another call uses the volume").await?;
         if held.content.steps.admit(&uuid, stamp)? {
-            let why = format!("volume {uuid} was erased by this call, and has {} key slots", volume.slots);
+            let why = format!("this call erased volume {uuid}, but it still has {} key slots", volume.slots);
             return Err(ActionError::permanent(codes::REMAINS, why));
         }
         if let Some(why) = volume.block.in_use() {
-            let why = format!("volume {uuid} is in use: {why}; end that, then retry");
+            let why = format!("volume {uuid} is in use: {why}; end this use, then retry");
             return Err(ActionError::permanent(codes::NODE_BUSY, why));
         }
         let opened = match self.known_key(&uuid)? {
@@ -293,7 +293,7 @@ impl TenantResources for LocalMachine {
         };
         let slots = format!("the header of volume {uuid} has {} key slots", volume.slots);
         let Some(known) = self.known_key(&uuid)? else {
-            let transcript = format!("{slots}; no key of it was known that could be tried");
+            let transcript = format!("{slots}; no known key could be tried");
             return Ok(ProbeFinding { held: volume.slots == 0, transcript });
         };
         let before: VolumeState = state_file::read(&self.book_of(&uuid))?;
@@ -314,7 +314,8 @@ impl TenantResources for LocalMachine {
         let tools = Tools::of(&self.target, Observer::Platform, stamp);
         let ran = tools.good(&self.target.cryptsetup, &["--version"]).await?;
         let said = String::from_utf8_lossy(&ran.stdout);
-        let version = said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("it names no version"))?;
+        let version =
+            said.split_whitespace().nth(1).ok_or_else(|| ran.unreadable("its version is missing"))?;
         Ok(Some(DriveTool { name: "cryptsetup".into(), version: version.to_owned() }))
     }
 }

@@ -66,7 +66,7 @@ impl LocalMachine {
         if (cluster, node) == (&self.cluster, &self.node) {
             return Ok(());
         }
-        let why = format!("node {node} of cluster {cluster} was asked for, and this is {}", self.place());
+        let why = format!("the call is for node {node} of cluster {cluster}, but this is {}", self.place());
         Err(ActionError::permanent(codes::REFUSED, why))
     }
 
@@ -81,7 +81,7 @@ impl LocalMachine {
         self.is_meant(cluster, node)?;
         if !self.target.hooks.contains_key(name) {
             let why = format!(
-                "{} has no hook `{name}`: name a program that does it, in `hooks.{name}` of its settings",
+                "{} has no hook `{name}`: set a program in `hooks.{name}` of its settings",
                 self.place()
             );
             return Err(ActionError::permanent(codes::UNSUPPORTED, why));

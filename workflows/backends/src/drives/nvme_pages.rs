@@ -43,7 +43,7 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) fn read(page: &[u8]) -> Result<Self, String> {
         if page.len() != IDENTIFY {
-            return Err(format!("an identify page has {IDENTIFY} bytes, and this has {}", page.len()));
+            return Err(format!("an identify page has {IDENTIFY} bytes, but this one has {}", page.len()));
         }
         let (oacs, sanicap) = (number(page, 256, 2), number(page, 328, 4));
         let all = [
@@ -90,7 +90,7 @@ pub(super) struct SanitizePage {
 impl SanitizePage {
     pub(super) fn read(page: &[u8]) -> Result<Self, String> {
         let Some(head) = page.get(..8).filter(|_| page.len() >= SANITIZE) else {
-            return Err(format!("a sanitize log has 512 bytes, and this has {}", page.len()));
+            return Err(format!("a sanitize log has 512 bytes, but this one has {}", page.len()));
         };
         let sstat = number(page, 2, 2);
         let status = match sstat & 0b111 {
@@ -98,7 +98,7 @@ impl SanitizePage {
             1 | 4 => SanitiseStatus::Completed,
             2 => SanitiseStatus::InProgress,
             3 => SanitiseStatus::Failed,
-            other => return Err(format!("status {other} of the sanitize log is none that is known here")),
+            other => return Err(format!("the status {other} of the sanitize log is unknown")),
         };
         let estimate = |at| Some(number(page, at, 4)).filter(|seconds| *seconds != NO_ESTIMATE);
         Ok(Self {

@@ -85,7 +85,7 @@ pub(super) async fn sample(tools: &Tools<'_>, serial: &str, seed: &str) -> Resul
         let got_all = u64::try_from(got.len()).unwrap_or(u64::MAX);
         let asked = u64::try_from(places.len()).unwrap_or(u64::MAX);
         if got_all > asked || !rest.is_empty() {
-            return Err(ran.unreadable("what was read are not whole places"));
+            return Err(ran.unreadable("the data that was read is not a whole number of samples"));
         }
         samples.read += got_all;
         samples.unreadable += asked - got_all;
@@ -99,7 +99,7 @@ async fn version(tools: &Tools<'_>) -> Result<DriveTool, ActionError> {
     let ran = tools.good(&tools.target.verifier.dd, &["--version"]).await?;
     let said = String::from_utf8_lossy(&ran.stdout);
     let line = said.lines().next().unwrap_or_default();
-    let version = line.split_whitespace().last().ok_or_else(|| ran.unreadable("it names no version"))?;
+    let version = line.split_whitespace().last().ok_or_else(|| ran.unreadable("its version is missing"))?;
     Ok(DriveTool { name: "dd".into(), version: version.to_owned() })
 }
 

@@ -116,7 +116,8 @@ impl DrivesTarget {
 
     pub(super) fn check(&self) -> Result<(), TargetError> {
         if !self.state.is_dir() {
-            let why = format!("{} is no folder: make it, writable for this user alone", self.state.display());
+            let why =
+                format!("{} is not a folder: create it, writable only for this user", self.state.display());
             return Err(TargetError::new("state", why));
         }
         let verifiers = self.verifier.through.as_deref();
@@ -127,7 +128,7 @@ impl DrivesTarget {
             let first = Path::new(first);
             if !first.is_absolute() || !first.is_file() {
                 let why =
-                    format!("{} is no file: begin with the absolute path of a program", first.display());
+                    format!("{} is not a file: begin with the absolute path of a program", first.display());
                 return Err(TargetError::new(field, why));
             }
         }
@@ -145,10 +146,10 @@ impl DrivesTarget {
             }
         }
         if self.verifier.sections == 0 {
-            return Err(TargetError::new("verifier.sections", "0 would sample nothing: use at least 1"));
+            return Err(TargetError::new("verifier.sections", "0 is not allowed: use at least 1"));
         }
         if let Some(folder) = self.known_keys.as_ref().filter(|folder| !folder.is_dir()) {
-            let why = format!("{} is no folder: make it, or leave it out", folder.display());
+            let why = format!("{} is not a folder: create it, or remove the setting", folder.display());
             return Err(TargetError::new("known_keys", why));
         }
         for (name, hook) in &self.hooks {
@@ -156,7 +157,7 @@ impl DrivesTarget {
             if !HOOKS.contains(&name.as_str()) {
                 return Err(TargetError::new(
                     &here,
-                    format!("is no hook of a machine: these are {}", HOOKS.join(", ")),
+                    format!("is not a hook of a machine; use one of {}", HOOKS.join(", ")),
                 ));
             }
             hook.check().map_err(|e| e.within(&here))?;

@@ -116,7 +116,7 @@ fn is_denied(words: &str) -> bool {
 }
 
 fn not_started(about: &str, error: &std::io::Error) -> ActionError {
-    let why = format!("{about}: {error}; install it, or give its path in the settings of the machine");
+    let why = format!("{about}: {error}; install it, or set its path in the settings of the machine");
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::PermissionDenied => ActionError::permanent(codes::UNSUPPORTED, why),
         _ => ActionError::transient(codes::UNAVAILABLE, why),
@@ -134,10 +134,10 @@ fn ended(about: String, output: Output, does: Effect, afar: bool) -> Result<Tool
         }
     };
     let code = match output.ended {
-        ChildExit::Exit(_) if output.too_much => return Err(unsure("it said more than may be read")),
+        ChildExit::Exit(_) if output.too_much => return Err(unsure("its output exceeds the limit")),
         // A rejected login means that nothing was run on the machine.
         ChildExit::Exit(NOT_REACHED) if afar && is_denied(&words) => {
-            let why = format!("{about}: the machine does not let this user in{words}");
+            let why = format!("{about}: the machine rejects this user{words}");
             return Err(ActionError::permanent(codes::DENIED, why));
         }
         ChildExit::Exit(NOT_REACHED) if afar => return Err(unsure("the machine was not reached")),
@@ -146,9 +146,9 @@ fn ended(about: String, output: Output, does: Effect, afar: bool) -> Result<Tool
             return Err(ActionError::permanent(codes::UNSUPPORTED, why));
         }
         ChildExit::Exit(code) => code,
-        ChildExit::Late => return Err(unsure("no end in time; it was killed")),
+        ChildExit::Late => return Err(unsure("it did not end in time, and was killed")),
         ChildExit::Signal(_) => return Err(unsure("it was ended by a signal")),
-        ChildExit::Lost => return Err(unsure("nobody saw how it ended")),
+        ChildExit::Lost => return Err(unsure("its outcome is unknown")),
     };
     Ok(ToolOutput { code, stdout: output.stdout, words, about })
 }

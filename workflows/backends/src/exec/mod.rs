@@ -90,14 +90,17 @@ fn read(request: &Request, output: &Output) -> Result<Answer, ActionError> {
         }
     };
     match output.ended {
-        ChildExit::Late => Err(unsure(format!("no end within {} ms; it was killed", request.deadline_ms))),
-        ChildExit::Signal(signal) => Err(unsure(format!("it was ended by signal {signal}"))),
-        ChildExit::Lost => Err(unsure("nobody saw how it ended".into())),
-        ChildExit::Exit(0) if output.too_much => {
-            Err(http_response::unreadable(format!("{about}: it wrote more than may be read"), changing))
+        ChildExit::Late => {
+            Err(unsure(format!("it did not end within {} ms, and was killed", request.deadline_ms)))
         }
-        ChildExit::Exit(0) => serde_json::from_slice(&output.stdout)
-            .map_err(|e| http_response::unreadable(format!("{about}: the answer is not one: {e}"), changing)),
+        ChildExit::Signal(signal) => Err(unsure(format!("it was ended by signal {signal}"))),
+        ChildExit::Lost => Err(unsure("its outcome is unknown".into())),
+        ChildExit::Exit(0) if output.too_much => {
+            Err(http_response::unreadable(format!("{about}: its output exceeds the limit"), changing))
+        }
+        ChildExit::Exit(0) => serde_json::from_slice(&output.stdout).map_err(|e| {
+            http_response::unreadable(format!("{about}: the answer cannot be read: {e}"), changing)
+        }),
         ChildExit::Exit(code) => {
             Err(failed(code, &about, output, changing).unwrap_or_else(|| unsure(format!("exit code {code}"))))
         }

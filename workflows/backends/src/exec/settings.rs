@@ -81,31 +81,32 @@ impl ExecTarget {
     ///
     /// If a setting is invalid; the error names the field and the fix.
     pub fn check(&self) -> Result<(), TargetError> {
-        let absolute = "write an absolute path, so that it is the same from wherever the server is started";
+        let absolute = "write an absolute path, which does not depend on the server's working folder";
         if !self.program.is_absolute() {
             return Err(TargetError::new("program", format!("{}: {absolute}", self.program.display())));
         }
         if !self.program.is_file() {
-            let why = format!("{} is no file: install it, or correct the path", self.program.display());
+            let why = format!("{} is not a file: install it, or correct the path", self.program.display());
             return Err(TargetError::new("program", why));
         }
         if !self.directory.is_absolute() {
             return Err(TargetError::new("directory", format!("{}: {absolute}", self.directory.display())));
         }
         if !self.directory.is_dir() {
-            let why = format!("{} is no folder: make it, or correct the path", self.directory.display());
+            let why = format!("{} is not a folder: create it, or correct the path", self.directory.display());
             return Err(TargetError::new("directory", why));
         }
         if let Some(name) = self.environment.iter().find(|name| name.is_empty() || name.contains('=')) {
-            let why =
-                format!("{name:?} is no name of a variable: write the name alone, its value is the server's");
+            let why = format!(
+                "{name:?} is not the name of a variable: write only the name; its value is read from the server's environment"
+            );
             return Err(TargetError::new("environment", why));
         }
         if self.deadline.is_some_and(|deadline| deadline < Duration::from_millis(100)) {
-            return Err(TargetError::new("deadline", "use at least `1s`, or leave it out"));
+            return Err(TargetError::new("deadline", "use at least `1s`, or remove the setting"));
         }
         if self.output_limit_bytes == 0 {
-            return Err(TargetError::new("output_limit_bytes", "0 would read no answer; use at least 1"));
+            return Err(TargetError::new("output_limit_bytes", "0 is not allowed; use at least 1"));
         }
         Ok(())
     }

@@ -126,7 +126,7 @@ impl Answer {
                 Err(ActionError::pending(codes::HOOK_PENDING, retry_delay(retry_after_seconds)))
             }
             Self::NotDone | Self::Gone | Self::CannotTell => {
-                let why = format!("{}: the answer is one to a probe", request.about());
+                let why = format!("{}: the answer belongs to a probe", request.about());
                 Err(crate::http_response::unreadable(why, request.changes()))
             }
         }

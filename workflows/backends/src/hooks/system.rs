@@ -94,7 +94,7 @@ impl System {
     }
 
     fn unreadable(&self, why: &dyn std::fmt::Display) -> ActionError {
-        unreadable(format!("look of hook {}: {why}", self.name), false)
+        unreadable(format!("check by hook {}: {why}", self.name), false)
     }
 
     async fn told(
@@ -108,7 +108,9 @@ impl System {
         told.check().map_err(|why| self.unreadable(&why))?;
         let about = told.thing(self.name);
         if about != *thing {
-            return Err(self.unreadable(&format!("it was asked about {thing}, and shows {about}")));
+            return Err(
+                self.unreadable(&format!("the request was about {thing}, but the answer is about {about}"))
+            );
         }
         Ok(Some(told))
     }
@@ -130,7 +132,7 @@ impl System {
         if let Some(found) = self.told(&thing, Observer::Platform, stamp).await?.map(ReportedThing::found) {
             let alike = alike(&found.spec, &spec);
             if found.tenant != tenant || found.step != stamp.step && !alike {
-                let why = format!("{thing} is of {:?}, made by {}", found.tenant, found.step);
+                let why = format!("{thing} belongs to {:?}, and was created by {}", found.tenant, found.step);
                 return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
             }
             if alike && !found.terminating {
@@ -146,7 +148,7 @@ impl System {
         let found = self.told(&thing, Observer::Platform, stamp).await.map_err(unseen)?;
         found
             .map(ReportedThing::found)
-            .ok_or_else(|| unreadable(format!("{thing} was made, and is not shown"), true))
+            .ok_or_else(|| unreadable(format!("{thing} was created, but is not in the answer"), true))
     }
 }
 
@@ -198,7 +200,7 @@ impl ReportedThing {
         let fields =
             [("kind", &self.kind), ("name", &self.name), ("uid", &self.uid), ("tenant", &self.tenant)];
         match fields.into_iter().find(|(_, value)| value.is_empty()) {
-            Some((field, _)) => Err(format!("a thing is shown whose {field} is empty")),
+            Some((field, _)) => Err(format!("the answer has an object with an empty {field}")),
             None => Ok(()),
         }
     }
@@ -256,7 +258,10 @@ impl TenantResources for System {
         for told in &all {
             told.check().map_err(|why| self.unreadable(&why))?;
             if told.tenant != tenant {
-                let why = format!("it was asked for {tenant:?}, and shows what is of {:?}", told.tenant);
+                let why = format!(
+                    "the request was for {tenant:?}, but the answer has an object of {:?}",
+                    told.tenant
+                );
                 return Err(self.unreadable(&why));
             }
         }
@@ -292,7 +297,7 @@ impl TenantResources for System {
     ) -> Result<(), ActionError> {
         if stamp.dry_run && !self.hook.manners().dry_runs {
             let why = format!(
-                "hook {} answers no dry runs, so whether it can put {thing} under another key is not known: let it answer them and set `dry_runs: true`",
+                "hook {} does not support dry runs, so it is unknown if it can encrypt {thing} with another key: implement dry runs, and set `dry_runs: true`",
                 self.name
             );
             return Err(ActionError::permanent(codes::UNSUPPORTED, why));
@@ -328,7 +333,7 @@ impl TenantResources for System {
         key: &TenantResource,
         _: &CallMetadata,
     ) -> Result<ProbeFinding, ActionError> {
-        let why = format!("{key}: a hook cannot show that a key is gone: keep keys in a key store (`keys`)");
+        let why = format!("{key}: a hook cannot prove the destruction of a key: use a key store (`keys`)");
         Err(ActionError::permanent(codes::UNSUPPORTED, why))
     }
 }

@@ -98,7 +98,7 @@ impl Service {
         let bytes = bytes.map_err(|e| http_response::unread(&e, &what, changing))?;
         let read = serde_json::from_slice(&bytes);
         let read = read.map_err(|e| {
-            http_response::unreadable(format!("{what}: the answer is not one: {e}"), changing)
+            http_response::unreadable(format!("{what}: the answer cannot be read: {e}"), changing)
         })?;
         Ok(match read {
             Answer::Pending { retry_after_seconds, poll } => {
@@ -113,7 +113,7 @@ impl Service {
     fn poll_at(&self, poll: &str, request: &Request) -> Result<Url, ActionError> {
         let url = self.url.join(poll).ok().filter(|url| url.origin() == self.url.origin());
         url.ok_or_else(|| {
-            let why = format!("{}: it asks to be polled elsewhere than on its own host", request.about());
+            let why = format!("{}: its polling address is on another host", request.about());
             http_response::unreadable(why, request.changes())
         })
     }

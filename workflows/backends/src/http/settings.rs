@@ -65,24 +65,21 @@ impl HttpTarget {
     /// Checks each setting by itself and returns the parsed URL.
     pub(super) fn check(&self) -> Result<Url, TargetError> {
         let wrong = |why: &str| TargetError::new("url", format!("{:?} {why}", self.url));
-        let url =
-            Url::parse(&self.url).map_err(|_| wrong("is no URL: write it like https://hooks.example/dns"))?;
+        let url = Url::parse(&self.url)
+            .map_err(|_| wrong("is not a URL: write it like https://hooks.example/dns"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(TargetError::new(
-                "url",
-                "holds a name or password: leave it out, and name a `secret_file`",
-            ));
+            return Err(TargetError::new("url", "has a name or password: remove it, and set `secret_file`"));
         }
         let host = url.host_str().unwrap_or_default();
         let here = ["127.0.0.1", "localhost", "[::1]"].contains(&host);
         if url.scheme() != "https" && !(url.scheme() == "http" && here) {
-            return Err(wrong("goes over the network in the clear: use https"));
+            return Err(wrong("would be sent unencrypted over the network: use https"));
         }
         if self.deadline.is_some_and(|deadline| deadline < Duration::from_millis(100)) {
-            return Err(TargetError::new("deadline", "use at least `1s`, or leave it out"));
+            return Err(TargetError::new("deadline", "use at least `1s`, or remove the setting"));
         }
         if self.answer_limit_bytes == 0 {
-            return Err(TargetError::new("answer_limit_bytes", "0 would read no answer; use at least 1"));
+            return Err(TargetError::new("answer_limit_bytes", "0 is not allowed; use at least 1"));
         }
         Ok(url)
     }
@@ -94,7 +91,7 @@ impl HttpTarget {
         let pem = std::fs::read(file).map_err(unread)?;
         let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
         if authorities.is_empty() {
-            let why = format!("{} holds no certificate: write it as PEM", file.display());
+            let why = format!("{} has no certificate: use a PEM file", file.display());
             return Err(TargetError::new("ca_file", why));
         }
         Ok(Some(authorities))
@@ -114,12 +111,8 @@ impl HttpTarget {
                 }
                 Signer::new(key_id, file).map(Some).map_err(|why| TargetError::new("secret_file", why))
             }
-            (Some(_), None) => {
-                Err(TargetError::new("secret_file", "is missing beside `key_id`: name the file"))
-            }
-            (None, Some(_)) => {
-                Err(TargetError::new("key_id", "is missing beside `secret_file`: name the key"))
-            }
+            (Some(_), None) => Err(TargetError::new("secret_file", "is missing: `key_id` needs a file")),
+            (None, Some(_)) => Err(TargetError::new("key_id", "is missing: `secret_file` needs a key id")),
         }
     }
 }

@@ -70,7 +70,7 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     }
     if secret.len() < SECRET {
         return Err(format!(
-            "the secret in {} has less than {SECRET} bytes: draw a longer one",
+            "the secret in {} has less than {SECRET} bytes: use a longer one",
             file.display()
         ));
     }

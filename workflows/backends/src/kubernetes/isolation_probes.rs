@@ -82,7 +82,7 @@ impl KubernetesCluster {
         let Some(group) =
             subjects.iter().map(|subject| text(subject, &["name"])).find(|name| !name.is_empty())
         else {
-            return Ok(found(false, format!("{}: it is not there or binds nobody", at.name())));
+            return Ok(found(false, format!("{}: it does not exist, or has no subjects", at.name())));
         };
         let mut said = Vec::new();
         let mut held = true;
@@ -90,7 +90,7 @@ impl KubernetesCluster {
             let (allowed, why) =
                 self.may(STRANGER.0, &STRANGER.1, namespace, (verb, resource), until).await?;
             held &= !allowed;
-            said.push(format!("{verb} {resource} by a stranger: {}", answer(allowed, &why)));
+            said.push(format!("{verb} {resource} by a user outside the tenant: {}", answer(allowed, &why)));
         }
         let own = [group, "system:authenticated"];
         let (allowed, why) = self.may("tenure-probe", &own, namespace, ("create", "pods"), until).await?;
@@ -113,8 +113,7 @@ impl KubernetesCluster {
         );
         let review = self.send(&ask, until).await?;
         let Some(allowed) = value_at(&review, &["status", "allowed"]).and_then(Value::as_bool) else {
-            let why =
-                format!("review of {verb} {resource} in {namespace}: the answer says neither yes nor no");
+            let why = format!("review of {verb} {resource} in {namespace}: the answer is neither yes nor no");
             return Err(ActionError::transient(codes::UNREADABLE, why));
         };
         Ok((allowed, text(&review, &["status", "reason"]).to_owned()))
@@ -131,17 +130,16 @@ impl KubernetesCluster {
         let place = ObjectRef::within(cluster, ObjectKind::ResourceQuota, namespace, "tenure");
         let at = self.at(&place, until).await?;
         let Some(quota) = self.get(&at, until).await? else {
-            return Ok(found(false, format!("{}: it is not there", at.name())));
+            return Ok(found(false, format!("{}: it does not exist", at.name())));
         };
         let limits = gpu_limits(&quota, &self.target.gpu_resource);
         if limits.is_empty() {
-            let why = format!("{} limits no requests.{}", at.name(), self.target.gpu_resource);
+            let why = format!("{} does not limit requests.{}", at.name(), self.target.gpu_resource);
             return Err(unsupported(IsolationKind::OverQuota, &why));
         }
         // Admission uses the status, which a controller writes some time after the quota's creation.
         if limits.iter().any(|(name, hard)| limit(&quota, "status", name) != Some(*hard)) {
-            let why =
-                format!("{} is not in force yet: its status does not say what its spec does", at.name());
+            let why = format!("{} is not in force yet: its status differs from its spec", at.name());
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
         // The image is one that the tenant may run, so that only the quota can reject the pod.
@@ -176,7 +174,7 @@ impl KubernetesCluster {
         if let Some(Value::Object(limits)) = pod.pointer_mut("/spec/containers/0/resources/limits") {
             limits.insert(gpus.to_owned(), more.to_string().into());
         }
-        let tried = format!("a pod with {more} {gpus} where {hard} are allowed");
+        let tried = format!("a pod with {more} {gpus}, of which {hard} are allowed,");
         let by_quota = |message: &str| message.contains("exceeded quota: tenure");
         let heard = until.min(Instant::now() + HEARD);
         loop {
@@ -225,7 +223,7 @@ impl KubernetesCluster {
         let place = ObjectRef::new(cluster, ObjectKind::ValidatingAdmissionPolicy, namespace);
         let at = self.at(&place, until).await?;
         if self.get(&at, until).await?.is_none() {
-            return Ok(found(false, format!("{}: it is not there", at.name())));
+            return Ok(found(false, format!("{}: it does not exist", at.name())));
         }
         let by_policy =
             |message: &str| message.contains("ValidatingAdmissionPolicy") && message.contains(namespace);

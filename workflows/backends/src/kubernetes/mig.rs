@@ -80,7 +80,7 @@ impl GpuOperator {
     async fn node(&self, node: &str, until: Instant) -> Result<Value, ActionError> {
         let live = self.cluster.object(&path(node), until).await?;
         live.ok_or_else(|| {
-            let why = format!("there is no node {node} in the cluster: join it, or let another be claimed");
+            let why = format!("the cluster has no node {node}: join it, or let another be claimed");
             ActionError::permanent(codes::OBJECT_MISSING, why)
         })
     }
@@ -122,7 +122,7 @@ impl GpuOperator {
         if !self.mig.layouts.contains_key(profile) {
             let known = self.mig.layouts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             let why = format!(
-                "layout {profile} is not among `mig.layouts` of the cluster's settings ({known}): say there what one GPU comes to"
+                "layout {profile} is not in `mig.layouts` of the cluster's settings ({known}): add it there, with the partitions of one GPU"
             );
             return Some(ActionError::permanent(codes::REFUSED, why));
         }
@@ -132,7 +132,7 @@ impl GpuOperator {
         match label(live, STRATEGY) {
             Some("mixed") => None,
             other => refused(format!(
-                "node {node}: partitions are given out by the strategy {:?}, under which their profile is no resource: set `mig.strategy: mixed` in the GPU operator",
+                "node {node}: under the strategy {:?}, partition profiles are not resources: set `mig.strategy: mixed` in the GPU operator",
                 other.unwrap_or("none")
             )),
         }
@@ -191,15 +191,13 @@ fn found(node: &Value, gpus: u64) -> Counts {
 fn count(name: &str, node: &Value) -> Result<u64, ActionError> {
     let said = label(node, COUNT).and_then(|text| text.parse().ok());
     said.ok_or_else(|| {
-        let why =
-            format!("node {name} bears no number of GPUs ({COUNT}): is GPU feature discovery at work on it?");
+        let why = format!("node {name} has no label {COUNT}: check that GPU feature discovery runs on it");
         ActionError::transient(codes::UNAVAILABLE, why)
     })
 }
 
 fn elsewhere(what: &str) -> ActionError {
-    let why =
-        format!("the GPU operator {what}: name `agents` for the cluster, too, and run one on each node");
+    let why = format!("the GPU operator {what}: set `agents` for the cluster, and run an agent on each node");
     ActionError::permanent(codes::UNSUPPORTED, why)
 }
 
@@ -252,7 +250,7 @@ impl Gpus for GpuOperator {
                 }
                 let busy = on.askers(node, until).await?;
                 if !busy.is_empty() {
-                    let why = format!("GPUs of node {node} are taken by {}", busy.join(", "));
+                    let why = format!("GPUs of node {node} are used by {}", busy.join(", "));
                     return Err(ActionError::transient(codes::GPU_BUSY, why));
                 }
             }
@@ -267,7 +265,7 @@ impl Gpus for GpuOperator {
                 Err(fault) => return Err(fault.into()),
             }
         }
-        let why = format!("node {node} changed under each of {TRIES} attempts");
+        let why = format!("node {node} changed during each of {TRIES} attempts");
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
@@ -278,18 +276,18 @@ impl Gpus for GpuOperator {
         _: DiagnosisLevel,
         _: &CallMetadata,
     ) -> Result<Diagnosis, ActionError> {
-        Err(elsewhere("runs no diagnosis when it is asked"))
+        Err(elsewhere("has no diagnosis on request"))
     }
 
     async fn health(&self, _: &str, _: &str, _: &CallMetadata) -> Result<GpuHealth, ActionError> {
-        Err(elsewhere("tells no health of GPUs"))
+        Err(elsewhere("does not report the health of GPUs"))
     }
 
     async fn reset(&self, _: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
-        Err(elsewhere("resets no GPU"))
+        Err(elsewhere("does not reset GPUs"))
     }
 
     async fn reboot(&self, _: &str, _: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
-        Err(elsewhere("reboots no node when it is asked"))
+        Err(elsewhere("does not reboot nodes"))
     }
 }

@@ -40,7 +40,7 @@ impl NodeOwner {
     pub(super) fn of(node: &Value, marks: &LabelNames) -> Result<Self, ActionError> {
         let broken = |key: &str, why: String| {
             let why = format!(
-                "node {}: annotation {key} is not what Tenure wrote ({why}); mend it, then retry",
+                "node {}: annotation {key} was changed by another client ({why}); correct it, then retry",
                 text(node, &["metadata", "name"])
             );
             ActionError::permanent(codes::UNREADABLE, why)
@@ -95,11 +95,12 @@ impl KubernetesCluster {
             }
             let seen = is.spent.max(is.epoch);
             if to.owner_epoch <= seen {
-                let why = format!("{node} is at owner epoch {seen}, and {} came", to.owner_epoch);
+                let why =
+                    format!("{node} is at owner epoch {seen}, but the call has epoch {}", to.owner_epoch);
                 return Err(ActionError::permanent(codes::EPOCH_OLD, why));
             }
             if let Some(owner) = &is.tenant {
-                let why = format!("{node} is of {owner:?} at epoch {}", is.epoch);
+                let why = format!("{node} belongs to {owner:?} at epoch {}", is.epoch);
                 return Err(ActionError::permanent(codes::NODE_OWNED, why));
             }
             Ok(OwnershipChange::Owned(NodeOwner {
@@ -109,7 +110,7 @@ impl KubernetesCluster {
             }))
         });
         taken.await?.ok_or_else(|| {
-            let why = format!("there is no node {node} in the cluster: join it, or let another be claimed");
+            let why = format!("the cluster has no node {node}: join it, or let another be claimed");
             ActionError::permanent(codes::OBJECT_MISSING, why)
         })
     }
@@ -205,7 +206,7 @@ impl KubernetesCluster {
                 Err(fault) => return Err(fault.into()),
             }
         }
-        let why = format!("node {node} changed under each of {TRIES} attempts");
+        let why = format!("node {node} changed during each of {TRIES} attempts");
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 

@@ -85,7 +85,7 @@ impl KubernetesCluster {
         if found.tenant != manifest.tenant {
             let managers = managers(&live).join(", ");
             let why = format!(
-                "{} is there, of {:?}, set by {managers}: it was left as it is",
+                "{} exists, belongs to {:?}, and was set by {managers}, so it was not changed",
                 at.name(),
                 found.tenant
             );
@@ -97,7 +97,7 @@ impl KubernetesCluster {
         if before == PastCall::New && is != *asked {
             let managers = managers(&live).join(", ");
             let why = format!(
-                "{} is there and differs: it says {}, and {} is asked for; it was set by {managers}, and left as it is",
+                "{} exists with {} instead of {}; it was set by {managers}, so it was not changed",
                 at.name(),
                 is.value(),
                 asked.value()
@@ -155,7 +155,7 @@ impl KubernetesCluster {
             let Some(live) = live else {
                 return Err(ActionError::permanent(
                     codes::OBJECT_MISSING,
-                    format!("there is no {}", at.name()),
+                    format!("{} does not exist", at.name()),
                 ));
             };
             let found = self.found(&live, &at);
@@ -208,8 +208,11 @@ impl KubernetesCluster {
         match answer {
             Ok(object) => Ok(Some(object)),
             Err(Fault::Refused(refusal)) if !refusal.managers().is_empty() => {
-                let why =
-                    format!("{}: others set the same fields: {}", at.name(), refusal.managers().join("; "));
+                let why = format!(
+                    "{}: other field managers set the same fields: {}",
+                    at.name(),
+                    refusal.managers().join("; ")
+                );
                 Err(ActionError::permanent(codes::QUOTA_DRIFTED, why))
             }
             Err(Fault::Refused(refusal)) if refusal.is_outdated() => Ok(None),
@@ -310,7 +313,7 @@ pub(super) fn merged(spec: &Value, changes: &Value) -> Value {
 }
 
 fn contended(at: &At) -> ActionError {
-    let why = format!("{} changed under each of {TRIES} attempts", at.name());
+    let why = format!("{} changed during each of {TRIES} attempts", at.name());
     ActionError::transient(codes::OBJECT_CHANGED, why)
 }
 
@@ -323,7 +326,7 @@ pub(super) fn managers(object: &Value) -> Vec<String> {
         .collect();
     names.sort_unstable();
     names.dedup();
-    if names.is_empty() { vec!["nobody who can be named".to_owned()] } else { names }
+    if names.is_empty() { vec!["an unknown field manager".to_owned()] } else { names }
 }
 
 fn entries(object: &Value) -> &[Value] {

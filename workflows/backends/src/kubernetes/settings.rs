@@ -138,7 +138,7 @@ fn gpu_label() -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesTargetError {
     /// The kubeconfig cannot be used.
-    #[error("{field} {path}: {why}; check the file, its context and that it can be read")]
+    #[error("{field} {path}: {why}; check that the file is readable, and its context")]
     Kubeconfig {
         /// The setting.
         field: &'static str,
@@ -149,20 +149,22 @@ pub enum KubernetesTargetError {
     },
     /// The verifier has the platform's credentials.
     #[error(
-        "verifier_kubeconfig: it is kubeconfig itself, and a verification with the same credentials proves nothing; give another account"
+        "verifier_kubeconfig: it is the same as kubeconfig, and a verification with the same credentials proves nothing; use another account"
     )]
     SameVerifier,
     /// A survey needs this kind.
-    #[error("survey_skips: {0:?} cannot be left out, since a survey rests on it; take it from the list")]
+    #[error("survey_skips: {0:?} cannot be skipped, because a survey depends on it; remove it from the list")]
     Skipped(String),
     /// Tenure does not run in a pod with a service account.
-    #[error("kubeconfig: none is set and this is no pod of a cluster ({why}); set kubeconfig to a file")]
+    #[error(
+        "kubeconfig: it is not set, and this is not a pod in a cluster ({why}); set kubeconfig to a file"
+    )]
     NotInCluster {
         /// The cause.
         why: String,
     },
     /// The API server would reject this name.
-    #[error("{field}: {value:?} is not of a-z, 0-9, '-' and '.'; give one that is")]
+    #[error("{field}: {value:?} is not valid; use only a-z, 0-9, '-' and '.'")]
     Name {
         /// The setting.
         field: &'static str,
@@ -171,7 +173,7 @@ pub enum KubernetesTargetError {
     },
     /// The image is not pinned by digest.
     #[error(
-        "probe_image: {0:?} is not pinned: give it as NAME@sha256:DIGEST, since tenants' policies let it in"
+        "probe_image: {0:?} is not pinned: write NAME@sha256:DIGEST, because the policies of tenants allow this image"
     )]
     ProbeImage(String),
     /// The layout is invalid.
@@ -183,9 +185,7 @@ pub enum KubernetesTargetError {
         why: &'static str,
     },
     /// No client can be created from the kubeconfig.
-    #[error(
-        "kubeconfig: no connection can be made with these credentials ({0}); check certificates and keys"
-    )]
+    #[error("kubeconfig: these credentials cannot be used ({0}); check certificates and keys")]
     Client(String),
 }
 
@@ -219,9 +219,9 @@ impl KubernetesTarget {
         };
         for (layout, each) in self.mig.iter().flat_map(|mig| &mig.layouts) {
             let why = match layout.as_str() {
-                "all-disabled" => "is a node without partitions; take it from the list",
+                "all-disabled" => "is the name of a node without partitions; remove it from the list",
                 _ if each.is_empty() || each.values().any(|count| *count == 0) => {
-                    "has nothing in it; say how many of each profile one GPU comes to, as {1g.10gb: 7}"
+                    "is empty; set the number of each profile for one GPU, such as {1g.10gb: 7}"
                 }
                 _ => continue,
             };

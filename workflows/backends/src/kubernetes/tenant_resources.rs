@@ -39,11 +39,11 @@ pub(super) fn parts(thing: &TenantResource, namespaced: bool) -> Result<(Option<
         (true, Some((namespace, name))) => Ok((Some(namespace), name)),
         (false, None) => Ok((None, &thing.name)),
         (true, None) => {
-            let why = format!("{thing} lies in a namespace: name it like NAMESPACE/{}", thing.name);
+            let why = format!("{thing} is in a namespace: write NAMESPACE/{}", thing.name);
             Err(ActionError::permanent(codes::REFUSED, why))
         }
         (false, Some(_)) => {
-            let why = format!("{thing} lies in no namespace: name it by its name alone");
+            let why = format!("{thing} is not in a namespace: write only its name");
             Err(ActionError::permanent(codes::REFUSED, why))
         }
     }
@@ -147,7 +147,7 @@ impl TenantResources for KubernetesCluster {
             QUEUE => self.admit_queue(&thing.name, tenant, admits, stamp).await,
             NAMESPACE => self.admit_namespace(&thing.name, tenant, admits, stamp).await,
             other => Err(unsupported(&format!(
-                "a {other} lets nothing in by itself: its ClusterQueue does, or its Namespace"
+                "a {other} does not admit workloads; use its ClusterQueue or its Namespace"
             ))),
         }
     }
@@ -160,7 +160,7 @@ impl TenantResources for KubernetesCluster {
         _: &CallMetadata,
     ) -> Result<(), ActionError> {
         let why = format!(
-            "kubernetes cannot put {thing} under another key: copy what must be kept out of it, and have it classified as what may be destroyed"
+            "Kubernetes cannot encrypt {thing} with another key: copy the data to retain, then classify {thing} as destroyable"
         );
         Err(unsupported(&why))
     }
@@ -171,7 +171,7 @@ impl TenantResources for KubernetesCluster {
         _: &str,
         _: &CallMetadata,
     ) -> Result<EmptyProgress, ActionError> {
-        Err(unsupported("nothing in kubernetes is emptied before it is removed"))
+        Err(unsupported("Kubernetes objects are not emptied before their removal"))
     }
 
     async fn remove(
@@ -184,6 +184,6 @@ impl TenantResources for KubernetesCluster {
     }
 
     async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("kubernetes keeps no keys of tenants"))
+        Err(unsupported("Kubernetes has no keys of tenants"))
     }
 }

@@ -195,7 +195,11 @@ pub(super) fn create_compute(device: &Device<'_>, id: u32, slices: u32) -> Resul
     let profiles = compute_profiles(device, within)?;
     let profile = profiles.iter().find(|(_, has)| *has == slices).map(|(profile, _)| *profile);
     let profile = profile.ok_or_else(|| {
-        Fault::new(CALL, super::Kind::NotSupported, format!("no compute instance has {slices} slices here"))
+        Fault::new(
+            CALL,
+            super::Kind::NotSupported,
+            format!("this GPU has no compute instance profile with {slices} slices"),
+        )
     })?;
     let call = symbol(CALL, device.nvml().lib().nvmlGpuInstanceCreateComputeInstance.as_ref())?;
     let mut created = null_mut();

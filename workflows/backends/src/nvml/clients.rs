@@ -115,7 +115,7 @@ pub(super) fn busy_instances(device: &Device<'_>) -> Result<BTreeSet<u32>, Fault
 pub(super) fn clients(nvml: &Nvml, gpus: &BTreeSet<u16>) -> Result<Vec<Client>, Fault> {
     let all: BTreeMap<u16, _> = (0..).zip(devices(nvml)?).collect();
     if let Some(missing) = gpus.iter().find(|index| !all.contains_key(index)) {
-        let why = format!("there is no GPU {missing}; the driver lists {}", all.len());
+        let why = format!("GPU {missing} does not exist; the driver lists {}", all.len());
         return Err(Fault::new("nvmlDeviceGetHandleByIndex_v2", Kind::Lost, why));
     }
     let mut clients = Vec::new();

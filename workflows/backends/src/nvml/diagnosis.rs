@@ -30,7 +30,7 @@ pub(super) async fn run(
     place: &str,
 ) -> Result<Diagnosis, ActionError> {
     let Some(program) = program else {
-        let why = format!("{place}: NVML has no diagnosis; name a program that has one (`diagnosis`)");
+        let why = format!("{place}: NVML has no diagnosis; set a program in `diagnosis`");
         return Err(ActionError::permanent(codes::UNSUPPORTED, why));
     };
     let level = <&str>::from(level);
@@ -51,16 +51,16 @@ pub(super) async fn run(
         }
     })?;
     let unknown = |why: &str| {
-        let said = format!("{about}: {why}, so nothing is known{}", output.last_words());
+        let said = format!("{about}: {why}, so the result is unknown{}", output.last_words());
         Err(ActionError::transient(codes::UNAVAILABLE, said))
     };
     match output.ended {
         ChildExit::Exit(0) => Ok(Diagnosis { fit: true, report: report(&output) }),
         ChildExit::Exit(UNFIT) => Ok(Diagnosis { fit: false, report: report(&output) }),
         ChildExit::Exit(code) => unknown(&format!("exit code {code}")),
-        ChildExit::Late => unknown("no end in time; it was killed"),
+        ChildExit::Late => unknown("it did not end in time, and was killed"),
         ChildExit::Signal(signal) => unknown(&format!("ended by signal {signal}")),
-        ChildExit::Lost => unknown("nobody saw how it ended"),
+        ChildExit::Lost => unknown("its outcome is unknown"),
     }
 }
 
@@ -69,7 +69,7 @@ fn report(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stdout);
     let said = said.trim();
     match (said, output.too_much) {
-        ("", _) => format!("it said nothing{}", output.last_words()),
+        ("", _) => format!("it has no output{}", output.last_words()),
         (said, false) => said.to_owned(),
         (said, true) => format!("{said} […]"),
     }

@@ -72,7 +72,7 @@ impl Fault {
             NvmlError::LibloadingError(_) => {
                 "libnvidia-ml.so.1 cannot be loaded; it comes with the NVIDIA driver".to_owned()
             }
-            NvmlError::UnexpectedVariant(INSUFFICIENT_RESOURCES) => "there is no room for it".to_owned(),
+            NvmlError::UnexpectedVariant(INSUFFICIENT_RESOURCES) => "the GPU has no room for it".to_owned(),
             other => other.to_string(),
         };
         Self::new(call, kind, why)

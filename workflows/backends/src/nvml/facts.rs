@@ -69,7 +69,7 @@ impl GpuFacts {
     /// Always.
     #[cfg(not(feature = "nvml"))]
     pub fn read() -> Result<Self, NotAvailable> {
-        Err(NotAvailable { why: "this build is without NVML (feature `nvml`)".to_owned() })
+        Err(NotAvailable { why: "this program was built without NVML (feature `nvml`)".to_owned() })
     }
 
     /// Reads the facts from an open driver.
@@ -115,12 +115,12 @@ fn not_available(error: &NvmlError) -> NotAvailable {
             "libnvidia-ml.so.1 cannot be loaded; it comes with the NVIDIA driver".to_owned()
         }
         NvmlError::DriverNotLoaded => "the NVIDIA driver is not loaded".to_owned(),
-        NvmlError::NoPermission => "this user may not ask the NVIDIA driver".to_owned(),
+        NvmlError::NoPermission => "this user may not use the NVIDIA driver".to_owned(),
         NvmlError::LibRmVersionMismatch => {
             "library and kernel module of the NVIDIA driver differ in version; reboot after a driver update"
                 .to_owned()
         }
-        other => format!("the NVIDIA driver says: {other}"),
+        other => format!("the NVIDIA driver reports: {other}"),
     };
     NotAvailable { why }
 }

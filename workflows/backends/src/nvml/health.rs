@@ -145,13 +145,13 @@ impl Reading {
             Some(4) => Recovery::DrainAndReset,
             Some(number) => {
                 all.push((
-                    format!("the driver asks for recovery action {number}, which is not known here"),
+                    format!("the driver requests the unknown recovery action {number}"),
                     Recovery::Reboot,
                 ));
                 return all;
             }
         };
-        all.push((format!("the driver asks for recovery: {}", <&str>::from(asked)), asked));
+        all.push((format!("the driver requests recovery: {}", <&str>::from(asked)), asked));
         all
     }
 
@@ -166,7 +166,7 @@ impl Reading {
             "{}: {}, {}, {}, {}{retired}, {}",
             self.name,
             shown("uncorrected", self.uncorrected),
-            shown("uncorrected ever", self.uncorrected_ever),
+            shown("uncorrected in total", self.uncorrected_ever),
             shown("corrected", self.corrected),
             shown("rows remapped", self.rows_remapped),
             shown("recovery action", self.recovery),
@@ -185,13 +185,13 @@ impl Reading {
 /// Derives the health of a node that should have `expected` GPUs.
 pub(super) fn judge(readings: &[Reading], expected: Option<u32>) -> Result<Verdict, Fault> {
     if let Some(silent) = readings.iter().find(|reading| reading.tells_nothing()) {
-        let why = format!("{} tells neither errors nor a recovery action", silent.name);
+        let why = format!("{} reports neither errors nor a recovery action", silent.name);
         return Err(Fault::new("health", Kind::NotSupported, why));
     }
     let mut complaints: Vec<(String, Recovery)> = Vec::new();
     let expected = expected.map_or(1, |expected| expected as usize);
     if readings.len() < expected {
-        let why = format!("{} of {expected} GPUs are there", readings.len());
+        let why = format!("{} of {expected} GPUs are present", readings.len());
         complaints.push((why, Recovery::Reboot));
     }
     for reading in readings {

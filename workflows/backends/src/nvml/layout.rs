@@ -115,7 +115,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The GPU has no such profile.
-    #[error("profile {name} is not known to this GPU, which has {has}")]
+    #[error("this GPU has no profile {name}; it has {has}")]
     Unknown {
         /// The requested profile.
         name: String,
@@ -123,13 +123,13 @@ pub enum PlanError {
         has: String,
     },
     /// The instances do not fit.
-    #[error("{wanted} do not fit on this GPU at once")]
+    #[error("{wanted} do not fit on this GPU together")]
     NoFit {
         /// The requested profiles.
         wanted: String,
     },
     /// The instances fit only if an instance in use is destroyed.
-    #[error("GPU instance {instance} would have to go, and a process works on it")]
+    #[error("GPU instance {instance} must be removed, but a process uses it")]
     Busy {
         /// The instance in use.
         instance: u32,

@@ -224,8 +224,8 @@ fn set_mode(device: &Device<'_>, on: bool) -> Result<(), Fault> {
         return Ok(());
     }
     let (kind, why) = match activation {
-        IN_USE => (Kind::InUse, "the mode is only pending, since somebody has the GPU open"),
-        _ => (Kind::ResetRequired, "the mode is only pending: reset the GPU, then retry"),
+        IN_USE => (Kind::InUse, "the MIG mode is pending, because a process has the GPU open"),
+        _ => (Kind::ResetRequired, "the MIG mode is pending: reset the GPU, then retry"),
     };
     Err(Fault::new(call, kind, why))
 }
@@ -240,7 +240,7 @@ fn act(
     let mut lies: BTreeMap<Placement, u32> = now.iter().map(|one| (one.placement, one.id)).collect();
     for step in steps {
         if stop() {
-            return Err(Fault::new("layout", Kind::Stopped, "the caller went away"));
+            return Err(Fault::new("layout", Kind::Stopped, "the caller no longer waits"));
         }
         match step {
             Step::DestroyCompute { instance, compute } => {
@@ -252,7 +252,7 @@ fn act(
             }
             Step::CreateCompute { placement, slices } => {
                 let within = lies.get(placement).ok_or_else(|| {
-                    let why = format!("no instance lies at {}", placement.start);
+                    let why = format!("the GPU has no instance at {}", placement.start);
                     Fault::new("layout", Kind::Failed, why)
                 })?;
                 bindings::create_compute(device, *within, *slices)?;
@@ -266,7 +266,7 @@ fn act(
 fn verify(device: &Device<'_>, enabled: bool, goals: &[Goal]) -> Result<(), Fault> {
     let (now, _) = partition(device)?;
     if now.enabled != enabled || !is_reached(&now.instances, goals) {
-        let why = "the instances that stand are not those that were made";
+        let why = "the present instances differ from the created ones";
         return Err(Fault::new("nvmlDeviceGetGpuInstances", Kind::Disagrees, why));
     }
     let stands = now.instances.iter();
@@ -275,7 +275,7 @@ fn verify(device: &Device<'_>, enabled: bool, goals: &[Goal]) -> Result<(), Faul
     if stands == listed {
         return Ok(());
     }
-    let why = format!("{} instances stand, and the GPU lists {} devices", stands.len(), listed.len());
+    let why = format!("the GPU has {} instances, but lists {} devices", stands.len(), listed.len());
     Err(Fault::new("nvmlDeviceGetMigDeviceHandleByIndex", Kind::Disagrees, why))
 }
 

@@ -72,7 +72,7 @@ pub fn wanted(
         return Ok(vec![Wanted::Full(profile.to_owned()); count]);
     }
     let Some(each) = label.strip_prefix("gpus:") else {
-        return Err(format!("there is no layout {label}: add it to `layouts` of this node"));
+        return Err(format!("layout {label} is unknown: add it to `layouts` of this node"));
     };
     let each: Vec<Wanted> = each
         .split('|')
@@ -85,5 +85,5 @@ pub fn wanted(
     if each.len() == count {
         return Ok(each);
     }
-    Err(format!("layout {label} is of {} GPUs, and the node has {count}", each.len()))
+    Err(format!("layout {label} is for {} GPUs, but the node has {count}", each.len()))
 }

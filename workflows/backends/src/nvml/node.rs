@@ -98,7 +98,7 @@ impl LocalNode {
         if (cluster, node) == (&self.target.cluster, &self.target.node) {
             return Ok(());
         }
-        let why = format!("node {node} of cluster {cluster} was asked for, and this is {}", self.place());
+        let why = format!("the call is for node {node} of cluster {cluster}, but this is {}", self.place());
         Err(ActionError::permanent(codes::REFUSED, why))
     }
 
@@ -166,7 +166,7 @@ impl LocalNode {
             let _held = held;
             let device = layout_change::device(nvml, &wanted)?;
             if partition(&device)?.0.enabled {
-                let why = "it is partitioned: only a whole GPU shows all of its memory";
+                let why = "it is partitioned: only a GPU without partitions can be scrubbed completely";
                 return Err(Fault::new("scrub", Kind::NotSupported, why));
             }
             if let Some(client) = clients::clients_of(&device, &wanted)?.first() {
@@ -219,7 +219,7 @@ impl LocalNode {
         }
         if stop.load(Ordering::SeqCst) {
             let why =
-                format!("{place}, profile {profile}: nobody waits for it any more, and nothing was begun");
+                format!("{place}, profile {profile}: the caller no longer waits, and nothing was changed");
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
         // After an interrupted change, the restore target is the layout before that change, not the half-done layout.
@@ -229,17 +229,15 @@ impl LocalNode {
             Ok(()) => held.done(profile, stamp),
             Err(Failed::Back(cause)) => {
                 held.undone()?;
-                Err(cause.at(&format!("{place}, profile {profile}, put back as it was")))
+                Err(cause.at(&format!("{place}, profile {profile}; the previous layout was restored")))
             }
             Err(Failed::Stopped) => {
-                let why = format!(
-                    "{place}, profile {profile}: broken off, and taken up again when it is asked for"
-                );
+                let why = format!("{place}, profile {profile}: interrupted; the next call continues it");
                 Err(ActionError::unknown(codes::NO_ANSWER, why))
             }
             Err(Failed::HalfDone { cause, back, stands }) => {
                 let why = format!(
-                    "{place}, profile {profile}: {cause}; it could not be put back: {back}; what stands: {stands}"
+                    "{place}, profile {profile}: {cause}; the previous layout could not be restored: {back}; present layout: {stands}"
                 );
                 Err(ActionError::permanent(codes::LAYOUT_FAILED, why))
             }
@@ -355,7 +353,7 @@ impl Gpus for LocalNode {
     /// Not supported by NVML; the error names the alternative.
     async fn reboot(&self, cluster: &str, node: &str, _: &str, _: &CallMetadata) -> Result<(), ActionError> {
         self.is_meant(cluster, node)?;
-        let why = format!("{}: NVML does not reboot a node; ask the node's manager to", self.place());
+        let why = format!("{}: NVML cannot reboot a node; reboot it with its management tool", self.place());
         Err(ActionError::permanent(codes::UNSUPPORTED, why))
     }
 }

@@ -28,13 +28,14 @@ fn named(nvml: &Nvml, gpus: &BTreeSet<u16>) -> Result<(Vec<(String, u64)>, Strin
         nvml.sys_driver_version().map_err(|error| Fault::of("nvmlSystemGetDriverVersion", &error))?;
     let all: Vec<(u16, _)> = (0..).zip(layout_change::devices(nvml)?).collect();
     if let Some(missing) = gpus.iter().find(|index| usize::from(**index) >= all.len()) {
-        let why = format!("there is no GPU {missing}; the driver lists {}", all.len());
+        let why = format!("GPU {missing} does not exist; the driver lists {}", all.len());
         return Err(Fault::new("nvmlDeviceGetHandleByIndex_v2", Kind::Lost, why));
     }
     let mut found = Vec::new();
     for (_, (uuid, device)) in all.iter().filter(|(index, _)| gpus.is_empty() || gpus.contains(index)) {
         if layout_change::partition(device)?.0.enabled {
-            let why = format!("{uuid} is partitioned: only a whole GPU shows all of its memory");
+            let why =
+                format!("{uuid} is partitioned: only a GPU without partitions can be scrubbed completely");
             return Err(Fault::new("scrub", Kind::NotSupported, why));
         }
         if let Some(client) = clients::clients_of(device, uuid)?.first() {
@@ -123,7 +124,7 @@ impl LocalNode {
             let one = self.scrub(uuid, within).await?;
             if one.mismatches > 0 {
                 let why = format!(
-                    "{uuid} of {}: {} bytes read back otherwise than they were written",
+                    "{uuid} of {}: {} bytes differ from the written pattern",
                     self.place(),
                     one.mismatches
                 );

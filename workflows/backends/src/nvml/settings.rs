@@ -70,7 +70,7 @@ impl NvmlTarget {
     pub(super) fn check(&self) -> Result<(), TargetError> {
         let wrong = |field, why: &str| Err(TargetError { field, why: why.to_owned() });
         if self.cluster.is_empty() || self.node.is_empty() {
-            return wrong("cluster, node", "must not be empty: name the machine as workflows do");
+            return wrong("cluster, node", "must not be empty: use the name of the node in Tenure");
         }
         let folder = self.state.parent().filter(|folder| !folder.as_os_str().is_empty());
         if folder.is_some_and(|folder| !folder.is_dir()) {
@@ -86,7 +86,7 @@ impl NvmlTarget {
         if self.layouts.keys().any(taken) {
             return wrong(
                 "layouts",
-                "names that begin with `all-` or `gpus:` have a meaning already: choose others",
+                "names that begin with `all-` or `gpus:` are reserved: choose other names",
             );
         }
         Ok(())

@@ -38,10 +38,10 @@ const EXCERPT_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
     /// The answer is longer than the limit.
-    #[error("the answer is longer than {0} bytes, which is all that is read of it")]
+    #[error("the answer is longer than {0} bytes, the limit")]
     TooLong(usize),
     /// The answer is compressed, although the client accepts only plain text.
-    #[error("the answer is compressed ({0}), and only plain answers are read")]
+    #[error("the answer is compressed ({0}), which is not supported")]
     Compressed(String),
     /// The connection broke, or the time is up.
     #[error(transparent)]

@@ -69,7 +69,10 @@ impl KeyLabel {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
         }
-        let why = format!("key {name} was made under epoch {}, and this is {}", self.epoch, stamp.epoch.0);
+        let why = format!(
+            "key {name} was created with epoch {}, but the call has epoch {}",
+            self.epoch, stamp.epoch.0
+        );
         Err(ActionError::permanent(codes::FENCED, why))
     }
 
@@ -107,7 +110,7 @@ impl Work {
         let mut keys = self.keys(Some(name))?;
         if keys.len() > 1 {
             let why = format!(
-                "{} keys of the token are labelled {name}: remove those that are not the tenant's",
+                "{} keys of the token have the label {name}: remove those of other owners",
                 keys.len()
             );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
@@ -194,14 +197,14 @@ impl Work {
             Attribute::Application(APPLICATION.to_vec()),
             Attribute::Label(name.as_bytes().to_vec()),
         ];
-        self.ask("find what was wrapped", self.session.find_objects(&wanted))
+        self.ask("find the wrapped key", self.session.find_objects(&wanted))
     }
 
     /// Returns the wrapped data key that is stored for the proof.
     pub(super) fn canary(&self, name: &str) -> Result<Option<Vec<u8>>, ActionError> {
         let Some(handle) = self.canaries(name)?.pop() else { return Ok(None) };
         let read = self.session.get_attributes(handle, &[AttributeType::Value]);
-        let read = self.ask("read what was wrapped", read)?;
+        let read = self.ask("read the wrapped key", read)?;
         Ok(read
             .into_iter()
             .find_map(|attribute| if let Attribute::Value(value) = attribute { Some(value) } else { None }))
@@ -224,14 +227,14 @@ impl Work {
             Attribute::Label(key.name.clone().into_bytes()),
             Attribute::Value(wrapped.clone()),
         ];
-        self.change("keep what was wrapped", |session| session.create_object(&template))?;
+        self.change("store the wrapped key", |session| session.create_object(&template))?;
         Ok(wrapped)
     }
 
     /// Removes the data stored for the proof.
     pub(super) fn forget_canary(&self, name: &str) -> Result<(), ActionError> {
         for handle in self.canaries(name)? {
-            self.change("remove what was wrapped", |session| session.destroy_object(handle))?;
+            self.change("remove the wrapped key", |session| session.destroy_object(handle))?;
         }
         Ok(())
     }

@@ -44,15 +44,16 @@ fn make(on: &Work, name: &str, tenant: &str, stamp: &CallMetadata) -> Result<(),
     let made = on.change("make a key", |session| session.generate_key(&Mechanism::AesKeyGen, &template))?;
     // Another process may have created the same key concurrently. Then each removes its own, and a retry creates it.
     if on.keys(Some(name))?.len() > 1 {
-        on.change("take a twin back", |session| session.destroy_object(made))?;
-        let why = format!("key {name} was made twice at once");
+        on.change("remove a duplicate key", |session| session.destroy_object(made))?;
+        let why = format!("key {name} was created twice at the same time");
         return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
     }
     match on.named(name)? {
         Some(key) => on.keep_canary(&key).map(drop),
-        None => {
-            Err(ActionError::transient(codes::KEY_MISSING, format!("key {name} was made and is not there")))
-        }
+        None => Err(ActionError::transient(
+            codes::KEY_MISSING,
+            format!("key {name} was created, but does not exist"),
+        )),
     }
 }
 
@@ -69,7 +70,7 @@ pub(super) fn remove(
     };
     let Key { handle, mark, .. } = &key;
     if mark.uid != uid {
-        let why = format!("key {name} is {} and was {uid}", mark.uid);
+        let why = format!("key {name} is {}, but was {uid}", mark.uid);
         return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
     }
     mark.fence(name, stamp)?;
@@ -82,7 +83,7 @@ pub(super) fn remove(
     if let Some(wrapped) = wrapped
         && on.unwraps(*handle, &wrapped).is_ok()
     {
-        let why = format!("key {name} was destroyed and still unwraps: the token keeps it");
+        let why = format!("key {name} was destroyed, but still unwraps: the token has kept it");
         return Err(ActionError::permanent(codes::KEY_SURVIVES, why));
     }
     if keep_canary { Ok(()) } else { on.forget_canary(name) }
@@ -91,11 +92,11 @@ pub(super) fn remove(
 /// Wraps and unwraps with the tenant's key, then tries to unwrap with another key.
 fn isolation(on: &Work, name: &str) -> Result<ProbeFinding, ActionError> {
     let Some(key) = on.named(name)? else {
-        return Err(ActionError::permanent(codes::KEY_MISSING, format!("key {name} is not there")));
+        return Err(ActionError::permanent(codes::KEY_MISSING, format!("key {name} does not exist")));
     };
     let wrapped = on.wrapped(key.handle)?;
     if let Err(said) = on.unwraps(key.handle, &wrapped) {
-        let transcript = format!("key {name} does not unwrap what it wrapped: {said}");
+        let transcript = format!("key {name} cannot unwrap the key that it wrapped: {said}");
         return Ok(ProbeFinding { held: false, transcript });
     }
     let stranger = on.data_key(true)?;

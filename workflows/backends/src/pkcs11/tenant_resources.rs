@@ -15,7 +15,7 @@ fn named(thing: &TenantResource) -> Result<String, ActionError> {
     if thing.system == SYSTEM && thing.kind == KEY {
         return Ok(thing.name.clone());
     }
-    Err(ActionError::permanent(codes::REFUSED, format!("{thing} is no key, and this is a key store")))
+    Err(ActionError::permanent(codes::REFUSED, format!("{thing} is not a key, but this is a key store")))
 }
 
 fn seen(key: &Key) -> ObservedResource {
@@ -30,7 +30,7 @@ fn seen(key: &Key) -> ObservedResource {
 }
 
 fn unsupported(what: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that a key store does"))
+    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported by a key store"))
 }
 
 /// Tests that no key in the token unwraps the data that the named key wrapped.

@@ -59,7 +59,7 @@ impl Token {
     pub(super) fn of(target: &Pkcs11Target) -> Result<Self, SettingError> {
         let wrong = |why: &dyn std::fmt::Display| {
             let path = target.module.display();
-            let why = format!("{path} cannot be used: {why}; name the library of the token's maker");
+            let why = format!("{path} cannot be used: {why}; set the library of the token's manufacturer");
             SettingError::new("module", why)
         };
         let mut libraries = LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +137,8 @@ impl Token {
             }
             return Ok(session);
         }
-        let why = format!("no token is labelled {:?}: see that it is plugged in and initialised", self.label);
+        let why =
+            format!("no token has the label {:?}: check that it is connected and initialised", self.label);
         Err(ActionError::transient(codes::UNAVAILABLE, why))
     }
 }
@@ -166,7 +167,10 @@ impl Work {
         change: impl FnOnce(&Session) -> Result<T, Error>,
     ) -> Result<T, ActionError> {
         if self.left.load(Ordering::Acquire) {
-            return Err(ActionError::unknown(codes::NO_ANSWER, format!("{what}: nobody waits any more")));
+            return Err(ActionError::unknown(
+                codes::NO_ANSWER,
+                format!("{what}: the caller no longer waits"),
+            ));
         }
         self.changing.store(true, Ordering::Release);
         change(&self.session).map_err(|e| classed(what, e, true))
@@ -174,7 +178,7 @@ impl Work {
 }
 
 fn late(deadline: Duration, changing: bool) -> ActionError {
-    let said = format!("the token gave no answer in {} ms", deadline.as_millis());
+    let said = format!("the token did not answer within {} ms", deadline.as_millis());
     if changing {
         ActionError::unknown(codes::NO_ANSWER, said)
     } else {

@@ -88,7 +88,7 @@ impl LayoutsApart {
     #[must_use]
     pub fn over(layouts: Arc<dyn Gpus>, rest: Arc<dyn Gpus>) -> Self {
         // Lives as long as the process; there is one per cluster.
-        let said = String::leak(format!("layouts by {}, else {}", layouts.backend(), rest.backend()));
+        let said = String::leak(format!("layouts by {}, otherwise {}", layouts.backend(), rest.backend()));
         Self { layouts, rest, seen: false, said }
     }
 

@@ -74,7 +74,7 @@ impl Estates {
 
 fn unsurveyed(system: &str, place: &str) -> ActionError {
     let why = format!(
-        "no backend can look for what tenants have in {system} at {place:?}: survey and clear it by hand, and keep the tenant until that is done"
+        "no backend can list the objects of tenants in {system} at {place:?}: list and remove them by hand before you continue the offboarding"
     );
     ActionError::permanent(codes::UNSUPPORTED, why)
 }

@@ -164,7 +164,7 @@ impl S3 {
 
 fn unsupported(why: &str) -> ActionError {
     let remedy =
-        "this store does not encrypt buckets by default; set encryption: recorded where that is meant";
+        "this store does not encrypt buckets by default; if this is intended, set `encryption: recorded`";
     ActionError::permanent(codes::UNSUPPORTED, format!("{remedy} ({why})"))
 }
 
@@ -174,7 +174,7 @@ fn foreign(name: &str, why: &str) -> ActionError {
 
 /// The error for a bucket that was recreated since it was read.
 pub(super) fn changed(name: &str, now: &str, was: &str) -> ActionError {
-    ActionError::transient(codes::OBJECT_CHANGED, format!("bucket {name} is {now:?} and was {was:?}"))
+    ActionError::transient(codes::OBJECT_CHANGED, format!("bucket {name} is {now:?}, but was {was:?}"))
 }
 
 #[async_trait]
@@ -199,14 +199,17 @@ impl Objects for S3 {
                         return Err(foreign(name, &format!("is of {:?}", marks.tenant)));
                     }
                     if standing.bucket != *bucket {
-                        return Err(foreign(name, "is there, and is not as it was to be made"));
+                        return Err(foreign(name, "exists, but with other properties"));
                     }
                     return Ok(standing.found());
                 }
                 None => {
                     let whose = self.cut_short(&self.platform, &standing, until).await?;
                     if whose.as_deref() != Some(tenant) {
-                        return Err(foreign(name, "is there without marks, and is tagged or not empty"));
+                        return Err(foreign(
+                            name,
+                            "exists without Tenure's tags, and is tagged or not empty",
+                        ));
                     }
                 }
             }
@@ -257,7 +260,7 @@ impl Objects for S3 {
         }
         // Stores delete a bucket that has only unfinished uploads, together with the uploads.
         if self.holdings(&self.platform, name, until).await?.any() {
-            let why = format!("bucket {name} holds versions, delete markers or unfinished uploads");
+            let why = format!("bucket {name} has versions, delete markers or unfinished uploads");
             return Err(ActionError::permanent(codes::BUCKET_NOT_EMPTY, why));
         }
         if stamp.dry_run { Ok(()) } else { self.drop_bucket(name, until).await }

@@ -127,9 +127,11 @@ impl Client {
         let request = self.signed(ask).map_err(|why| ActionError::permanent(codes::REFUSED, why))?;
         let left = until.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
-            return Err(
-                ActionError::transient(codes::UNAVAILABLE, format!("{about}: no time is left")).into()
-            );
+            return Err(ActionError::transient(
+                codes::UNAVAILABLE,
+                format!("{about}: the time limit is reached"),
+            )
+            .into());
         }
         let answered = request.timeout(left).send().await;
         let answer = answered.map_err(|e| http_response::failure(&e, &about, ask.changes))?;
@@ -200,7 +202,7 @@ fn about(ask: &S3Request<'_>) -> String {
 fn path(ask: &S3Request<'_>) -> Result<String, String> {
     if ask.key.split('/').any(|part| part == "." || part == "..") {
         return Err(format!(
-            "an object of bucket {} has a key with . or .. between slashes, which no path can name: remove it by other means",
+            "an object of bucket {} has a key with `.` or `..` between slashes, which a URL cannot contain: remove it with another tool",
             ask.bucket
         ));
     }
@@ -237,7 +239,7 @@ fn refused(about: &str, status: StatusCode, headers: &HeaderMap, body: &str, cha
     let error = match code.as_str() {
         "RequestTimeTooSkewed" => {
             let why =
-                "the clocks of this machine and of the store are more than 15 minutes apart: set them right";
+                "the clocks of this machine and the store differ by more than 15 minutes: synchronise them";
             ActionError::transient(codes::UNAVAILABLE, format!("{said}: {why}"))
         }
         "NoSuchBucket" => ActionError::permanent(codes::OBJECT_MISSING, said),
@@ -309,6 +311,6 @@ mod tests {
         assert_eq!(encoded("a b+c%/é\u{1}", true), "a%20b%2Bc%25/%C3%A9%01");
         let ask = S3Request::delete("b", "k/ö", &[("versionId", "a+b")]);
         assert_eq!(path(&ask).unwrap(), "/b/k/%C3%B6?versionId=a%2Bb");
-        assert!(path(&S3Request::delete("b", "a/../k", &[])).unwrap_err().contains("by other means"));
+        assert!(path(&S3Request::delete("b", "a/../k", &[])).unwrap_err().contains("with another tool"));
     }
 }

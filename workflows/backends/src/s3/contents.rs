@@ -189,7 +189,7 @@ impl<T> Page<T> {
 /// The error for a listing without end.
 fn endless(bucket: &str) -> ActionError {
     let why = format!(
-        "bucket {bucket}: the listing says that there is more, and does not show it: what it holds is not known"
+        "bucket {bucket}: the store reports more objects, but does not list them, so the content is unknown"
     );
     ActionError::transient(codes::UNREADABLE, why)
 }

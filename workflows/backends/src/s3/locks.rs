@@ -163,8 +163,7 @@ fn known_lock(answered: Result<Answer, Refused>) -> Result<Option<Answer>, Actio
 fn undescribed(bucket: &str, refused: Refused) -> ActionError {
     let error = ActionError::from(refused);
     let why = format!(
-        "{}: the store does not describe a version in bucket {bucket}, as it does not where the version is encrypted with a key of \
-         the customer's own (SSE-C): whether it is locked is not known; have the owner remove such versions, then retry",
+        "{}: the store does not describe a version in bucket {bucket}, probably because it is encrypted with a customer key (SSE-C), so its locks are unknown; let the owner remove such versions, then retry",
         error.message
     );
     ActionError { message: why, ..error }
@@ -180,7 +179,7 @@ fn kept(target: &S3Target, locks: &Locks, now: DateTime<Utc>) -> Result<Option<S
     if mode.eq_ignore_ascii_case("governance") && target.bypass_governance {
         return Ok(None);
     }
-    let day = DateTime::parse_from_rfc3339(day).map_err(|e| format!("{day:?} is no day: {e}"))?.to_utc();
+    let day = DateTime::parse_from_rfc3339(day).map_err(|e| format!("{day:?} is not a date: {e}"))?.to_utc();
     Ok((day > now).then(|| day.to_rfc3339_opts(SecondsFormat::Secs, true)))
 }
 

@@ -71,19 +71,19 @@ pub enum Encryption {
 impl S3Target {
     pub(super) fn check(&self) -> Result<(), SettingError> {
         let empty = |field, text: &str| {
-            if text.is_empty() { Err(SettingError::new(field, "is empty: fill it in")) } else { Ok(()) }
+            if text.is_empty() { Err(SettingError::new(field, "is empty: set it")) } else { Ok(()) }
         };
         empty("region", &self.region)?;
         empty("signing_region", &self.signing_region)?;
         empty("account.access_key_id", &self.account.access_key_id)?;
         empty("mark_prefix", &self.mark_prefix)?;
         if !self.kms_key.contains("{key}") {
-            let why = "must contain {key}: else every tenant's bucket would be under one key";
+            let why = "must contain {key}; otherwise all tenants' buckets would have the same key";
             return Err(SettingError::new("kms_key", why));
         }
         let Some(verifier) = &self.verifier else { return Ok(()) };
         if verifier.access_key_id == self.account.access_key_id {
-            let why = "is the account's own: a verification with the same credentials proves nothing";
+            let why = "is the same as the account's: a verification with the same credentials proves nothing";
             return Err(SettingError::new("verifier.access_key_id", why));
         }
         Ok(())

@@ -33,8 +33,10 @@ impl BucketTags {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
         }
-        let why =
-            format!("bucket {bucket} was made under epoch {}, and this is {}", self.epoch, stamp.epoch.0);
+        let why = format!(
+            "bucket {bucket} was created with epoch {}, but the call has epoch {}",
+            self.epoch, stamp.epoch.0
+        );
         Err(ActionError::permanent(codes::FENCED, why))
     }
 }

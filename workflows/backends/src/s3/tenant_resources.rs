@@ -51,8 +51,7 @@ impl S3 {
                     .map(|bucket| (bucket.text("Name").to_owned(), bucket.text("CreationDate").to_owned())),
             );
             if listing.buckets.len() > MOST_BUCKETS {
-                let why =
-                    format!("the account has more than {MOST_BUCKETS} buckets, which is all that is read");
+                let why = format!("the account has more than {MOST_BUCKETS} buckets, the limit");
                 return Err(ActionError::transient(codes::UNREADABLE, why));
             }
             let next = document.text("ContinuationToken").to_owned();
@@ -60,7 +59,7 @@ impl S3 {
                 return Ok(listing);
             }
             if next == token {
-                let why = "the list of buckets says that there is more, and does not show it".to_owned();
+                let why = "the store reports more buckets, but does not list them".to_owned();
                 return Err(ActionError::transient(codes::UNREADABLE, why));
             }
             token = next;
@@ -76,7 +75,7 @@ impl S3 {
         }
         let Some(verifier) = &self.verifier else {
             let why = format!(
-                "region {}: no verifier is set, and with the credentials that removed them it is not verified that buckets are gone: set verifier",
+                "region {}: no verifier is set, but the credentials of the removal cannot verify it: set verifier",
                 self.target.region
             );
             return Err(ActionError::permanent(codes::REFUSED, why));
@@ -84,7 +83,7 @@ impl S3 {
         let theirs = self.listing(verifier, until).await?;
         if theirs.owner != ours.owner {
             let why = format!(
-                "region {}: the verifier is of account {:?} and not of {:?}, and sees none of its buckets: give it credentials of that account",
+                "region {}: the verifier belongs to account {:?} instead of {:?}, so it cannot list its buckets: use credentials of that account",
                 self.target.region, theirs.owner, ours.owner
             );
             return Err(ActionError::permanent(codes::DENIED, why));
@@ -97,7 +96,7 @@ impl S3 {
             let hidden: Vec<&str> = hidden.into_iter().filter(there).take(20).collect();
             if !hidden.is_empty() {
                 let why = format!(
-                    "region {}: the verifier does not see {}, which the platform sees: let it list every bucket of the account",
+                    "region {}: the verifier does not find {}, but the platform does: allow it to list every bucket of the account",
                     self.target.region,
                     hidden.join(", ")
                 );
@@ -209,7 +208,7 @@ impl S3 {
 
     fn bucket_of<'a>(&self, thing: &'a TenantResource) -> Result<&'a str, ActionError> {
         if thing.system != SYSTEM || thing.kind != BUCKET {
-            let why = format!("{thing} is no bucket, and this is an object store");
+            let why = format!("{thing} is not a bucket, but this is an object store");
             return Err(ActionError::permanent(codes::REFUSED, why));
         }
         self.here(&thing.place)?;
@@ -230,7 +229,10 @@ fn made(listing: &Listing, name: &str) -> String {
 }
 
 fn unsupported(what: &str, instead: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not done by the object store: {instead}"))
+    ActionError::permanent(
+        codes::UNSUPPORTED,
+        format!("{what} is not supported by the object store: {instead}"),
+    )
 }
 
 #[async_trait]
@@ -291,7 +293,7 @@ impl TenantResources for S3 {
         if seen.is_none()
             && self.listing(client, until).await?.buckets.iter().any(|(listed, _)| listed == name)
         {
-            let why = format!("bucket {name} is listed, and the store says that there is none");
+            let why = format!("bucket {name} is listed, but the store reports that it does not exist");
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
         Ok(seen)
@@ -315,8 +317,8 @@ impl TenantResources for S3 {
         _stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         Err(unsupported(
-            "putting objects under another key",
-            "copy what is to be kept into a bucket under the provider's key, and remove it from this one or classify this one anew",
+            "encrypting objects with another key",
+            "copy the data to retain into a bucket with the provider's key, then remove it from this bucket or reclassify this bucket",
         ))
     }
 

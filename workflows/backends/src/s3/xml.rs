@@ -26,7 +26,7 @@ impl Node {
         if document.name == root {
             return Ok(document);
         }
-        Err(format!("the answer is a {:?} and not a {root}", document.name))
+        Err(format!("the answer is a {:?} instead of a {root}", document.name))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -46,7 +46,7 @@ impl Node {
                 }
                 Event::Empty(start) => close(&mut open, Self::named(start.local_name().as_ref()))?,
                 Event::End(_) => {
-                    let closed = open.pop().ok_or("an element ends that was not begun")?;
+                    let closed = open.pop().ok_or("an end tag has no start tag")?;
                     close(&mut open, closed)?;
                 }
                 Event::Text(text) => add(&mut open, text.as_ref()),
@@ -63,7 +63,7 @@ impl Node {
             }
         }
         let mut document = open.pop().filter(|_| open.is_empty()).ok_or("the document ends too early")?;
-        document.children.pop().ok_or_else(|| "there is no element".into())
+        document.children.pop().ok_or_else(|| "the document has no element".into())
     }
 
     fn named(name: &str) -> Self {
@@ -87,7 +87,7 @@ impl Node {
 }
 
 fn close(open: &mut [Node], closed: Node) -> Result<(), String> {
-    let parent = open.last_mut().ok_or("an element ends that was not begun")?;
+    let parent = open.last_mut().ok_or("an end tag has no start tag")?;
     parent.children.push(closed);
     Ok(())
 }
@@ -105,7 +105,7 @@ fn predefined(name: &str) -> Result<char, String> {
         "amp" => Ok('&'),
         "apos" => Ok('\''),
         "quot" => Ok('"'),
-        unknown => Err(format!("&{unknown}; is unknown")),
+        unknown => Err(format!("the entity &{unknown}; is unknown")),
     }
 }
 

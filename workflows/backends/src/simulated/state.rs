@@ -145,7 +145,10 @@ impl State {
     fn repeated(&mut self, request: &Request) -> Option<Result<Response, ActionError>> {
         let newest = self.fences.entry(request.step.clone()).or_insert(request.epoch);
         if request.epoch < *newest {
-            let why = format!("epoch {} of step {} is over: {newest} has acted", request.epoch, request.step);
+            let why = format!(
+                "epoch {} of step {} is outdated: epoch {newest} has already acted",
+                request.epoch, request.step
+            );
             self.refuse(request, codes::FENCED);
             return Some(Err(ActionError::permanent(codes::FENCED, why)));
         }
@@ -155,7 +158,7 @@ impl State {
             return Some(Ok(memory.response.clone()));
         }
         let why = format!(
-            "key {} was used for {} and comes for {}",
+            "key {} was used for {}, and is now used for {}",
             request.key,
             memory.address,
             request.address()

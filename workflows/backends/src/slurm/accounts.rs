@@ -136,18 +136,21 @@ impl SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<FoundObject, ActionError> {
         if swap.field != "associations" {
-            let why = format!("an account has associations, and no {:?}", swap.field);
+            let why = format!("an account has associations, but no {:?}", swap.field);
             return Err(ActionError::permanent(codes::REFUSED, why));
         }
         let unreadable = |e| ActionError::permanent(codes::UNREADABLE, format!("change of {name}: {e}"));
         let (from, to) = (of_spec(&swap.from).map_err(unreadable)?, of_spec(&swap.to).map_err(unreadable)?);
         let _turn = self.turns.of(name).await;
         let Some(tree) = self.tree(name).await?.filter(|tree| tree.top.is_some()) else {
-            return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no account {name}")));
+            return Err(ActionError::permanent(
+                codes::OBJECT_MISSING,
+                format!("account {name} does not exist"),
+            ));
         };
         let found = tree.found();
         if found.tenant != tenant {
-            let why = format!("account {name} is of {:?}", found.tenant);
+            let why = format!("account {name} belongs to {:?}", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         let now = tree.associations();
@@ -212,7 +215,7 @@ impl SlurmCluster {
         }
         if !tree.strangers.is_empty() {
             let why = format!(
-                "under account {name} are {}, which were not made as workspaces",
+                "account {name} has child accounts that are not workspaces: {}",
                 tree.strangers.join(", ")
             );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
@@ -261,7 +264,10 @@ fn complete(
     let found = tree.found();
     let foreign = |why: String| Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
     if found.tenant != tenant {
-        return foreign(format!("account {name} is there, of {:?}: it was left as it is", found.tenant));
+        return foreign(format!(
+            "account {name} exists and belongs to {:?}, so it was not changed",
+            found.tenant
+        ));
     }
     if tree.top.is_none() {
         if tree.elsewhere.is_empty() {
@@ -270,7 +276,7 @@ fn complete(
         let clusters: Vec<&str> = tree.elsewhere.iter().map(String::as_str).collect();
         let clusters = clusters.join(", ");
         return foreign(format!(
-            "account {name} is in {clusters} of the same accounting, which keeps one mark for both"
+            "account {name} exists in {clusters} of the same accounting database, which stores only one mark per account"
         ));
     }
     let there = wanted.keys().all(|workspace| tree.workspaces.contains_key(workspace));
@@ -281,7 +287,7 @@ fn complete(
     if found.step == stamp.step && begun {
         return Ok(false);
     }
-    foreign(format!("account {name} is there, of {tenant:?}, and differs: it was left as it is"))
+    foreign(format!("account {name} exists, belongs to {tenant:?} and differs, so it was not changed"))
 }
 
 /// Returns the arguments that change the limits; -1 removes a limit.

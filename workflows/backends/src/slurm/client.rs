@@ -86,7 +86,7 @@ impl RestClient {
         let client = client.map_err(|e| TargetError {
             field: "url",
             why: e.to_string(),
-            remedy: "see that the machine has certificates of authorities",
+            remedy: "check that the machine has CA certificates",
         })?;
         Ok(Self {
             client,
@@ -104,7 +104,7 @@ impl RestClient {
             return Ok(parser);
         }
         let sent = self.request(Method::GET, "/openapi/v3")?.send().await;
-        let about = "asking slurmrestd for what it serves";
+        let about = "reading the API versions of slurmrestd";
         let answer = sent.map_err(|e| http_response::failure(&e, about, false))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         let text = read(answer).await.map_err(|e| http_response::unread(&e, about, false))?;
@@ -115,7 +115,7 @@ impl RestClient {
             .map_err(|e| http_response::unreadable(format!("{}/openapi/v3: {e}", self.url), false))?;
         let parser = Parser::newest(&served).map_err(|served| {
             let why = format!(
-                "slurmrestd at {} serves {served}; one of v0.0.38 to v0.0.42 is needed, for slurmctld and slurmdbd",
+                "slurmrestd at {} serves {served}; v0.0.38 to v0.0.42 is required, for slurmctld and slurmdbd",
                 self.url
             );
             ActionError::permanent(codes::UNSUPPORTED, why)
@@ -232,7 +232,7 @@ impl RestClient {
             None => match http_response::refusal(status, &headers, &about, ask.changing()) {
                 Some(refusal) => Err(refusal),
                 None if body.get("errors").is_none() => Err(http_response::unreadable(
-                    format!("{about}: an answer without a list of errors"),
+                    format!("{about}: the answer has no list of errors"),
                     ask.changing(),
                 )),
                 None => Ok(Some(body)),

@@ -48,7 +48,9 @@ impl Workloads for SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         if service {
-            return Err(unsupported("slurm sends no requests to a service: let it run elsewhere"));
+            return Err(unsupported(
+                "Slurm does not route requests to services: run the service in another cluster",
+            ));
         }
         within(stamp, true, self.kept(|| self.started(of, gpus, stamp))).await
     }
@@ -109,7 +111,7 @@ impl Workloads for SlurmCluster {
         _level: ScrubLevel,
         _stamp: &CallMetadata,
     ) -> Result<Scrubbed, ActionError> {
-        Err(unsupported("slurm clears no memory of GPUs: that is for an agent on the node"))
+        Err(unsupported("Slurm cannot scrub GPU memory; run an agent on the node"))
     }
 }
 
@@ -130,7 +132,7 @@ impl SlurmCluster {
         if jobs.iter().all(|job| seen.contains(job.id.to_string().as_str())) {
             return Ok(jobs);
         }
-        let why = format!("{} was submitted anew meanwhile: its jobs are {}", of.full_name(), ids(&jobs));
+        let why = format!("{} was submitted again meanwhile: its jobs are {}", of.full_name(), ids(&jobs));
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 
@@ -141,7 +143,7 @@ impl SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<ChangeReport<()>, ActionError> {
         if self.jobs_of(of).await?.is_empty() {
-            let why = format!("there is no job {} in the account of its workspace", of.full_name());
+            let why = format!("job {} does not exist in the account of its workspace", of.full_name());
             return Err(ActionError::permanent(codes::OBJECT_MISSING, why));
         }
         let nodes: Vec<&str> = gpus.keys().map(String::as_str).collect();
@@ -185,7 +187,7 @@ impl SlurmCluster {
             WorkloadNotice::EndsAt(at) => format!("ends_at={at} step={}", escaped(&stamp.step)),
             WorkloadNotice::GoesOn => String::new(),
             WorkloadNotice::Weight(_) => {
-                return Err(unsupported("slurm sends no requests to a service, in any share"));
+                return Err(unsupported("Slurm does not route requests to services"));
             }
         };
         for job in self.jobs_of(of).await?.iter().filter(|_| !stamp.dry_run) {

@@ -53,7 +53,9 @@ pub(super) async fn accounting(conf: &Path, lock: Option<&PathBuf>) -> Result<Ac
     };
     let locked: std::io::Result<File> = locked.await;
     let file = locked.map_err(|e| {
-        let why = format!("accounting_lock {named}: {e}; give a file that Tenure may write, on a file system that keeps locks");
+        let why = format!(
+            "accounting_lock {named}: {e}; use a file that Tenure may write, on a file system with locks"
+        );
         ActionError::transient(codes::UNAVAILABLE, why)
     })?;
     Ok(AccountingLock { _here: here, _everywhere: Some(file) })

@@ -126,7 +126,7 @@ async fn within<T>(
         Ok(answer) => answer,
         Err(_) => {
             let why =
-                format!("{}: slurm gave no answer within {} ms", stamp.action, stamp.deadline.as_millis());
+                format!("{}: Slurm did not answer within {} ms", stamp.action, stamp.deadline.as_millis());
             Err(if changing {
                 ActionError::unknown(codes::NO_ANSWER, why)
             } else {
@@ -138,10 +138,7 @@ async fn within<T>(
 
 /// The error for a write that reads back differently: another writer, or a daemon that has not received it yet.
 fn not_kept(what: &str) -> ActionError {
-    ActionError::transient(
-        codes::OBJECT_CHANGED,
-        format!("{what} reads back differently than it was written"),
-    )
+    ActionError::transient(codes::OBJECT_CHANGED, format!("{what} differs from the written value"))
 }
 
 fn unsupported(what: &str) -> ActionError {

@@ -21,7 +21,7 @@ use workflows::platform::{
 /// The prefix of our drain reasons.
 const OUR_DRAIN: &str = "tenure ";
 /// The message for Kubernetes objects, which Slurm does not have.
-const NO_OBJECTS: &str = "a slurm cluster has nodes and accounts, and no objects of Kubernetes";
+const NO_OBJECTS: &str = "a Slurm cluster has nodes and accounts, but no Kubernetes objects";
 
 /// Our line in a node's comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,14 +157,14 @@ impl Kubernetes for SlurmCluster {
         _kind: IsolationKind,
         _stamp: &CallMetadata,
     ) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("slurm isolates no network, and there is nothing to probe"))
+        Err(unsupported("Slurm does not isolate networks, so no probe exists"))
     }
 }
 
 impl SlurmCluster {
     async fn node(&self, name: &str) -> Result<(Node, Line), ActionError> {
         let Some(node) = self.rest.node(name).await? else {
-            return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("slurm knows no node {name}")));
+            return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("Slurm has no node {name}")));
         };
         let line = Line::read(&node.comment);
         Ok((node, line))
@@ -190,7 +190,7 @@ impl SlurmCluster {
         let Some(tenant) = &to.tenant else {
             return Err(ActionError::permanent(
                 codes::REFUSED,
-                format!("{name}: a node is taken for a tenant"),
+                format!("{name}: the node must be claimed for a tenant"),
             ));
         };
         let _turn = self.turns.of(&format!("node/{name}")).await;
@@ -199,11 +199,12 @@ impl SlurmCluster {
         if !line.is_of(to) {
             let seen = line.spent.max(line.epoch);
             if to.owner_epoch <= seen {
-                let why = format!("{name} is at owner epoch {seen}, and {} came", to.owner_epoch);
+                let why =
+                    format!("{name} is at owner epoch {seen}, but the call has epoch {}", to.owner_epoch);
                 return Err(ActionError::permanent(codes::EPOCH_OLD, why));
             }
             if let Some(owner) = &line.owner {
-                let why = format!("{name} is of {owner:?} at epoch {}", line.epoch);
+                let why = format!("{name} belongs to {owner:?} at epoch {}", line.epoch);
                 return Err(ActionError::permanent(codes::NODE_OWNED, why));
             }
             line.owner = Some(tenant.clone());

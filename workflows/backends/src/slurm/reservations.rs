@@ -21,7 +21,7 @@ impl SlurmCluster {
         let Some(found) = all.into_iter().find(|one| one.name == name) else { return Ok(None) };
         if found.accounts != name && !(found.accounts.is_empty() && found.users == KEEPER) {
             let why = format!(
-                "reservation {name} is for {:?} {:?}: it was left as it is",
+                "reservation {name} is for {:?} {:?}, so it was not changed",
                 found.accounts, found.users
             );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));

@@ -56,7 +56,7 @@ impl Parser {
         let known = both.iter().rev().find(|version| (OLDEST..=NEWEST).contains(version));
         known.map(|version| Self(*version)).ok_or_else(|| {
             let named: Vec<String> = both.iter().map(|version| Self(*version).to_string()).collect();
-            if named.is_empty() { "no data parser for both daemons".into() } else { named.join(", ") }
+            if named.is_empty() { "no common data parser for both daemons".into() } else { named.join(", ") }
         })
     }
 
@@ -303,7 +303,10 @@ mod tests {
         assert_eq!(Parser::newest(&later).unwrap().to_string(), "v0.0.41");
         let lone = api(&["/slurm/v0.0.38/jobs", "/slurmdb/v0.0.37/qos", "/slurm/v0.0.37/jobs"]);
         assert_eq!(Parser::newest(&lone).unwrap_err(), "v0.0.37");
-        assert_eq!(Parser::newest(&api(&["/openapi"])).unwrap_err(), "no data parser for both daemons");
+        assert_eq!(
+            Parser::newest(&api(&["/openapi"])).unwrap_err(),
+            "no common data parser for both daemons"
+        );
     }
 
     #[test]

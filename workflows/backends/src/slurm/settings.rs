@@ -89,24 +89,24 @@ impl SlurmTarget {
     pub(super) fn check(&self) -> Result<(), TargetError> {
         let bad = |field, why: String, remedy| Err(TargetError { field, why, remedy });
         if !self.url.starts_with("http://") && !self.url.starts_with("https://") {
-            let why = format!("{:?} is no address", self.url);
+            let why = format!("{:?} is not an address", self.url);
             return bad("url", why, "write it like http://slurm.example:6820");
         }
         if !is_word(&self.cluster) {
-            let why = format!("{:?} is no name of a cluster", self.cluster);
-            return bad("cluster", why, "give the ClusterName of slurm.conf");
+            let why = format!("{:?} is not a cluster name", self.cluster);
+            return bad("cluster", why, "use the ClusterName of slurm.conf");
         }
         let signal = self.checkpoint_signal.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
         if self.checkpoint_signal.is_empty() || !signal {
-            let why = format!("{:?} is no signal", self.checkpoint_signal);
+            let why = format!("{:?} is not a signal", self.checkpoint_signal);
             return bad("checkpoint_signal", why, "write its name without SIG, such as USR1");
         }
         let reader = self.verifier.iter().map(|reader| ("verifier.token_file", &reader.token_file));
         let files = [("token_file", &self.token_file), ("conf", &self.conf)];
         for (field, path) in files.into_iter().chain(reader) {
             if !Path::new(path).is_file() {
-                let why = format!("there is no file {}", path.display());
-                return bad(field, why, "give the path of a file that Tenure may read");
+                let why = format!("file {} does not exist", path.display());
+                return bad(field, why, "use a file that Tenure may read");
             }
         }
         Ok(())
@@ -155,7 +155,7 @@ mod tests {
     fn an_invalid_setting_is_refused_with_its_remedy() {
         assert_eq!(target("http://slurm:6820").check(), Ok(()));
         let said = target("slurm:6820").check().unwrap_err().to_string();
-        assert_eq!(said, r#"url: "slurm:6820" is no address; write it like http://slurm.example:6820"#);
+        assert_eq!(said, r#"url: "slurm:6820" is not an address; write it like http://slurm.example:6820"#);
         let gone = SlurmTarget { token_file: "/nowhere".into(), ..target("http://slurm:6820") };
         assert_eq!(gone.check().unwrap_err().field, "token_file");
         let odd = SlurmTarget { checkpoint_signal: "usr1 -9".into(), ..target("http://slurm:6820") };

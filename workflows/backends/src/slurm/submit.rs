@@ -49,7 +49,7 @@ impl SlurmCluster {
         }
         let body = body(job, &stamp.key, self.rest.parser().await?);
         let Some(answer) = self.rest.post(Daemon::Control, "job/submit", &body).await? else {
-            let why = format!("slurm knows nothing of what job {} asks for", job.name);
+            let why = format!("Slurm has no record of the resources of job {}", job.name);
             return Err(ActionError::permanent(codes::REFUSED, why));
         };
         let id = answer.get("job_id").and_then(Value::as_u64);

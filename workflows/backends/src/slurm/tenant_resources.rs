@@ -79,7 +79,7 @@ impl TenantResources for SlurmCluster {
         _: &str,
         _: &CallMetadata,
     ) -> Result<(), ActionError> {
-        Err(unsupported("slurm keeps nothing under a key"))
+        Err(unsupported("Slurm has no encrypted data"))
     }
 
     async fn empty(
@@ -88,7 +88,7 @@ impl TenantResources for SlurmCluster {
         _: &str,
         _: &CallMetadata,
     ) -> Result<EmptyProgress, ActionError> {
-        Err(unsupported("nothing in slurm is emptied before it is removed"))
+        Err(unsupported("Slurm objects are not emptied before their removal"))
     }
 
     async fn remove(
@@ -101,7 +101,7 @@ impl TenantResources for SlurmCluster {
     }
 
     async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("slurm keeps nothing under a key"))
+        Err(unsupported("Slurm has no encrypted data"))
     }
 }
 
@@ -201,7 +201,7 @@ impl SlurmCluster {
             ACCOUNT => self.account_seen(rest, &thing.name).await?,
             RESERVATION => named(self.reservations_seen(rest, &thing.name, tenant).await?),
             QOS => named(self.qos_seen(rest, &thing.name, tenant).await?),
-            other => return Err(unsupported(&format!("slurm keeps no {other}"))),
+            other => return Err(unsupported(&format!("Slurm has no {other}"))),
         };
         // Uses the caller's name of the place, which can differ from Slurm's cluster name.
         Ok(seen.map(|seen| ObservedResource { thing: thing.clone(), ..seen }))
@@ -215,13 +215,13 @@ impl SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         if thing.kind != ACCOUNT {
-            return Err(unsupported(&format!("a {} of slurm lets nothing in", thing.kind)));
+            return Err(unsupported(&format!("a Slurm {} does not admit workloads", thing.kind)));
         }
         let Some(tree) = self.tree(&thing.name).await?.filter(|tree| tree.top.is_some()) else {
             return Ok(());
         };
         if tree.found().tenant != tenant {
-            let why = format!("account {} is of {:?}", thing.name, tree.found().tenant);
+            let why = format!("account {} belongs to {:?}", thing.name, tree.found().tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         if stamp.dry_run {

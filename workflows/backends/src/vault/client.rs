@@ -124,9 +124,11 @@ impl Client {
         let changes = method != Method::GET && !path.contains("/encrypt/") && !path.contains("/decrypt/");
         let left = until.saturating_duration_since(Instant::now());
         if left == Duration::ZERO {
-            return Err(
-                ActionError::transient(codes::UNAVAILABLE, format!("{about}: no time is left")).into()
-            );
+            return Err(ActionError::transient(
+                codes::UNAVAILABLE,
+                format!("{about}: the time limit is reached"),
+            )
+            .into());
         }
         let mut request = self.http.request(method, format!("{}/v1/{path}", self.endpoint));
         request = request.timeout(left).header("x-vault-request", "true");
@@ -156,7 +158,7 @@ impl Client {
         let (field, path) = match who {
             TokenOf::Platform => ("token_file", Some(&self.token)),
             TokenOf::Verifier => {
-                let why = "no verifier_token_file is set, and with the token that destroyed them it is not verified that keys are gone";
+                let why = "verifier_token_file is not set, but the token of the destruction cannot verify it";
                 let file =
                     self.verifier.as_ref().ok_or_else(|| ActionError::permanent(codes::REFUSED, why))?;
                 ("verifier_token_file", Some(file))
@@ -167,7 +169,7 @@ impl Client {
         let refused = |why: String| ActionError::permanent(codes::REFUSED, why);
         let token = connection_settings::secret(field, path).map_err(|e| refused(e.to_string()))?;
         let mut value =
-            HeaderValue::from_str(&token).map_err(|_| refused(format!("{field}: is no token")))?;
+            HeaderValue::from_str(&token).map_err(|_| refused(format!("{field}: is not a token")))?;
         value.set_sensitive(true);
         Ok(Some(value))
     }

@@ -48,7 +48,10 @@ impl KeyMetadata {
         if self.step != stamp.step || self.epoch <= stamp.epoch.0 {
             return Ok(());
         }
-        let why = format!("key {name} was made under epoch {}, and this is {}", self.epoch, stamp.epoch.0);
+        let why = format!(
+            "key {name} was created with epoch {}, but the call has epoch {}",
+            self.epoch, stamp.epoch.0
+        );
         Err(ActionError::permanent(codes::FENCED, why))
     }
 

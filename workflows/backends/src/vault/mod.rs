@@ -179,7 +179,7 @@ impl Vault {
         if let Some(key) = self.described(name, TokenOf::Platform, until).await? {
             let now = key.uid(mark.as_ref());
             if now != uid {
-                let why = format!("key {name} is {now} and was {uid}");
+                let why = format!("key {name} is {now}, but was {uid}");
                 return Err(ActionError::transient(codes::OBJECT_CHANGED, why));
             }
             if let Some(mark) = &mark {
@@ -215,7 +215,7 @@ impl Vault {
         match self.gone_is_fine(deleted) {
             Err(error) if key.soft_deleted && error.class == Class::Permanent => {
                 let why = format!(
-                    "key {name} is softly deleted, can be restored, and its final deletion was refused: {}",
+                    "key {name} is softly deleted and can be restored, because its final deletion was refused: {}",
                     error.message
                 );
                 Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why))
@@ -301,7 +301,7 @@ impl Keys for Vault {
         let ciphertext = self.encrypt(&name, &plaintext, until).await?;
         let own = self.decrypt(&name, &ciphertext, TokenOf::Platform, until).await?;
         if own != STANDARD.encode(&plaintext) {
-            let transcript = format!("decrypting with key {name} gave something else than was encrypted");
+            let transcript = format!("decryption with key {name} did not return the encrypted content");
             return Ok(ProbeFinding { held: false, transcript });
         }
         let who = match self.target.outsider_token_file {
@@ -316,7 +316,7 @@ impl Keys for Vault {
                 ),
             }),
             Ok(_) => {
-                let transcript = format!("with {who}, what key {name} had encrypted was decrypted");
+                let transcript = format!("{who} could decrypt content of key {name}");
                 Ok(ProbeFinding { held: false, transcript })
             }
             Err(refused) => Err(refused.error),

@@ -50,7 +50,7 @@ impl VaultTarget {
         plain("marks_mount", &self.marks_mount)?;
         plain("marks_path", &self.marks_path)?;
         if self.verifier_token_file.as_ref() == Some(&self.token_file) {
-            let why = "is token_file itself: a verification with the same credentials proves nothing";
+            let why = "is the same as token_file: a verification with the same credentials proves nothing";
             return Err(SettingError::new("verifier_token_file", why));
         }
         Ok(())

@@ -25,11 +25,11 @@ fn named(thing: &TenantResource) -> Result<&str, ActionError> {
     if thing.system == SYSTEM && thing.kind == KEY {
         return Ok(&thing.name);
     }
-    Err(ActionError::permanent(codes::REFUSED, format!("{thing} is no key, and this is a key store")))
+    Err(ActionError::permanent(codes::REFUSED, format!("{thing} is not a key, but this is a key store")))
 }
 
 fn unsupported(what: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is nothing that a key store does"))
+    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported by a key store"))
 }
 
 impl Vault {

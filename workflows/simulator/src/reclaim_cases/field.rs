@@ -57,11 +57,11 @@ impl<'a> At<'a> {
     }
 
     pub(super) fn text(&self) -> Result<&'a str, Broken> {
-        self.value.as_str().map_or_else(|| self.wrong("must be a text"), Ok)
+        self.value.as_str().map_or_else(|| self.wrong("must be a string"), Ok)
     }
 
     pub(super) fn count(&self) -> Result<u64, Broken> {
-        self.value.as_u64().map_or_else(|| self.wrong("must be a whole number, not below zero"), Ok)
+        self.value.as_u64().map_or_else(|| self.wrong("must be a whole number of at least 0"), Ok)
     }
 
     pub(super) fn integer(&self) -> Result<i64, Broken> {
@@ -93,7 +93,7 @@ impl<'a> At<'a> {
     pub(super) fn weight(&self) -> Result<Sharing, Broken> {
         let Some(weight) = self.maybe("fair_weight") else { return Ok(Sharing::default()) };
         let Some(number) = weight.value.as_f64().filter(|number| *number >= 0.0) else {
-            return weight.wrong("must be a number, not below zero");
+            return weight.wrong("must be a number of at least 0");
         };
         #[allow(
             clippy::cast_possible_truncation,

@@ -88,7 +88,7 @@ fn cohorts(case: &At<'_>, snapshot: &mut Snapshot) -> Result<(), Broken> {
             open.into_iter().partition(|(_, parent, _)| parent.is_none_or(|parent| known.contains(parent)));
         if ready.is_empty() {
             let names: Vec<&str> = later.iter().map(|(name, ..)| *name).collect();
-            return list.wrong(format!("{} are above one another in a circle", names.join(", ")));
+            return list.wrong(format!("the parents of {} form a cycle", names.join(", ")));
         }
         for (name, parent, cohort) in ready {
             snapshot.add_cohort(name, parent, cohort.weight()?).map_err(|error| cohort.refuse(&error))?;
@@ -128,7 +128,7 @@ fn preemption(workspace: &At<'_>) -> Result<Preemption, Broken> {
             "LowerPriority" => Ok(PreemptPolicy::LowerPriority),
             "LowerOrNewerEqualPriority" => Ok(PreemptPolicy::LowerOrNewerEqualPriority),
             "Any" => Ok(PreemptPolicy::Any),
-            other => policy.wrong(format!("`{other}` is no policy")),
+            other => policy.wrong(format!("`{other}` is not a policy")),
         }
     };
     let borrow = match preemption.maybe("borrow_within_cohort") {
@@ -176,7 +176,7 @@ fn demand(case: &At<'_>, snapshot: &Snapshot) -> Result<Demand, Broken> {
     let incoming = case.get("incoming")?;
     let workspace = incoming.get("cluster_queue")?;
     if !snapshot.has_workspace(workspace.text()?) {
-        return workspace.wrong(format!("there is no cluster queue {}", workspace.text()?));
+        return workspace.wrong(format!("cluster queue {} does not exist", workspace.text()?));
     }
     let mut contested = BTreeSet::new();
     for (name, mode) in case.get("assignment_modes")?.map()? {

@@ -20,7 +20,7 @@ impl Replay<'_> {
             if self.polled.insert(case.id.clone()) {
                 let now = self.stage.now();
                 self.gauge.asked_people += 1;
-                self.story.tell(now, || format!("people are asked: {}", case.plan.title));
+                self.story.tell(now, || format!("approval requested: {}", case.plan.title));
                 self.plan(now.after(self.answers_after()), ReplayEvent::Decide);
             }
         }
@@ -45,7 +45,7 @@ impl Replay<'_> {
                     let _ = self.stage.engine.deliver(case.execution, Event::Voted { vote, digest }).await;
                 }
             }
-            self.story.tell(now, || format!("people agree: {}", case.plan.title));
+            self.story.tell(now, || format!("approved: {}", case.plan.title));
         }
         self.catch_up().await
     }

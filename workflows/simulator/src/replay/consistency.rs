@@ -31,7 +31,7 @@ impl Replay<'_> {
             for (index, gpu) in (0_u16..).zip(&node.gpus) {
                 let sum: u32 = gpu.users.iter().map(|user| u32::from(user.slices)).sum();
                 if sum > u32::from(gpu.slices) {
-                    self.checks.note(now, "I-4", format!("GPU {index} of {} is given away twice", node.node));
+                    self.checks.note(now, "I-4", format!("GPU {index} of {} is allocated twice", node.node));
                 }
                 for user in &gpu.users {
                     let there = self.checks.runs(&user.workload).is_some_and(|placed| {
@@ -41,7 +41,7 @@ impl Replay<'_> {
                         self.check_transit(&user.workload).await?;
                     } else if !there {
                         let what = format!(
-                            "{} has GPU {index} of {} and does not run there",
+                            "{} has GPU {index} of {}, but does not run there",
                             user.workload, node.node
                         );
                         self.checks.note(now, "I-4", what);
@@ -60,7 +60,7 @@ impl Replay<'_> {
             self.checks.note(
                 now,
                 "I-4",
-                format!("{uses} uses of GPUs are written down and {wanted} were seen"),
+                format!("{uses} uses of GPUs are recorded, but {wanted} were observed"),
             );
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Replay<'_> {
         let key = Workload::key(&self.scene.tenant, workload);
         let state = self.stage.get::<Workload>(&key).await?.map(|workload| workload.state);
         if state != Some(WorkloadState::Waiting) {
-            let what = format!("GPUs are in transit to {workload}, which does not wait");
+            let what = format!("GPUs are in transit to {workload}, which is not queued");
             self.checks.note(self.stage.now(), "I-10", what);
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Replay<'_> {
                 self.checks.note(
                     now,
                     "I-9",
-                    format!("loan {number} is {:?} and ended at {:?}", loan.state, loan.ended_at),
+                    format!("loan {number} is {:?}, but ended at {:?}", loan.state, loan.ended_at),
                 );
             }
             if !loan.state.is_ended() {
@@ -117,7 +117,7 @@ impl Replay<'_> {
                 let rows = open.get(&(resource.clone(), workspace.clone())).copied().unwrap_or_default();
                 if rows != (balance.borrowed, balance.lent) {
                     let what = format!(
-                        "{workspace} borrows {} and lends {} {resource}; its loans sum up to {} and {}",
+                        "{workspace} borrows {} and lends {} {resource}, but its loans add up to {} and {}",
                         balance.borrowed, balance.lent, rows.0, rows.1
                     );
                     self.checks.note(now, "I-8", what);
@@ -163,7 +163,7 @@ impl Replay<'_> {
             let taken = spent.get(resource).copied().unwrap_or(0);
             if stock.pieces_spent != stock.free_spent + stock.resting_spent + taken {
                 let what = format!(
-                    "{resource}: {} ms there were, {} free, {} resting, {taken} taken",
+                    "{resource}: {} ms in total, {} free, {} out of service, {taken} in use",
                     stock.pieces_spent, stock.free_spent, stock.resting_spent
                 );
                 self.checks.note(now, "I-24", what);
@@ -200,7 +200,7 @@ impl Replay<'_> {
         let now = self.stage.now();
         let before = std::mem::replace(&mut self.idle, idle.is_some());
         if let Some(who) = idle.filter(|_| before) {
-            self.checks.note(now, "S-33", format!("{who} waits for GPUs that are idle and lent"));
+            self.checks.note(now, "S-33", format!("{who} waits for GPUs that are lent but idle"));
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Replay<'_> {
             self.gauge.unflagged += 1;
             let since = now.since(waits.demanded_at.unwrap_or(now));
             let what = format!(
-                "{} waits inside the reservation of {workspace} for {} s, and nobody was told",
+                "{} waits inside the reservation of {workspace} for {} s without a reclaim or notification",
                 waits.workload,
                 since.as_secs()
             );

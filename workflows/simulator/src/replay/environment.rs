@@ -284,7 +284,7 @@ impl Environment {
 
 /// Parses a name from a constant.
 fn name<T: std::str::FromStr>(text: &str) -> Result<T, ReplayError> {
-    text.parse().map_err(|_| ReplayError::Unreadable(format!("{text} is no name")))
+    text.parse().map_err(|_| ReplayError::Unreadable(format!("{text} is not a valid name")))
 }
 
 struct Place {

@@ -72,7 +72,7 @@ impl InvariantChecks {
                 self.note(
                     scene.starts,
                     "I-5",
-                    format!("{nominal} {resource} are promised and {capacity} owned"),
+                    format!("{nominal} {resource} are promised, but only {capacity} owned"),
                 );
             }
             for (workspace, account) in &cohort.accounts {
@@ -125,7 +125,7 @@ impl InvariantChecks {
                 let seen = self.used.get(&key).copied().unwrap_or(0);
                 if seen != balance.used {
                     let what =
-                        format!("{workspace} uses {} {resource} and {seen} were seen to run", balance.used);
+                        format!("{workspace} uses {} {resource}, but {seen} were observed", balance.used);
                     wrong.push(("I-4", what));
                 }
             }
@@ -142,7 +142,7 @@ impl InvariantChecks {
                 && stock.pieces != stock.free + stock.resting + sum.taken
             {
                 let what = format!(
-                    "of {} {resource} {} are free, {} rest and {} are taken",
+                    "of {} {resource}, {} are free, {} out of service and {} in use",
                     stock.pieces, stock.free, stock.resting, sum.taken
                 );
                 wrong.push(("I-24", what));
@@ -163,7 +163,7 @@ impl InvariantChecks {
         demand: &Demand,
     ) {
         if !demand.standing.can_be_evicted() {
-            self.note(now, "I-11", format!("{} is called back and may not be", demand.name));
+            self.note(now, "I-11", format!("{} is evicted, but must not be", demand.name));
         }
         let key = (now, reclaim.execution, demand.workspace.clone());
         self.taken.retain(|(at, _, _), _| *at == now);
@@ -179,7 +179,7 @@ impl InvariantChecks {
             .map_or(0, |account| account.balance(resource).over_nominal());
         if demand.workspace != reclaim.workspace && earlier >= beyond {
             let what = format!(
-                "{} is called back from {}, which is {beyond} above its nominal quota and gives {earlier} already",
+                "{} is evicted from {}, which is {beyond} above its nominal quota, but already returns {earlier}",
                 demand.name, demand.workspace
             );
             self.note(now, "I-12", what);
@@ -198,7 +198,7 @@ impl InvariantChecks {
         let ground = admission.grounds.resources.get(&resource);
         let borrows = ground.is_some_and(|ground| ground.taken + demand.gpus > ground.allowance.nominal);
         if borrows && !demand.standing.can_be_evicted() {
-            self.note(now, "I-11", format!("{} borrows and may not be called back", demand.name));
+            self.note(now, "I-11", format!("{} borrows, but may not be evicted", demand.name));
         }
         let cools = life.evicted.filter(|evicted| now < evicted.after(self.cool_down));
         if let Some(evicted) = cools.filter(|_| borrows) {
@@ -215,7 +215,7 @@ impl InvariantChecks {
             for (index, slices) in &part.gpus {
                 pieces += u64::from(*slices);
                 let Some(card) = self.cards.get_mut(&(part.node.clone(), *index)) else {
-                    wrong.push(("I-3", format!("{} runs on a GPU that there is not", workload.name)));
+                    wrong.push(("I-3", format!("{} runs on a GPU that does not exist", workload.name)));
                     continue;
                 };
                 card.users.push((workload.name.clone(), u64::from(*slices)));
@@ -230,7 +230,7 @@ impl InvariantChecks {
             }
         }
         if pieces != demand.gpus {
-            wrong.push(("I-4", format!("{} asked for {} and has {pieces}", workload.name, demand.gpus)));
+            wrong.push(("I-4", format!("{} requested {}, but has {pieces}", workload.name, demand.gpus)));
         }
         if workload.decision.is_empty() {
             wrong.push(("I-4", format!("{} runs without a decision", workload.name)));
@@ -279,11 +279,12 @@ fn balance_holds(
     let most = allowance.borrowing_limit.and_then(|limit| allowance.nominal.checked_add(limit));
     if most.is_some_and(|most| balance.in_use() > most + balance.over_quota()) {
         let what =
-            format!("{workspace} takes {} {resource} and may take {}", balance.in_use(), most.unwrap_or(0));
+            format!("{workspace} uses {} {resource}, but may use {}", balance.in_use(), most.unwrap_or(0));
         wrong.push(("I-7", what));
     }
     let lendable = lends(allowance);
     if balance.lent > lendable {
-        wrong.push(("I-8", format!("{workspace} lends {} {resource} and may lend {lendable}", balance.lent)));
+        wrong
+            .push(("I-8", format!("{workspace} lends {} {resource}, but may lend {lendable}", balance.lent)));
     }
 }

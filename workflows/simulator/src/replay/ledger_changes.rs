@@ -64,11 +64,11 @@ impl Replay<'_> {
             let wanted = reclaim.beneficiaries().map(|served| served.wanted).fold(0, u64::saturating_add);
             self.evicts(reclaim.execution, wanted as f64 * crate::replay::measures::weight_of(&resource));
             self.checks.victim(now, before, &reclaim, &resource, demand);
-            let whom = reclaim.workload.clone().unwrap_or_else(|| "whoever waits".into());
+            let whom = reclaim.workload.clone().unwrap_or_else(|| "queued workloads".into());
             self.story.tell(now, || {
                 let what = event_log::amount(demand.gpus, &demand.kind);
                 format!(
-                    "{} must give back {what} that {} borrows: {} needs them for {whom}, by {}",
+                    "{} ({what}, borrowed by {}) is reclaimed: {} needs them for {whom}, by {}",
                     demand.name,
                     demand.workspace,
                     reclaim.workspace,
@@ -90,7 +90,7 @@ impl Replay<'_> {
             match &workload.state {
                 WorkloadState::Reclaimed { .. } if !evicted => continue,
                 WorkloadState::Admitted if !evicted => {
-                    self.story.tell(now, || format!("{} is spared and goes on", demand.name));
+                    self.story.tell(now, || format!("{} is spared and continues", demand.name));
                 }
                 WorkloadState::Finished => {}
                 WorkloadState::Rejected if !evicted => {}
@@ -124,12 +124,12 @@ impl Replay<'_> {
         self.story.tell(now, || {
             let after = event_log::span(now.since(since));
             let work = if saves { "its work is saved" } else { "its work is lost" };
-            format!("{} is gone from its GPUs after {after}, {work}, and waits in line again", demand.name)
+            format!("{} left its GPUs after {after}, {work}, and is queued again", demand.name)
         });
         // Its GPUs were released in the ledger, so they must be free in the cluster (I-10).
         let of = self.stage.known_as(self.scene, &demand.workspace, &demand.name);
         if self.stage.lingers(&of).await? {
-            let what = format!("the GPUs of {} were released while it was still on them", demand.name);
+            let what = format!("the GPUs of {} were released while it still used them", demand.name);
             self.checks.note(now, "I-10", what);
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Replay<'_> {
         match admission.answer {
             AdmissionVerdict::Admit => self.admitted(number, demand, admission).await,
             AdmissionVerdict::Queue => {
-                self.story.tell(now, || format!("{} waits: {}", demand.name, why(admission)));
+                self.story.tell(now, || format!("{} is queued: {}", demand.name, why(admission)));
                 Ok(())
             }
             AdmissionVerdict::Reject => {
@@ -156,7 +156,7 @@ impl Replay<'_> {
                 if inside {
                     self.kept(demand);
                     let what =
-                        format!("{} was refused inside its reservation: {}", demand.name, why(admission));
+                        format!("{} was rejected inside its reservation: {}", demand.name, why(admission));
                     self.checks.note(now, "S-32", what);
                 }
                 Ok(())
@@ -176,7 +176,7 @@ impl Replay<'_> {
         let Some(life) = self.lives.get_mut(number) else { return Ok(()) };
         self.checks.admitted(now, demand, admission, life);
         if life.stage == At::Running {
-            let what = format!("{} was admitted while it ran", demand.name);
+            let what = format!("{} was admitted while it was already running", demand.name);
             self.checks.note(now, "I-4", what);
             return Ok(());
         }

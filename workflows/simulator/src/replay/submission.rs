@@ -80,7 +80,7 @@ impl Replay<'_> {
         self.gauge.finished();
         self.story.tell(now, || {
             format!(
-                "{} is done, {} after it was asked for",
+                "{} has finished, {} after its request",
                 demand.name,
                 event_log::span(now.since(asked.min(since)))
             )
@@ -126,5 +126,5 @@ fn promised_of(demand: &Demand) -> (WorkspaceName, GpuKind) {
 fn asks(demand: &Demand) -> String {
     let who = demand.by.as_deref().unwrap_or("the trace");
     let what = event_log::amount(demand.gpus, &demand.kind);
-    format!("{who} asks for {what} in {} for {}", demand.workspace, demand.name)
+    format!("{who} requests {what} in {} for {}", demand.workspace, demand.name)
 }

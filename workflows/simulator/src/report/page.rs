@@ -112,7 +112,7 @@ fn use_over_time(html: &mut String, report: &Report, outcome: &Outcome) {
     key(html, &[("own", "within quota"), ("borrowed", "on loan")]);
     html.push_str(&stacked(&frame, &layers));
     let frame = Frame { x: "time", y: "GPUs wanted", mark: None, label: days };
-    html.push_str("<h2>GPUs that waiting demands ask for</h2>\n");
+    html.push_str("<h2>GPUs requested by waiting demands</h2>\n");
     html.push_str(&lines(
         &frame,
         &[Series { name: "wanted", class: "wanted", points: series(|s| s.wanted) }],
@@ -136,7 +136,7 @@ fn waits(html: &mut String, report: &Report) {
     if all.iter().all(|series| series.points.is_empty()) {
         return;
     }
-    html.push_str("<h2>How long owners wait</h2>\n<p class=\"soft\">From a demand inside a reservation until it runs, in minutes: of 100 owners so many wait at most so long.</p>\n");
+    html.push_str("<h2>How long owners wait</h2>\n<p class=\"soft\">The time from a demand inside a reservation until it runs, in minutes: the curve shows how many of 100 owners wait at most this long.</p>\n");
     let names: Vec<(&str, &str)> = all.iter().map(|series| (series.class, series.name)).collect();
     key(html, &names);
     let frame =
@@ -171,7 +171,7 @@ fn compared(html: &mut String, report: &Report) {
 
 fn rest(html: &mut String, report: &Report) {
     if !report.counts.is_empty() || !report.notes.is_empty() {
-        html.push_str("<h2>What was counted and presumed</h2>\n<ul>\n");
+        html.push_str("<h2>Counts and assumptions</h2>\n<ul>\n");
         for (by, counted) in &report.counts {
             let _ = writeln!(
                 html,
@@ -197,11 +197,8 @@ fn rest(html: &mut String, report: &Report) {
             html.push_str("</ul>\n");
         }
         if !outcome.story.is_empty() {
-            let _ = writeln!(
-                html,
-                "<h2>What happened: {name}</h2>\n<pre>{}</pre>",
-                escape(&outcome.story.join("\n"))
-            );
+            let _ =
+                writeln!(html, "<h2>Events: {name}</h2>\n<pre>{}</pre>", escape(&outcome.story.join("\n")));
         }
     }
 }

@@ -9,7 +9,7 @@ type Row = (&'static str, fn(&Measures) -> String);
 
 const ROWS: [Row; 24] = [
     ("demands inside / above a reservation", |m| format!("{} / {}", count(m.inside), count(m.above))),
-    ("ran, finished, waiting still", |m| {
+    ("ran, finished, still queued", |m| {
         format!("{}, {}, {}", count(m.ran), count(m.finished), count(m.waiting))
     }),
     ("rejected", |m| count(m.rejected)),
@@ -21,16 +21,16 @@ const ROWS: [Row; 24] = [
     ("owner wait p50", |m| time(m.owner_wait.p50_s)),
     ("owner wait p99", |m| time(m.owner_wait.p99_s)),
     ("owner wait longest", |m| time(m.owner_wait.longest_s)),
-    ("deadlines missed, of them untold", |m| format!("{}, {}", count(m.missed), count(m.unflagged))),
+    ("missed deadlines, without notification", |m| format!("{}, {}", count(m.missed), count(m.unflagged))),
     ("any wait p50", |m| time(m.any_wait.p50_s)),
     ("any wait p99", |m| time(m.any_wait.p99_s)),
     ("reclaims", |m| count(m.reclaims)),
-    ("reclaims that found nobody", |m| count(m.infeasible)),
-    ("plans that people were asked about", |m| count(m.asked)),
+    ("reclaims without victims", |m| count(m.infeasible)),
+    ("plans that needed approval", |m| count(m.asked)),
     ("victims", |m| count(m.victims)),
     ("victims per reclaim", |m| format!("{:.2}", m.victims_per_reclaim)),
     ("victim GPUs per requested GPU", |m| format!("{:.2}", m.victim_gpus_per_gpu)),
-    ("GPU-hours of work lost", |m| format!("{:.1}", m.lost_gpu_seconds / 3_600.0)),
+    ("lost GPU-hours of work", |m| format!("{:.1}", m.lost_gpu_seconds / 3_600.0)),
     ("evicted again within the hour", |m| count(m.thrash)),
     ("workflows, steps a second", |m| format!("{}, {:.0}", count(m.executions), m.steps_per_second)),
     ("wall time", |m| time(m.wall_s)),

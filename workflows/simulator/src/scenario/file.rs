@@ -95,7 +95,7 @@ fn moment(reader: &Reader, item: &Item) -> Option<Timestamp> {
     let text = reader.text(item)?;
     let parsed = text.parse::<DateTime<Utc>>().ok().and_then(|at| u64::try_from(at.timestamp_millis()).ok());
     if parsed.is_none() {
-        reader.note(item, format!("{text:?} is no moment"), "write it as 2026-03-02T06:00:00Z");
+        reader.note(item, format!("{text:?} is not a timestamp"), "write it as 2026-03-02T06:00:00Z");
     }
     parsed.map(Timestamp)
 }
@@ -127,8 +127,8 @@ fn terms(reader: &Reader, item: &Item) -> Option<ReclaimTerms> {
     if terms.deadline <= terms.grace || terms.sweep_every.is_zero() {
         reader.note(
             item,
-            "the terms cannot be kept".into(),
-            "give a deadline longer than the grace, and sweep",
+            "the terms are contradictory".into(),
+            "set a deadline longer than the grace period, and a sweep",
         );
         return None;
     }
@@ -145,7 +145,7 @@ fn workspaces(
         let Ok(workspace) = name.parse::<WorkspaceName>() else {
             reader.note(
                 inner,
-                format!("{name:?} cannot name a workspace"),
+                format!("{name:?} is not a valid name of a workspace"),
                 "use lower-case letters, digits, '-'",
             );
             continue;
@@ -161,7 +161,7 @@ fn workspaces(
         let (borrowing_limit, lending_limit) = (limits.0.flatten(), limits.1.flatten());
         let reserved = limits.2.flatten().unwrap_or(nominal);
         if reserved > nominal {
-            let problem = format!("{reserved} GPUs are reserved and {nominal} are its own");
+            let problem = format!("{reserved} GPUs are reserved, but its own quota is {nominal}");
             reader.note(inner, problem, "reserve at most the nominal quota");
         }
         let allowance = Allowance { nominal, borrowing_limit, lending_limit };
@@ -173,7 +173,7 @@ fn workspaces(
         all.insert(workspace, portion);
     }
     if all.is_empty() {
-        reader.note(item, "there is no workspace".into(), "name one at least");
+        reader.note(item, "the scenario has no workspace".into(), "add at least one");
         return None;
     }
     Some(all)
@@ -195,7 +195,7 @@ fn workload(
     let workspace = fields.required("workspace").and_then(|item| {
         let name = reader.name(item)?;
         if !workspaces.is_empty() && !workspaces.contains_key(&name) {
-            reader.note(item, format!("there is no workspace {name}"), "name one of those above");
+            reader.note(item, format!("workspace {name} does not exist"), "use one of the workspaces above");
         }
         Some(name)
     });
@@ -234,7 +234,7 @@ fn saves(reader: &Reader, item: &Item) -> Option<Checkpoint> {
     let text = reader.text(item)?;
     let read = text.parse().ok();
     if read.is_none() {
-        reader.note(item, format!("{text:?} is no way to save work"), "use one of none, signal, api");
+        reader.note(item, format!("{text:?} is not a checkpoint method"), "use one of none, signal, api");
     }
     read
 }
@@ -252,11 +252,11 @@ fn when(reader: &Reader, item: &Item, clock: &Clock) -> Option<Duration> {
     match at {
         Some(at) if at <= clock.lasts => Some(at),
         Some(_) | None => {
-            let problem = format!("{} is no moment of the scenario", item.value.kind());
+            let problem = format!("{} is not a time of the scenario", item.value.kind());
             reader.note(
                 item,
                 problem,
-                "write a time of its day, \"07:30\", or a span after its start, `1h30m`",
+                "write a time of day such as \"07:30\", or a duration after the start such as `1h30m`",
             );
             None
         }

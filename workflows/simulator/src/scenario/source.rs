@@ -47,12 +47,12 @@ pub fn read(text: &str, seed: u64) -> Result<Source, Invalid> {
     }
     if !first.starts_with('#') && !first.contains(':') {
         let remedy = format!(
-            "give a trace with the columns {} (openb), {} (dlrm) or {} (our own), a JSONL file, or a scenario in YAML",
+            "use a trace with the columns {} (openb), {} (dlrm) or {} (Tenure), a JSONL file, or a scenario in YAML",
             openb::COLUMNS.join(","),
             dlrm::COLUMNS.join(","),
             native::REQUIRED.join(","),
         );
-        let problem = "the file is no trace that is known".to_owned();
+        let problem = "the format of the file is unknown".to_owned();
         return Err(Finding::new(Some(Spot { line: 1, column: 1 }), "", problem, remedy).into());
     }
     file::read(text, seed).map(|scenario| Source::Scenario(Box::new(scenario)))

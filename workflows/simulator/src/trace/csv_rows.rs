@@ -30,7 +30,7 @@ impl Findings {
     pub(crate) fn or<T>(mut self, read: T) -> Result<T, Invalid> {
         if self.more > 0 {
             let problem = format!("{} more rows are wrong", self.more);
-            self.found.push(Finding::new(None, "", problem, "mend those above first".into()));
+            self.found.push(Finding::new(None, "", problem, "fix the rows above first".into()));
         }
         if self.found.is_empty() { Ok(read) } else { Err(Invalid { findings: self.found }) }
     }
@@ -135,7 +135,7 @@ impl Row<'_> {
         let number = plain.parse().ok().filter(|number| (least..=most).contains(number));
         if number.is_none() {
             let remedy = format!("write a whole number from {least} to {most}");
-            self.note(column, format!("{text:?} is not a number that fits here"), &remedy);
+            self.note(column, format!("{text:?} is not a valid number here"), &remedy);
         }
         number
     }
@@ -149,8 +149,8 @@ impl Row<'_> {
         // About a century, which is longer than any trace and far below an overflow of milliseconds.
         let read = text.parse::<f64>().ok().filter(|seconds| (0.0..3.2e9).contains(seconds));
         let Some(seconds) = read else {
-            let problem = format!("{text:?} is no number of seconds");
-            self.note(column, problem, "write seconds since the trace begins, or leave it blank");
+            let problem = format!("{text:?} is not a number of seconds");
+            self.note(column, problem, "write seconds since the start of the trace, or leave it blank");
             return None;
         };
         Some(Some(Duration::from_secs_f64((seconds * 1_000.0).round() / 1_000.0)))

@@ -43,14 +43,16 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
                 }
                 demands.push(demand);
             }
-            Some(Some(_)) => row.note("instance_sn", "the instance stands twice".into(), "keep one of them"),
+            Some(Some(_)) => {
+                row.note("instance_sn", "the instance occurs twice".into(), "remove one of them")
+            }
             Some(None) => without += 1,
             None => {}
         }
     });
     let workspaces = pool(&mut demands);
     let notes = vec![
-        format!("{without} instances without a GPU are left out"),
+        format!("{without} instances without a GPU are ignored"),
         format!("the {OWN} applications with the most GPU instances are workspaces, the rest share {SHARED}"),
     ];
     let trace = Trace { kind: Kind::Dlrm, tenant, workspaces, demands, ends, notes };
@@ -70,7 +72,11 @@ fn instance(row: &mut Row<'_>, whole: &GpuKind) -> Option<Option<Demand>> {
         return Some(None);
     }
     let Some(workspace) = workspace_name(&app) else {
-        row.note("app_name", format!("{app:?} gives no name"), "use letters and digits, 27 at most");
+        row.note(
+            "app_name",
+            format!("{app:?} cannot be converted to a name"),
+            "use letters and digits, 27 at most",
+        );
         return None;
     };
     let at = created.unwrap_or_default();

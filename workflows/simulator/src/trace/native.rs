@@ -59,13 +59,13 @@ pub(crate) fn read_jsonl(text: &str, tenant: TenantId, whole: &GpuKind) -> Resul
             Ok(fields) => fields,
             Err(error) => {
                 let at = u64::try_from(error.column().max(1)).unwrap_or(1);
-                let problem = format!("the line is no JSON object: {error}");
+                let problem = format!("the line is not a JSON object: {error}");
                 findings.note(Some((line, at)), "", problem, "write one object a line");
                 continue;
             }
         };
         if let Some(unknown) = fields.keys().find(|field| !columns.contains(&field.as_str())) {
-            let problem = format!("there is no field {unknown:?} here");
+            let problem = format!("field {unknown:?} is unknown here");
             findings.note(Some((line, 1)), "", problem, &format!("use {}", columns.join(", ")));
         }
         let record: csv::StringRecord = columns.iter().map(|column| plain(fields.get(*column))).collect();
@@ -93,7 +93,7 @@ impl Gathered {
     fn take(&mut self, row: &mut Row<'_>, whole: &GpuKind) {
         let Some(demand) = demand(row, whole, self.demands.len() + 1) else { return };
         if !self.names.insert(demand.name.clone()) {
-            row.note("name", format!("the workload {:?} stands twice", demand.name), "give it another name");
+            row.note("name", format!("the workload {:?} occurs twice", demand.name), "give it another name");
         }
         self.demands.push(demand);
     }
@@ -122,17 +122,21 @@ fn demand(row: &mut Row<'_>, whole: &GpuKind, number: usize) -> Option<Demand> {
         "none" => Checkpoint::None,
         "api" => Checkpoint::Api,
         other => {
-            let problem = format!("{other:?} is no way to save work");
+            let problem = format!("{other:?} is not a checkpoint method");
             row.note("checkpoint", problem, "use one of none, signal, api");
             return None;
         }
     };
     let Some(name) = workspace_name(&workspace) else {
-        row.note("workspace", format!("{workspace:?} gives no name"), "use letters and digits, 27 at most");
+        row.note(
+            "workspace",
+            format!("{workspace:?} cannot be converted to a name"),
+            "use letters and digits, 27 at most",
+        );
         return None;
     };
     let Some(at) = at else {
-        row.note("at_s", "the value is missing".into(), "say when it is asked for");
+        row.note("at_s", "the value is missing".into(), "add the time of its request");
         return None;
     };
     let (gpus, milli) = (gpus?, milli?);
@@ -162,7 +166,7 @@ fn standing(row: &mut Row<'_>) -> Option<Treatment> {
         text => match text.parse::<WorkloadClass>() {
             Ok(class) => Some(class),
             Err(_) => {
-                let problem = format!("{text:?} is no class of workload");
+                let problem = format!("{text:?} is not a class of workloads");
                 row.note("class", problem, "use one of service, batch, interactive, or leave it blank");
                 return None;
             }

@@ -81,7 +81,7 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
     CsvTable::open(text, &COLUMNS)?.each(&mut findings, |row| match pod(row, whole, &mut left) {
         Some(Some((demand, class))) => {
             if !names.insert(demand.name.clone()) {
-                row.note("name", "the pod stands twice".into(), "keep one of them");
+                row.note("name", "the pod occurs twice".into(), "remove one of them");
             }
             workspaces.insert(demand.workspace.clone(), class);
             demands.push(demand);
@@ -90,15 +90,17 @@ pub(crate) fn read(text: &str, tenant: TenantId, whole: &GpuKind) -> Result<Trac
         None => {}
     });
     let notes = vec![
-        format!("{} pods without a GPU are left out", left.out),
+        format!("{} pods without a GPU are ignored", left.out),
         format!(
-            "{} pods never ran in the recording; they are asked for as long as they waited",
+            "{} pods never ran in the recording; their waiting time is used as their duration",
             left.pending
         ),
-        format!("{} pods ask for a part of a GPU and get a slice: the sevenths it takes", left.fractions),
-        format!("{} pods name no GPU model; their workspace is told from their own name", left.unspecified),
-        "hours in which nobody asks for anything are left out: the recording is a sample of a cluster"
-            .to_owned(),
+        format!(
+            "{} pods request a part of a GPU, and get a slice of the required number of sevenths",
+            left.fractions
+        ),
+        format!("{} pods name no GPU model; their workspace is derived from their name", left.unspecified),
+        "hours without requests are skipped: the recording is a sample of a cluster".to_owned(),
     ];
     compress(&mut demands);
     let trace = Trace { kind: Kind::Openb, tenant, workspaces, demands, ends: Duration::ZERO, notes };
@@ -148,7 +150,7 @@ fn pod(row: &mut Row<'_>, whole: &GpuKind, left: &mut Left) -> Option<Option<(De
         return Some(None);
     }
     let Some(at) = created? else {
-        row.note("creation_time", "the value is missing".into(), "say when it was asked for");
+        row.note("creation_time", "the value is missing".into(), "add the time of its request");
         return None;
     };
     let began = scheduled.unwrap_or(at);
@@ -193,7 +195,7 @@ fn place(row: &mut Row<'_>, told: &str) -> Option<(WorkspaceName, WorkspaceClass
         "Burstable" => ("mixed".into(), WorkspaceClass::Batch, Treatment::ByShare),
         "BE" => (format!("research-{}", hashed(told, 4) + 1), WorkspaceClass::Research, batch),
         other => {
-            let problem = format!("{other:?} is no class of service");
+            let problem = format!("{other:?} is not a class of service");
             row.note("qos", problem, "use one of LS, Guaranteed, Burstable, BE");
             return None;
         }

@@ -52,7 +52,7 @@ pub async fn capacity_exhaustion() -> Result<Report, Error> {
     let (documents, running) = super::reclaim::overdue().await?;
     lent.documents.extend(documents);
     lent.running = running;
-    let plays = [play("there is enough", Gpus(0)), play("there is not", Gpus(1_000)), lent];
+    let plays = [play("enough capacity", Gpus(0)), play("too little capacity", Gpus(1_000)), lent];
     let scenes: Vec<&dyn Scenario<CapacityExhaustion>> =
         plays.iter().map(|play| play as &dyn Scenario<CapacityExhaustion>).collect();
     verify(&scenes).await

@@ -27,7 +27,7 @@ use workflows::{
 pub async fn node_sanitisation() -> Result<Report, Error> {
     let mut worlds = Vec::new();
     for (name, what) in [
-        ("its drive stands still", Some(FaultKind::DriveStalls)),
+        ("its drive makes no progress", Some(FaultKind::DriveStalls)),
         ("its drive fails", Some(FaultKind::DriveFails)),
         ("all goes well", None),
     ] {

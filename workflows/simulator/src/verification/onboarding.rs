@@ -103,7 +103,7 @@ fn cases() -> [Case; 5] {
     };
     [
         Case {
-            name: "bare metal, people decide",
+            name: "bare metal, with approval",
             tier: "standard",
             model: "T4",
             gpus: 8,
@@ -111,7 +111,7 @@ fn cases() -> [Case; 5] {
             policy: Some(("waitlist: 30d", "waitlist: 30m")),
             ..usual()
         },
-        Case { name: "nowhere to be", residency: "[jp]", ..usual() },
+        Case { name: "no cluster allowed", residency: "[jp]", ..usual() },
         Case { name: "slurm, one of two nodes is unfit and replaced", unfit: "s-0000", ..usual() },
         Case {
             name: "slurm, one node is unfit and none is replaced",

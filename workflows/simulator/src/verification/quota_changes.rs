@@ -42,7 +42,7 @@ pub async fn quota_increase() -> Result<Report, Error> {
     let exception = "by: 4\nuntil: 2026-02-01T00:00:00Z\nexception: true";
     let cases = [
         Case {
-            name: "slurm, a node is lacking and people decide",
+            name: "slurm, a node is missing, with approval",
             policy: ("waitlist: 30d", "waitlist: 30m"),
             ..Case::usual("A100", begin("A100", exception)?)
         },
@@ -72,7 +72,7 @@ pub async fn quota_decrease() -> Result<Report, Error> {
     let begin = |model, asks| Ok::<_, Error>(QuotaDecrease::new(request(model, asks)?));
     let cases = [
         Case {
-            name: "slurm, people decide",
+            name: "slurm, with approval",
             policy: ("waitlist: 30d", "waitlist: 30m"),
             ..Case::usual("A100", begin("A100", "to: 1\nlending_limit: 0")?)
         },
@@ -100,11 +100,11 @@ pub async fn sla_change() -> Result<Report, Error> {
         },
         Case { name: "nothing changes", ..Case::usual("A100", begin("tier: research")?) },
         Case {
-            name: "kubernetes, no preemption any more",
+            name: "kubernetes, preemption is no longer allowed",
             ..Case::usual("H100", begin("allow_preemption: false\nnot_before: 2026-01-02T00:00:00Z")?)
         },
         Case {
-            name: "kubernetes, preemption from now on",
+            name: "kubernetes, preemption is allowed",
             preemption: false,
             ..Case::usual("H100", begin("allow_preemption: true")?)
         },

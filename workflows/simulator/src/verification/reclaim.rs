@@ -107,8 +107,8 @@ fn cases() -> Vec<Case> {
     };
     let glance = || Case { thorough: false, ..usual() };
     vec![
-        Case { name: "nothing has to be freed", demand: 0, ..usual() },
-        Case { name: "nobody can give way", cause: for_excess::<5>, ..usual() },
+        Case { name: "no GPUs must be freed", demand: 0, ..usual() },
+        Case { name: "no workload can be evicted", cause: for_excess::<5>, ..usual() },
         Case {
             name: "the demand is withdrawn before the fence, and it is planned only once",
             withdrawn: Some(2),
@@ -117,12 +117,12 @@ fn cases() -> Vec<Case> {
         },
         Case { name: "the demand is withdrawn meanwhile", withdrawn: Some(6), ..glance() },
         Case {
-            name: "somebody unknown has its GPUs open",
+            name: "an unknown process has its GPUs open",
             fault: Some(Fault::on("ListGpuClients", FaultKind::HandleLeaked).times(0)),
             ..glance()
         },
         Case {
-            name: "a victim clings to its node",
+            name: "a victim does not leave its node",
             fault: Some(Fault::on("EvictWorkload", FaultKind::WorkloadClings).times(0)),
             ..glance()
         },
@@ -132,7 +132,7 @@ fn cases() -> Vec<Case> {
             ..glance()
         },
         Case {
-            name: "a service gives way, for its workspace has too much",
+            name: "a service is evicted, because its workspace has too much",
             victim: (WorkloadClass::Service, Checkpoint::None),
             borrows: true,
             cause: for_excess::<2>,
@@ -140,20 +140,20 @@ fn cases() -> Vec<Case> {
             ..usual()
         },
         Case {
-            name: "one that saves when asked gives way",
+            name: "a victim saves its work on request",
             victim: (WorkloadClass::Batch, Checkpoint::Api),
             ..usual()
         },
-        Case { name: "people decide", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
+        Case { name: "approval is needed", policy: vec![("victim_gpus: 8", "victim_gpus: 1")], ..glance() },
         Case {
-            name: "policy blocks what is wider than its guard",
+            name: "policy blocks a plan beyond its guard",
             policy: vec![
                 ("victim_gpus: 8", "victim_gpus: 1"),
                 ("reclaim_wider_than_guard: approve", "reclaim_wider_than_guard: block"),
             ],
             ..glance()
         },
-        Case { name: "a batch job gives way", ..usual() },
+        Case { name: "a batch job is evicted", ..usual() },
         Case { name: OVERDUE, borrows: true, cause: || Some(ReclaimCause::Overdue), ..usual() },
     ]
 }

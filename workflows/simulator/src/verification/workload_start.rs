@@ -29,7 +29,7 @@ const LEDGER: [&str; 3] = [Tenant::COLLECTION, NodeAllocation::COLLECTION, Workl
 /// If a scenario cannot be created.
 pub async fn workload_start() -> Result<Report, Error> {
     let mut plays = Vec::new();
-    for (name, decision) in [("one that is admitted", 1), ("one that was admitted again since", 7)] {
+    for (name, decision) in [("an admitted workload", 1), ("a workload that was admitted again", 7)] {
         plays.push(Start::set(name, decision).await?);
     }
     let scenes: Vec<&dyn Scenario<WorkloadStart>> =

@@ -100,7 +100,7 @@ async fn a_truncated_tail_is_reported_as_such() {
         assert!(told.iter().any(|problem| problem.problem.contains("cut off")), "at {cut}: {told:?}");
     }
     let told = found(&format!("{file}\n")).problems;
-    assert!(told[0].problem.contains("follows the end"), "{told:?}");
+    assert!(told[0].problem.contains("must be the last line"), "{told:?}");
 }
 
 /// Rewrites the file so that each line has a valid digest. `change` returns `None` to remove a line.
@@ -182,7 +182,7 @@ async fn another_key_verifies_nothing() {
 
     let named: Vec<&str> = told.iter().map(|problem| problem.record.as_str()).collect();
     assert_eq!(named, ["checkpoint 1", "checkpoint 2", "the end"]);
-    assert!(told[0].problem.contains("not among those that are trusted"));
+    assert!(told[0].problem.contains("is not trusted"));
     assert!(!verify(file.as_bytes(), &[]).is_valid());
 }
 

@@ -107,10 +107,11 @@ fn a_repair_shows_its_evidence_and_confirmation_but_not_its_data() {
 
     let told = audit_entry(&entry(1, "ada", "repaired", &seconded), 0, &known());
 
-    assert!(told.says.starts_with(
-        "ada repaired onboarding of tenant/acme by mark done of slot 2, with the consent of bob"
-    ));
-    assert_eq!(told.reason.as_deref(), Some("done by hand; shown by: ticket 7"));
+    assert!(
+        told.says
+            .starts_with("ada repaired onboarding of tenant/acme by mark done of slot 2, confirmed by bob")
+    );
+    assert_eq!(told.reason.as_deref(), Some("done by hand; evidence: ticket 7"));
     assert!(!serde_json::to_string(&told).unwrap().contains("hunter2"));
 }
 
@@ -175,7 +176,7 @@ fn a_refusal_shows_caller_request_address_reason_and_count() {
 
     assert_eq!(
         once.says,
-        "ada was denied DELETE /v1/users/{name} at /v1/users/bob, asked from 10.0.0.7: auth.forbidden"
+        "ada was denied DELETE /v1/users/{name} at /v1/users/bob, from address 10.0.0.7: auth.forbidden"
     );
     assert_eq!(
         (once.event.as_str(), once.tenant.as_str(), once.actor.as_str()),

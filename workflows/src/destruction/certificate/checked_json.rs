@@ -56,8 +56,8 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> CheckedJson {
         let usual = whole.map(lines).unwrap_or_default();
         problems = changes(&usual).unwrap_or_default();
         problems.push(match &parsed {
-            Ok(_) => (first_difference(&text, &usual), "is not written as it was signed".into()),
-            Err(error) => ("checks".into(), format!("the sheet cannot be read: {error}")),
+            Ok(_) => (first_difference(&text, &usual), "differs from the signed bytes".into()),
+            Err(error) => ("checks".into(), format!("the page cannot be read: {error}")),
         });
     }
     for (field, _) in &mut problems {

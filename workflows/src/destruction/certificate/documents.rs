@@ -182,7 +182,7 @@ impl LedgerAction for AssembleCertificate {
         }
         let not_issued = |why: &dyn std::fmt::Display| ActionError::permanent(codes::NOT_ISSUED, why);
         let inventory = Inventory::read(view, tenant, run)?;
-        let inventory = inventory.ok_or_else(|| not_issued(&"there is no inventory of this execution"))?;
+        let inventory = inventory.ok_or_else(|| not_issued(&"this execution has no inventory"))?;
         let pivot = holds_of(view, tenant)?.pivots.into_iter().find(|pivot| pivot.run == run);
         let pivot = pivot.ok_or_else(|| not_issued(&"destruction has not begun"))?;
         let records = records(view, &inventory, run)?;
@@ -364,7 +364,8 @@ impl LedgerAction for KeepCertificate {
         if self.signature.keyid != self.public_key.id()
             || !envelope::fits(&kept.cover, &self.signature, &self.public_key)
         {
-            let why = format!("the signature of key {} is not of this certificate", self.signature.keyid);
+            let why =
+                format!("the signature of key {} does not belong to this certificate", self.signature.keyid);
             return Err(ActionError::permanent(codes::SIGNATURE_WRONG, why).into());
         }
         if kept.signature.is_none() {

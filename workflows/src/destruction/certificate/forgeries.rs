@@ -368,7 +368,7 @@ async fn an_unforged_certificate_verifies_and_names_the_authors_of_statements() 
 
     assert_eq!(found.problems, []);
     let proves = found.proves().join("\n");
-    for said in ["olga, seconded by lena", "stated, not observed", "1 assets have NO record that counts"] {
+    for said in ["olga, seconded by lena", "stated, not observed", "1 assets have NO valid record"] {
         assert!(proves.contains(said), "{said}: {proves}");
     }
     let page = print::html(&found).unwrap();

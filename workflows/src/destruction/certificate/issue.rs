@@ -83,19 +83,19 @@ pub struct IssuedCertificate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotIssued {
     /// Some assets have no valid record.
-    #[error("{} of the assets have no record that counts: {}", .0.len(), reasons(.0))]
+    #[error("{} assets have no valid record: {}", .0.len(), reasons(.0))]
     NotPassed(BTreeMap<AssetId, NotClean>),
     /// Steps were skipped by a repair and accepted as exceptions.
-    #[error("people left out {0} of the steps that verify, and accepted that as an exception")]
+    #[error("operators skipped {0} verification steps and accepted this as an exception")]
     StepsLeftOut(usize),
     /// Some records are of assets that are not in the inventory.
-    #[error("there are records of assets that are not in the inventory: {}", .0.iter().map(AssetId::as_str).collect::<Vec<_>>().join(", "))]
+    #[error("some records are of assets outside the inventory: {}", .0.iter().map(AssetId::as_str).collect::<Vec<_>>().join(", "))]
     NotInInventory(BTreeSet<AssetId>),
     /// The destroyed inventory is not the approved one.
-    #[error("no approval that was granted names inventory {0}")]
+    #[error("no granted approval names inventory {0}")]
     NotApproved(Digest),
     /// The destroyed inventory is not the one of the pivot.
-    #[error("destruction began for inventory {pivot}, and the inventory is {inventory}")]
+    #[error("the destruction began for inventory {pivot}, but the inventory is {inventory}")]
     OtherPivot {
         /// The inventory of the pivot.
         pivot: Digest,
@@ -103,10 +103,10 @@ pub enum NotIssued {
         inventory: Digest,
     },
     /// The input is inconsistent, so verification would reject the certificate.
-    #[error("it would not hold: {}", .0.iter().map(|problem| format!("{}: {}", problem.field, problem.problem)).collect::<Vec<_>>().join("; "))]
+    #[error("the certificate would be invalid: {}", .0.iter().map(|problem| format!("{}: {}", problem.field, problem.problem)).collect::<Vec<_>>().join("; "))]
     Unsound(Vec<Problem>),
     /// The cover is too long to be signed.
-    #[error("the cover is {bytes} bytes long, and {COVER_BYTES} is the most")]
+    #[error("the cover has {bytes} bytes; the limit is {COVER_BYTES}")]
     TooLong {
         /// The length of the cover in bytes.
         bytes: usize,

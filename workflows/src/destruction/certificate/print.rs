@@ -52,7 +52,7 @@ pub fn html(verification: &Verification) -> Option<String> {
     if certificate.exceptions > 0 {
         let _ = writeln!(
             page,
-            "<p class=\"exceptions\"><span class=\"no\">This certificate has exceptions.</span> {} exceptions among {} assets and the steps that people left out; each says why.</p>",
+            "<p class=\"exceptions\"><span class=\"no\">This certificate has exceptions.</span> {} exceptions among {} assets and the steps that operators skipped; each has its reason.</p>",
             certificate.exceptions, certificate.inventory.assets
         );
     }
@@ -74,19 +74,19 @@ fn cover(page: &mut String, certificate: &Certificate, verification: &Verificati
             fields.remove(list);
         }
     }
-    section(page, "What was destroyed", &rest);
+    section(page, "Destroyed", &rest);
     section(page, "Who agreed", &value(&certificate.approvals));
     if !certificate.repairs.is_empty() {
-        page.push_str("<h2>What people repaired or stated</h2>\n<ul>\n");
+        page.push_str("<h2>Repaired or stated by operators</h2>\n<ul>\n");
         for repair in &certificate.repairs {
             let _ = writeln!(page, "<li>{}</li>", escape(&repair.describe()));
         }
         page.push_str("</ul>\n");
         table(page, &value(&certificate.repairs));
     }
-    section(page, "What is kept", &value(&certificate.retained));
-    section(page, "Where nobody looked", &value(&certificate.not_checked));
-    page.push_str("<h2>What this does not prove</h2>\n<ul>\n");
+    section(page, "Retained", &value(&certificate.retained));
+    section(page, "Not checked", &value(&certificate.not_checked));
+    page.push_str("<h2>Not proved by this certificate</h2>\n<ul>\n");
     for line in verification.limitations() {
         let _ = writeln!(page, "<li>{}</li>", escape(&line));
     }
@@ -155,15 +155,15 @@ fn signatures(page: &mut String, verification: &Verification) {
     page.push_str("<h2>Signatures</h2>\n");
     let said = if verification.is_valid() {
         format!(
-            "This page was made from a file whose signature by key {} was verified.",
+            "This page was created from a file with a verified signature of key {}.",
             verification.signed_by.join(" and ")
         )
     } else {
-        "This page was made from a file whose signature was NOT verified.".to_owned()
+        "This page was created from a file whose signature was NOT verified.".to_owned()
     };
     let _ = writeln!(
         page,
-        "<p>{} The page itself is no proof; the signed file is. Verify it with <code>tenure certificate verify</code>.</p>",
+        "<p>{} Only the signed file is a proof, not this page. Verify it with <code>tenure certificate verify</code>.</p>",
         escape(&said)
     );
     for line in fingerprints(verification) {
@@ -186,22 +186,22 @@ fn fingerprints(verification: &Verification) -> Vec<String> {
 /// Returns one sentence about the outcome for an asset. It claims only what was observed.
 #[must_use]
 pub fn summary(entry: &CertificateEntry) -> String {
-    let Some(record) = &entry.record else { return "Nothing is recorded about it.".into() };
+    let Some(record) = &entry.record else { return "It has no record.".into() };
     let done =
         |verb: &str| format!("{verb} {} ({}) by {}", method(record), record.technique, actor(&record.actor));
     let what = match &record.result {
         SanitisationOutcome::SanitisedVerified => done("Treated:"),
-        SanitisationOutcome::SanitisedUnverified => done("Treated, and not verified:"),
+        SanitisationOutcome::SanitisedUnverified => done("Treated, but not verified:"),
         SanitisationOutcome::Failed { reason } => format!("Failed: {reason}"),
         SanitisationOutcome::Skipped { reason } => format!("Skipped: {reason}"),
         SanitisationOutcome::NotApplicable { rule, reason, .. } => {
-            format!("Nothing to do by rule {rule}: {reason}")
+            format!("Not applicable by rule {rule}: {reason}")
         }
         SanitisationOutcome::PhysicallyDestroyed { witnesses } => {
             let names: Vec<_> = witnesses.iter().map(|witness| witness.name.as_str()).collect();
             format!("The medium was destroyed before {}", names.join(" and "))
         }
-        SanitisationOutcome::Unknown => "How it ended is not known".into(),
+        SanitisationOutcome::Unknown => "The outcome is unknown".into(),
     };
     let mut said = vec![what];
     said.extend(record.stated.as_ref().map(|repair| format!("Stated, not observed: {}", repair.people())));
@@ -210,7 +210,7 @@ pub fn summary(entry: &CertificateEntry) -> String {
         let (checked, wrong) = (verified.checked, verified.mismatches + verified.unreadable);
         let credentials = verified.verified_as.map(|by| format!(" {}", by.phrase())).unwrap_or_default();
         format!(
-            "Verified by {} ({}){credentials}: {checked} looked at, {wrong} wrong or unreadable",
+            "Verified by {} ({}){credentials}: {checked} checked, {wrong} wrong or unreadable",
             actor(&verified.actor),
             verified.method
         )
@@ -300,7 +300,7 @@ fn escape(text: &str) -> String {
 /// Describes a voter: roles, credential, delegator, emergency vote, and any missing independence.
 fn voter(vote: &RecordedVote) -> String {
     let whose = vote.on_behalf_of.as_ref().map(|other| format!(" for {other}")).unwrap_or_default();
-    let alone = if vote.break_glass { ", alone, in an emergency" } else { "" };
+    let alone = if vote.break_glass { ", without other approvers, in an emergency" } else { "" };
     let by = vote.issued_by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let claim = vote.claim.map(|claim| format!(", credential {}{by}", claim.name())).unwrap_or_default();
     let tie = vote.not_separate.as_ref();

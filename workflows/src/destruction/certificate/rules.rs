@@ -86,10 +86,10 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
             problems.push(Problem::new(format!("repairs[{place}].seconded_by"), twice));
         }
         if repair.by.trim().is_empty() {
-            problems.push(Problem::new(format!("repairs[{place}].by"), "names nobody"));
+            problems.push(Problem::new(format!("repairs[{place}].by"), "is empty: name a person"));
         }
         if repair.at > certificate.issued_at {
-            let late = format!("{} lies after the date of issue", repair.at);
+            let late = format!("{} is after the date of issue", repair.at);
             problems.push(Problem::new(format!("repairs[{place}].at"), late));
         }
     }
@@ -101,13 +101,10 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
         match &record.stated {
             Some(repair) => {
                 if !certificate.repairs.contains(repair) {
-                    wrong("stated", "is none of the repairs that the cover lists".into());
+                    wrong("stated", "is not a repair that the cover lists".into());
                 }
                 if record.result == SanitisationOutcome::SanitisedVerified {
-                    wrong(
-                        "result",
-                        format!("claims to be verified, and {} merely stated it", repair.people()),
-                    );
+                    wrong("result", format!("is `verified`, but {} only stated it", repair.people()));
                 }
             }
             None => {
@@ -125,10 +122,7 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
             && let Some(VerifiedAs::Platform | VerifiedAs::Mixed) = verification.verified_as
             && verification.actor.name.trim() == VERIFIER
         {
-            wrong(
-                "verification.actor",
-                "names the verifier, and other credentials than a verifier's looked".into(),
-            );
+            wrong("verification.actor", "names the verifier, but the check used other credentials".into());
         }
     }
 }
@@ -142,7 +136,7 @@ fn of_limits(certificate: &Certificate, entries: &[CertificateEntry], problems: 
         }
     }
     if certificate.not_checked.is_empty() {
-        problems.push(Problem::new("not_checked", "names no place, and nobody looks everywhere"));
+        problems.push(Problem::new("not_checked", "is empty, but no certificate covers every place"));
     }
 }
 
@@ -156,7 +150,7 @@ fn of_list(certificate: &Certificate, entries: &[CertificateEntry], problems: &m
     }
     let listed = &certificate.inventory;
     if listed.assets != entries.len() {
-        let count = format!("says {}, and {} are listed", listed.assets, entries.len());
+        let count = format!("is {}, but {} are listed", listed.assets, entries.len());
         problems.push(Problem::new("inventory.assets", count));
     }
     let found = Inventory::exactly(entries.iter().map(|entry| entry.asset.clone())).digest();
@@ -171,7 +165,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, p
     };
     let asset = &entry.asset;
     if asset.id != AssetId::new(asset.kind, &asset.locator) {
-        wrong("id", format!("is not of a {} at {}", <&str>::from(asset.kind), asset.locator));
+        wrong("id", format!("is not the id of a {} at {}", <&str>::from(asset.kind), asset.locator));
     }
     if asset.tenant != certificate.tombstone.tenant {
         wrong("tenant", format!("is not {}", certificate.tombstone.tenant));
@@ -187,8 +181,8 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, p
         None => contents::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
     };
     match (judged, &entry.exception) {
-        (Err(why), None) => wrong("record", format!("does not count: {why}")),
-        (Ok(()), Some(_)) => wrong("exception", "is said, and its record counts".into()),
+        (Err(why), None) => wrong("record", format!("is not valid: {why}")),
+        (Ok(()), Some(_)) => wrong("exception", "must be empty, because the record is valid".into()),
         (Ok(()), None) | (Err(_), Some(_)) => {}
     }
 }
@@ -198,12 +192,12 @@ fn of_summary(certificate: &Certificate, entries: &[CertificateEntry], problems:
     if certificate.exceptions != exceptions {
         problems.push(Problem::new(
             "exceptions",
-            format!("says {}, and there are {exceptions}", certificate.exceptions),
+            format!("is {}, but there are {exceptions}", certificate.exceptions),
         ));
     }
     let kind = if exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
     if certificate.kind != kind {
-        problems.push(Problem::new("kind", format!("says {}, and it is {kind}", certificate.kind)));
+        problems.push(Problem::new("kind", format!("is {}, but must be {kind}", certificate.kind)));
     }
     if certificate.title.contains("EXCEPTIONS") != (kind == CertificateKind::WithExceptions) {
         problems.push(Problem::new("title", format!("does not say that it is {kind}")));
@@ -230,7 +224,7 @@ fn of_approval(
     let mut names = BTreeSet::new();
     for (vote, cast) in approval.votes.iter().enumerate() {
         if cast.name == approval.requested_by || cast.name == certificate.request.by {
-            wrong(&format!("votes[{vote}].name"), format!("{} asked for it and has no vote", cast.name));
+            wrong(&format!("votes[{vote}].name"), format!("{} requested it and may not vote", cast.name));
         }
         if !names.insert(&cast.name) {
             wrong(&format!("votes[{vote}].name"), format!("{} voted twice", cast.name));
@@ -239,7 +233,7 @@ fn of_approval(
             if *other == approval.requested_by || *other == certificate.request.by {
                 wrong(
                     &format!("votes[{vote}].on_behalf_of"),
-                    format!("{other} asked for it and has no vote"),
+                    format!("{other} requested it and may not vote"),
                 );
             }
             if !names.insert(other) {
@@ -250,7 +244,7 @@ fn of_approval(
             wrong(&format!("votes[{vote}].verdict"), format!("{} refused", cast.name));
         }
         if cast.at < approval.opened_at || cast.at > approval.granted_at {
-            wrong(&format!("votes[{vote}].at"), "lies outside of the approval".into());
+            wrong(&format!("votes[{vote}].at"), "is outside the time of the approval".into());
         }
     }
     let ballot = ballot(approval);
@@ -260,13 +254,13 @@ fn of_approval(
         wrong("votes", format!("fill {} of {} seats", ballot.seats_filled(), ballot.seats_required()));
     }
     if approval.granted_at < approval.opened_at {
-        wrong("granted_at", "lies before it was opened".into());
+        wrong("granted_at", "is before the approval was opened".into());
     }
     if approval.granted_at > certificate.pivot_at {
-        wrong("granted_at", "lies after the beginning of destruction".into());
+        wrong("granted_at", "is after the beginning of destruction".into());
     }
     if approval.opened_at < certificate.request.at {
-        wrong("opened_at", "lies before the request".into());
+        wrong("opened_at", "is before the request".into());
     }
 }
 
@@ -286,7 +280,7 @@ fn ballot(approval: &RecordedApproval) -> Ballot {
 fn of_times(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
     let mut in_order = |field: String, earlier: Moment, later: Moment, what: &str| {
         if earlier > later {
-            problems.push(Problem::new(field, format!("{earlier} lies after {what}, {later}")));
+            problems.push(Problem::new(field, format!("{earlier} is after {what}, {later}")));
         }
     };
     in_order(
@@ -316,6 +310,6 @@ fn of_times(certificate: &Certificate, entries: &[CertificateEntry], problems: &
         .iter()
         .any(|approval| contents::names(&approval.plan, &certificate.inventory.digest));
     if !named {
-        problems.push(Problem::new("approvals", "none of them names the inventory that was destroyed"));
+        problems.push(Problem::new("approvals", "none of them names the destroyed inventory"));
     }
 }

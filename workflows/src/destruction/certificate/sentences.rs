@@ -143,7 +143,7 @@ fn walk(certificate: &Certificate, entries: &[CertificateEntry], say: &mut impl 
     let mut list = |content: &Value, at: &str, root: &[&str], entry: Option<&CertificateEntry>| {
         each_leaf(content, &mut root.to_vec(), at, &mut |path, field, leaf| {
             let kind = *known.entry(path.join("\n")).or_insert_with(|| SentenceKind::of(path));
-            let kind = kind.ok_or("comes from no source that this program knows");
+            let kind = kind.ok_or("has no source that this program knows");
             let found = kind.and_then(|kind| Ok((kind, sources(kind, field, certificate, entry)?)));
             say(field, leaf, found);
         });
@@ -215,7 +215,7 @@ fn sources(
         RecordOf | Doer | Moments | Device | Work | Memory | Firmware | Key | Verification | Validation
         | Result | Destination | Evidence | Stated | Observed => {
             let record = entry.and_then(|entry| entry.record.as_ref());
-            record.ok_or("is not of a record").and_then(|record| of_record(kind, field, record))
+            record.ok_or("has no record").and_then(|record| of_record(kind, field, record))
         }
     }
 }
@@ -247,7 +247,7 @@ fn of_record(
     let seen = |aspect: Aspect| record.observed.get(&aspect).cloned().map(Source::Observation);
     if let Some(repair) = &record.stated {
         if record.observed.keys().any(|aspect| *aspect != Aspect::Looked) {
-            return Err("rests on the statement of a person, and its record names observations of the work");
+            return Err("rests on a person's statement, but its record names observations of the work");
         }
         let looked = seen(Aspect::Looked).filter(|_| matches!(kind, Result | Observed));
         return Ok([person(repair), filed].into_iter().chain(looked).collect());
@@ -292,7 +292,7 @@ fn of_record(
             Some(answer) => from.push(answer),
             // A record of an earlier version, which names no observations.
             None if old => from.push(Source::NotRecorded),
-            None => return Err("is called observed, and its record names no observation of that"),
+            None => return Err("is presented as observed, but its record names no observation of it"),
         }
     }
     Ok(from)

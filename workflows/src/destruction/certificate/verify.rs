@@ -52,7 +52,7 @@ pub fn verify_at(file: &[u8], keys: &[PublicKey], now: Moment) -> Verification {
         let at = certificate.issued_at;
         let minutes = CLOCK_SKEW.as_secs() / 60;
         let late = format!(
-            "{at} lies in the future: it is {now} here, and {minutes} minutes of difference are allowed"
+            "{at} is in the future: it is {now} here, and a difference of {minutes} minutes is allowed"
         );
         found.problems.push(Problem::new("issued_at", late));
     }
@@ -80,12 +80,12 @@ pub fn verify(file: &[u8], keys: &[PublicKey]) -> Verification {
     }
     if let Some(certificate) = &certificate {
         if certificate.format != FORMAT {
-            let other = format!("is {:?}: this program knows {FORMAT:?} alone", certificate.format);
+            let other = format!("is {:?}: this program supports only {FORMAT:?}", certificate.format);
             problems.push(Problem::new("format", other));
         }
         let pages = certificate.inventory.pages.len();
         if pages != parts.pages.len() {
-            let count = format!("the cover names {pages}, and there are {}", parts.pages.len());
+            let count = format!("the cover names {pages}, but there are {}", parts.pages.len());
             problems.push(Problem::new("pages", count));
         } else if all_read {
             problems.extend(rules::broken(certificate, &assets));
@@ -116,7 +116,7 @@ impl Parts {
                 if envelope.written().as_bytes() != file {
                     problems.push(Problem::new(
                         "envelope",
-                        "is not written as it was: spaces, order or escapes differ",
+                        "differs from the signed form in spaces, order or escapes",
                     ));
                 }
                 let cover = decoded("payload", &envelope.payload, problems);
@@ -181,7 +181,7 @@ fn signatures(
         let Some(key) = keys.iter().find(|key| key.id() == signature.keyid) else {
             let known: Vec<_> = keys.iter().map(PublicKey::id).collect();
             let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            let problem = format!("names a key that is not trusted here; trusted: {known}");
+            let problem = format!("names a key that is not trusted; trusted: {known}");
             problems.push(Problem::new(format!("signatures[{place}].keyid"), problem));
             continue;
         };
@@ -190,12 +190,12 @@ fn signatures(
             Err(error) => problems.push(Problem::new(field, format!("is not base64: {error}"))),
             Ok(bytes) if key.verifies(&message, &bytes) => fitting.push(signature.keyid.clone()),
             Ok(_) if cover_changed => {
-                problems.push(Problem::new(field, "does not fit the cover, which has been changed"));
+                problems.push(Problem::new(field, "does not match the cover, which was changed"));
             }
             Ok(_) => {
                 problems.push(Problem::new(
                     field,
-                    "does not fit: it, or the whole cover, is not what was signed",
+                    "does not match: it or the cover differs from the signed content",
                 ));
             }
         }
@@ -215,12 +215,12 @@ pub(super) fn typed<T: Serialize + DeserializeOwned>(
     };
     match T::deserialize(content) {
         Err(error) => {
-            problems.push(Problem::new(field, format!("does not say what it must: {error}")));
+            problems.push(Problem::new(field, format!("has missing or invalid fields: {error}")));
             None
         }
         Ok(read) if value(&read) == *content => Some(read),
         Ok(_) => {
-            problems.push(Problem::new(field, "says something that this program does not know"));
+            problems.push(Problem::new(field, "has fields that this program does not know"));
             None
         }
     }
@@ -240,13 +240,13 @@ fn page_of(
     problems.extend(sheet.problems.iter().map(|(at, problem)| Problem::new(moved(at), problem)));
     let named = certificate.and_then(|certificate| certificate.inventory.pages.get(place));
     if unchanged && named.is_some_and(|named| named.digest != Digest::from_bytes(page)) {
-        problems.push(Problem::new(&field, "is not the page that the cover names"));
+        problems.push(Problem::new(&field, "differs from the page that the cover names"));
     }
     let entries: Vec<CertificateEntry> = typed(sheet.content.as_ref(), &field, problems)?;
     if named.is_some_and(|named| named.assets != entries.len()) {
         problems.push(Problem::new(
             &field,
-            format!("lists {} assets, and the cover says otherwise", entries.len()),
+            format!("lists {} assets, but the cover has another number", entries.len()),
         ));
     }
     Some(entries)
@@ -282,7 +282,7 @@ fn codes_of_parties(approval: &super::RecordedApproval) -> impl Iterator<Item = 
     approval.votes.iter().filter(|vote| vote.claim == Some(engine::Claim::Enrolled)).filter_map(move |vote| {
         let by = vote.issued_by.as_ref().filter(|by| is_party(by))?;
         let (name, gate) = (&vote.name, &approval.gate);
-        Some(format!("{name} voted in {gate} by a credential claimed with a code that {by} had made, who asked or voted too."))
+        Some(format!("{name} voted in {gate} with a credential from a code that {by} created, who also requested or voted."))
     })
 }
 
@@ -304,9 +304,9 @@ impl Verification {
             approval.votes.iter().map(|vote| vote.name.as_str()).collect::<Vec<_>>().join(" and ")
         };
         let mut proves = vec![
-            format!("Every byte is as it was signed with key {}.", self.signed_by.join(" and ")),
+            format!("Every byte is unchanged since it was signed with key {}.", self.signed_by.join(" and ")),
             format!(
-                "It lists {} assets of tenant {tenant}, each once, and it is the list with digest {}.",
+                "It lists {} assets of tenant {tenant}, each once. The digest of the list is {}.",
                 self.assets.len(),
                 certificate.inventory.digest
             ),
@@ -314,7 +314,7 @@ impl Verification {
         proves.extend(certificate.approvals.iter().map(|approval| {
             let asked = &approval.requested_by;
             format!(
-                "{} agreed in {} by {}, to the plan with digest {}; {asked}, who asked, had no vote.",
+                "{} approved in {} (granted at {}) the plan with digest {}; the requester {asked} did not vote.",
                 people(approval),
                 approval.gate,
                 approval.granted_at,
@@ -328,12 +328,12 @@ impl Verification {
         let lacking = self.assets.iter().filter(|entry| entry.exception.is_some()).count();
         let sound = self.assets.len().saturating_sub(lacking);
         proves.push(format!(
-            "{sound} of {} assets have a record that counts{}.",
+            "{sound} of {} assets have a valid record{}.",
             self.assets.len(),
             self.counted()
         ));
         if lacking > 0 {
-            proves.push(format!("{lacking} assets have NO record that counts; each says why."));
+            proves.push(format!("{lacking} assets have NO valid record; each has its reason."));
         }
         proves
     }
@@ -347,14 +347,14 @@ impl Verification {
             let group = match (&record.result, verified) {
                 (SanitisationOutcome::PhysicallyDestroyed { .. }, _) => "destroyed before two witnesses",
                 (SanitisationOutcome::NotApplicable { .. }, _) => "exempt by a named rule",
-                (_, Some(VerifiedAs::Verifier)) => "sanitised, and looked at with other credentials",
+                (_, Some(VerifiedAs::Verifier)) => "sanitised, and checked with other credentials",
                 (_, Some(VerifiedAs::Platform)) => {
-                    "sanitised, and looked at with the platform's own credentials"
+                    "sanitised, and checked with the platform's own credentials"
                 }
                 (_, Some(VerifiedAs::Mixed)) => {
-                    "sanitised, and looked at partly with other credentials, partly with the platform's own"
+                    "sanitised, and checked partly with other credentials, partly with the platform's own"
                 }
-                (_, None) => "sanitised and verified; with whose credentials is not recorded",
+                (_, None) => "sanitised and verified; the credentials are not recorded",
             };
             *groups.entry(group).or_default() += 1;
         }
@@ -368,15 +368,13 @@ impl Verification {
         let Some(certificate) = &self.certificate else { return Vec::new() };
         let mut not = certificate.caveats.clone();
         not.push(
-            "Whose key it is: compare its id with the issuer by another way than this file came.".into(),
+            "The owner of the key: get the key's id from the issuer in another way than this file, and compare.".into(),
         );
-        not.extend(
-            certificate.not_checked.iter().map(|place| {
-                format!("Anything about {}, where nobody looked: {}.", place.location, place.why)
-            }),
-        );
+        not.extend(certificate.not_checked.iter().map(|place| {
+            format!("Anything about {}, which was not checked: {}.", place.location, place.why)
+        }));
         not.extend(certificate.retained.iter().map(|kept| {
-            let until = kept.destroy_by.map_or_else(|| "for good".into(), |day| format!("until {day}"));
+            let until = kept.destroy_by.map_or_else(|| "permanently".into(), |day| format!("until {day}"));
             format!("That {} is gone: it is kept {until} by rule {} ({}).", kept.what, kept.rule, kept.reason)
         }));
         not

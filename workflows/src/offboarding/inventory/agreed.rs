@@ -57,17 +57,17 @@ fn changes(agreed: &[RemovalTarget], kept: &[TenantResource], seen: &[ObservedRe
 
 fn change(target: Option<&RemovalTarget>, seen: &ObservedResource) -> Option<String> {
     let thing = &seen.thing;
-    let Some(target) = target else { return Some(format!("{thing} was not there")) };
+    let Some(target) = target else { return Some(format!("{thing} did not exist")) };
     if target.uid.is_empty() && !seen.uid.is_empty() {
-        return Some(format!("{thing} was not there"));
+        return Some(format!("{thing} did not exist"));
     }
     if target.uid != seen.uid {
-        return Some(format!("{thing} is another than the one in the plan"));
+        return Some(format!("{thing} is not the one in the plan"));
     }
     if let (Some(then), Some(now)) = (&target.amount, StoredAmount::of(seen))
         && then.has_grown(&now)
     {
-        return Some(format!("{thing} holds {now}, and held {then}"));
+        return Some(format!("{thing} has {now}, but had {then}"));
     }
     if let Some(lock) = StoreLock::of(seen)
         && target.locked.as_ref().is_none_or(|then| locks_more(then, &lock))
@@ -131,12 +131,12 @@ mod tests {
         let safe = json!({ "can_come_back": [] });
         let late = TenantResource::new("objects", "eu", "Bucket", "late");
         for (seen, says) in [
-            (bucket(json!({ "versions": 4, "bytes": 30 })), "holds 4 objects, 30 bytes, and held 3 objects"),
-            (bucket(json!({ "versions": 3, "bytes": 300 })), "holds 3 objects, 300 bytes"),
+            (bucket(json!({ "versions": 4, "bytes": 30 })), "has 4 objects, 30 bytes, but had 3 objects"),
+            (bucket(json!({ "versions": 3, "bytes": 300 })), "has 3 objects, 300 bytes"),
             (bucket(json!({ "versions": 3, "more": true })), "at least"),
             (bucket(json!({ "versions": 2, "locked": 1, "bytes": 30 })), "1 objects are locked"),
-            (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is another"),
-            (ObservedResource { thing: late, ..bucket(json!({})) }, "was not there"),
+            (ObservedResource { uid: "other".into(), ..bucket(json!({})) }, "is not the one"),
+            (ObservedResource { thing: late, ..bucket(json!({})) }, "did not exist"),
             (bucket(json!({ "kept_until": "2031-05-01T00:00:00Z" })), "its store keeps it until 2031"),
             (key(json!({ "can_come_back": ["backed_up"] })), "a backup of it was taken"),
         ] {

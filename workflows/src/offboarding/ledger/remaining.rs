@@ -72,26 +72,26 @@ pub(in crate::offboarding) fn check_remaining(
 ) -> Result<LeavingCheck, Undecided> {
     let refused = |why: String| Undecided::from(ActionError::permanent(codes::TENANT_NOT_ACTIVE, why));
     let Some(tenant) = view.get::<Tenant>(id.as_str())? else {
-        return Err(refused(format!("there is no tenant {id}")));
+        return Err(refused(format!("tenant {id} does not exist")));
     };
     if tenant.state != TenantState::Closed {
         let state: &str = tenant.state.into();
         return Err(refused(format!(
-            "tenant {id} is {state}, and not closed: an offboarding without `remaining` takes all of it"
+            "tenant {id} is {state}, not closed: use an offboarding without `remaining`, which covers all of it"
         )));
     }
     let Some(first) = first_certificate(view, id)? else {
-        return Err(refused(format!("tenant {id} has no signed certificate that could be supplemented")));
+        return Err(refused(format!("tenant {id} has no signed certificate to supplement")));
     };
     let look = view.get::<ClosedTenantLook>(id.as_str())?;
     let nodes = quarantined(view, id)?;
     let remaining = remaining(&tenant, first, look.as_ref());
     if remaining.assets.is_empty() && nodes.is_empty() {
         let look = look.map_or_else(
-            || format!("closed tenant {id} was not looked at yet: `tenure sweep run drift` looks"),
+            || format!("closed tenant {id} was not checked yet: run `tenure sweep run drift`"),
             |look| look.describe(),
         );
-        return Err(refused(format!("nothing is left to be offboarded: {look}")));
+        return Err(refused(format!("nothing remains to offboard: {look}")));
     }
     let policy = policy::in_force(view)?;
     let terms = OffboardingTerms::from_policy(&policy, tenant.tier);

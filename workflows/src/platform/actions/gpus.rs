@@ -106,9 +106,12 @@ async fn reach(
     let place = format!("node {node} of cluster {cluster}, profile {profile}");
     match layout.state {
         LayoutState::Failed => Err(ActionError::permanent(codes::LAYOUT_FAILED, place)),
-        LayoutState::Pending | LayoutState::Rebooting if !layout.manager_active => Err(
-            ActionError::permanent(codes::LAYOUT_WEDGED, format!("{place}: pending, and nobody works on it")),
-        ),
+        LayoutState::Pending | LayoutState::Rebooting if !layout.manager_active => {
+            Err(ActionError::permanent(
+                codes::LAYOUT_WEDGED,
+                format!("{place}: pending, but no layout manager works on it"),
+            ))
+        }
         LayoutState::Pending | LayoutState::Rebooting => Err(look_again(codes::LAYOUT_PENDING)),
         LayoutState::Success if layout.allocatable != profile || layout.hardware != profile => {
             let why =

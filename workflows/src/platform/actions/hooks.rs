@@ -57,7 +57,7 @@ impl Hook {
     /// The error for a hook that the target file does not name. Nothing was called.
     #[must_use]
     pub fn missing(&self) -> ActionError {
-        let why = format!("no hook is named {:?} in the file of targets", self.name);
+        let why = format!("the file of targets has no hook {:?}", self.name);
         ActionError::permanent(codes::HOOK_MISSING, why)
     }
 }

@@ -111,7 +111,7 @@ impl PublishCredentials {
         if found.tenant == self.tenant {
             return Ok(reference(name));
         }
-        let why = format!("credentials {name} are of {:?}", found.tenant);
+        let why = format!("credentials {name} belong to {:?}", found.tenant);
         Err(ActionError::permanent(codes::OBJECT_FOREIGN, why))
     }
 }

@@ -46,7 +46,7 @@ impl Action for CreateTenantKey {
             Some(key) => self.checked(name, &key),
             None => Err(ActionError::transient(
                 codes::KEY_MISSING,
-                format!("key {name} was made and is not there"),
+                format!("key {name} was created, but does not exist"),
             )),
         }
     }
@@ -68,16 +68,16 @@ impl CreateTenantKey {
         (found, safety): &(FoundObject, KeySafety),
     ) -> Result<KeyReference, ActionError> {
         if found.tenant != self.tenant {
-            let why = format!("key {name} is of {:?}", found.tenant);
+            let why = format!("key {name} belongs to {:?}", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         if found.terminating {
-            let why = format!("key {name} is there, softly deleted: purge it or restore it in its key store");
+            let why = format!("key {name} is softly deleted: purge or restore it in its key store");
             return Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why));
         }
         if !safety.is_safe() {
             let ways = KeySafety::said(&safety.can_come_back);
-            let why = format!("key {name} can come back, so destroying it would prove nothing: {ways}");
+            let why = format!("key {name} could be restored, so its destruction would prove nothing: {ways}");
             return Err(ActionError::permanent(codes::KEY_UNSAFE, why));
         }
         Ok(KeyReference { name, uid: found.uid.clone() })
@@ -119,7 +119,8 @@ impl Action for DestroyTenantKey {
         match on.keys.read(&name, &stamp).await.map_err(outcome_unknown)? {
             None => Ok(Removal::Gone),
             Some(_) => {
-                let why = format!("key {name} is softly deleted and still there: purge it in its key store");
+                let why =
+                    format!("key {name} is softly deleted, and can be restored: purge it in its key store");
                 Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why))
             }
         }

@@ -98,7 +98,7 @@ impl Action for KeepLimits {
             if now != wanted {
                 let part = stamp.for_part(&format!("{}-{}", line.field, call.attempt));
                 line.set(on, &self.of.tenant, &found, wanted.clone(), &part).await?;
-                drifted.push(format!("{} said {now} and was set to {wanted} again", line.name()));
+                drifted.push(format!("{} had {now}, and was set to {wanted} again", line.name()));
             }
         }
         if drifted.is_empty() {

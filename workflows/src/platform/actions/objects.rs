@@ -37,7 +37,7 @@ impl Action for CreateBucket {
         match on.objects.read(&self.region, &bucket.name, &stamp).await.map_err(outcome_unknown)? {
             Some(there) => self.checked(&bucket, &there),
             None => {
-                let why = format!("bucket {} was made and is not there", bucket.name);
+                let why = format!("bucket {} was created, but does not exist", bucket.name);
                 Err(ActionError::transient(codes::OBJECT_MISSING, why))
             }
         }
@@ -70,7 +70,7 @@ impl CreateBucket {
     ) -> Result<CreatedObject, ActionError> {
         let name = &wanted.name;
         if found.tenant != self.tenant {
-            let why = format!("bucket {name} is of {:?}", found.tenant);
+            let why = format!("bucket {name} belongs to {:?}", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         if bucket != wanted {

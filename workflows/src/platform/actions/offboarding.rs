@@ -196,7 +196,7 @@ fn remains(left: &[String], hidden: &[String]) -> ActionError {
         why.push(format!("the verifier still finds {}", left.join(", ")));
     }
     if !hidden.is_empty() {
-        why.push(format!("the platform still finds {}, which the verifier does not see", hidden.join(", ")));
+        why.push(format!("the platform still finds {}, but the verifier does not", hidden.join(", ")));
     }
     ActionError::permanent(codes::REMAINS, why.join("; "))
 }
@@ -284,10 +284,10 @@ async fn seen_of(
     match finder(on, thing, stamp).await {
         Ok(found) => Ok(found.map(|eyes| match eyes {
             Observer::Verifier => "the verifier still finds it".to_owned(),
-            Observer::Platform => "the platform still finds it, which the verifier does not see".to_owned(),
+            Observer::Platform => "the platform still finds it, but the verifier does not".to_owned(),
         })),
         Err(error) if error.class == Class::Permanent => {
-            Ok(Some(format!("it could not be looked for: {}", error.message)))
+            Ok(Some(format!("the check for it failed: {}", error.message)))
         }
         Err(error) => Err(error),
     }

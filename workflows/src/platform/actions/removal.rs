@@ -36,7 +36,7 @@ impl Action for CheckRewrap {
         asked.map_err(|error| match error.class {
             Class::Permanent => {
                 let why = format!(
-                    "a rule keeps {} until {}, and it cannot be put under another key before the tenant's key is destroyed: {}",
+                    "a rule retains {} until {}, but it cannot be encrypted with another key before the tenant's key is destroyed: {}",
                     self.thing, self.until, error.message
                 );
                 ActionError::permanent(codes::UNSUPPORTED, why)
@@ -178,7 +178,7 @@ impl ShredKey {
         let own = EncryptedBy::Key(self.thing.name.clone());
         let Some((thing, _)) = kept.iter().find(|(_, by)| **by == own) else { return Ok(()) };
         let why = format!(
-            "a rule keeps {thing}, and it is still under key {}: with the key it would be lost",
+            "a rule retains {thing}, but it is still encrypted with key {}, whose destruction would make it unreadable",
             self.thing.name
         );
         Err(ActionError::permanent(codes::KEY_IN_USE, why))
@@ -199,7 +199,7 @@ impl ShredKey {
                 None => return Ok(()),
                 Some(left) if left.terminating && last => {
                     let why = format!(
-                        "{} is softly deleted and still there after its final deletion was sent: it can be restored until it is purged in its key store",
+                        "{} still exists, softly deleted, after its final deletion: it can be restored until it is purged in its key store",
                         self.thing
                     );
                     return Err(ActionError::permanent(codes::KEY_SOFT_DELETED, why));
@@ -285,14 +285,14 @@ impl Action for RemoveThing {
         };
         same(&seen, &self.tenant, &self.uid)?;
         if let Some(until) = seen.text("kept_until") {
-            let (until, why) = (until.to_owned(), "its store keeps it until then".to_owned());
+            let (until, why) = (until.to_owned(), "its store retains it until then".to_owned());
             return Ok(self.ended(RemovalFate::Kept { until, why, encrypted_by: seen.encrypted_by() }));
         }
         if let Some(until) = self.emptied(&*on.tenant_resources, &seen, &stamp).await? {
             let why = if until == UNTIL_LIFTED {
                 "legal hold in its store: it stays until the hold is lifted there".to_owned()
             } else {
-                "object lock: its store removes it for nobody before".to_owned()
+                "object lock: its store does not delete it before".to_owned()
             };
             return Ok(self.ended(RemovalFate::Kept { until, why, encrypted_by: seen.encrypted_by() }));
         }
@@ -353,7 +353,7 @@ impl RemoveThing {
 fn same(seen: &ObservedResource, tenant: &str, uid: &str) -> Result<(), ActionError> {
     if seen.tenant != tenant || seen.uid != uid {
         let ObservedResource { thing, tenant: whose, uid: now, .. } = seen;
-        let why = format!("{thing} is {now} of {whose:?}, and {uid} of {tenant:?} was to be removed");
+        let why = format!("{thing} is {now} of {whose:?}, but {uid} of {tenant:?} was to be removed");
         return Err(ActionError::permanent(codes::REPLACED, why));
     }
     Ok(())
@@ -385,9 +385,9 @@ impl Action for DiagnoseRemoval {
         let why = match (seen.terminating, held) {
             (true, _) if seen.text("held").is_some() => seen.text("held").unwrap_or_default().to_owned(),
             (true, held) if !held.is_null() => {
-                format!("{} is being deleted and is kept by the finalizers {held}", self.thing)
+                format!("{} is being deleted, but the finalizers {held} keep it", self.thing)
             }
-            (true, _) => format!("{} is being deleted and says no reason why it stays", self.thing),
+            (true, _) => format!("{} is being deleted, but still exists for an unknown reason", self.thing),
             // Its deletion was not requested, or it was created again. The step that removes it reports that.
             (false, _) => return Ok(()),
         };

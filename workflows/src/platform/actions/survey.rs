@@ -77,7 +77,7 @@ impl SurveyTenant {
         let theirs = on.tenant_resources.survey(system, &self.tenant, Observer::Verifier, stamp).await;
         let theirs = theirs.map_err(|error| match error.class {
             Class::Permanent => {
-                let why = format!("the verifier cannot look at {system}: {}", error.message);
+                let why = format!("the verifier cannot read {system}: {}", error.message);
                 ActionError::permanent(codes::DENIED, why)
             }
             Class::Transient | Class::Pending { .. } | Class::Unknown => error,
@@ -94,7 +94,7 @@ impl SurveyTenant {
             return Ok(());
         }
         let why = format!(
-            "the verifier does not see {}, which the platform sees: give it the rights to list all of {system}",
+            "the verifier does not find {}, but the platform does: give the verifier the permission to list all of {system}",
             hidden.join(", ")
         );
         Err(ActionError::permanent(codes::DENIED, why))

@@ -43,9 +43,9 @@ impl Action for ObserveGpus {
         let all = if all.is_empty() { self.facts.clone() } else { all };
         let name = self.workload.full_name();
         let why = match all.unknown_on() {
-            Some(node) => format!("{name} runs on node {node}, and nobody says on which GPUs"),
+            Some(node) => format!("{name} runs on node {node}, but its GPUs are unknown"),
             None if runs && all.is_empty() => {
-                format!("{name} is let run, and its cluster does not say where")
+                format!("{name} is admitted, but its cluster does not report its node")
             }
             None => return Ok(all),
         };
@@ -83,7 +83,7 @@ impl Action for ListGpuClients {
             None => self.earlier.iter().collect(),
         };
         if known.is_none() && looked_at.is_empty() {
-            let why = "it is not known which GPUs to look at: what was not looked at is not free";
+            let why = "the GPUs to check are unknown, and a GPU without a check does not count as free";
             return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
         };
         let mut open = BTreeSet::new();
@@ -125,7 +125,7 @@ impl Action for ScrubGpus {
             return Ok(Scrubbed::default());
         }
         if self.gpus.is_empty() {
-            let why = format!("{}: no GPU is named, so none is cleared", self.node);
+            let why = format!("{}: no GPU is named, so no GPU is scrubbed", self.node);
             return Err(ActionError::permanent(codes::GPUS_UNOBSERVED, why));
         }
         let stamp = CallMetadata::for_action(self, call);
@@ -140,7 +140,7 @@ impl Action for ScrubGpus {
             return Ok(done);
         }
         let why = format!(
-            "{}: {} of {} bytes were covered, level {}",
+            "{}: {} of {} bytes were scrubbed, level {}",
             self.node,
             done.covered_bytes,
             done.total_bytes,

@@ -72,7 +72,9 @@ impl FromStr for TenantResource {
         let mut part = || parts.next().map(str::to_owned);
         match (part(), part(), part(), part()) {
             (Some(system), Some(place), Some(kind), Some(name)) => Ok(Self { system, place, kind, name }),
-            _ => Err(format!("{text:?} names nothing: write it like objects/eu-west/Bucket/t-acme--eu-west")),
+            _ => Err(format!(
+                "{text:?} is not an object: write it like objects/eu-west/Bucket/t-acme--eu-west"
+            )),
         }
     }
 }

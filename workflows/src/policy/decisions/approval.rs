@@ -119,7 +119,7 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
             format!("{assets} assets are destroyed"),
         ),
         ApprovalFor::SlaChange { lower } => {
-            let detail = if *lower { "less is promised" } else { "more is promised" };
+            let detail = if *lower { "the new terms promise less" } else { "the new terms promise more" };
             asked(
                 &mut scales,
                 (const { RuleName::known("approval.sla_change") }, "approvals.sla_change"),
@@ -129,8 +129,11 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
             )
         }
         ApprovalFor::Incident { disturbs } => {
-            let detail =
-                if *disturbs { "tenants' work is disturbed" } else { "no tenant's work is disturbed" };
+            let detail = if *disturbs {
+                "workloads of tenants are disturbed"
+            } else {
+                "no workload of a tenant is disturbed"
+            };
             asked(
                 &mut scales,
                 (const { RuleName::known("approval.incident") }, "approvals.incident"),
@@ -146,14 +149,14 @@ pub fn approval(ask: &ApprovalFor, policy: &PlatformPolicy) -> Ruling<Approval> 
 
 fn decrease(to: Gpus, used: Gpus, gate: &ApprovalGate, scales: &mut ReasonCollector<'_>) -> Approval {
     let rule = const { RuleName::known("approval.quota_decrease") };
-    let detail = format!("{used} in use, {to} asked for");
+    let detail = format!("{used} in use, {to} requested");
     asked(scales, (rule, "approvals.quota_decrease"), gate, used > to, detail)
 }
 
 fn reclaim(breadth: &ReclaimBreadth, gate: &ApprovalGate, scales: &mut ReasonCollector<'_>) -> Approval {
     guard::judge_breadth(breadth, scales);
     let wide = scales.reasons.iter().any(super::Reason::counts);
-    let detail = if wide { "the plan is wider than the guard" } else { "the plan is within the guard" };
+    let detail = if wide { "the plan exceeds the guard" } else { "the plan is within the guard" };
     let rule = const { RuleName::known("approval.reclaim") };
     asked(scales, (rule, "approvals.reclaim"), gate, wide, detail.into())
 }
@@ -181,14 +184,14 @@ fn increase(from: Gpus, to: Gpus, free: Gpus, scales: &mut ReasonCollector<'_>) 
     let (auto_gpus, auto_share, share) = (rules.auto_gpus, rules.auto_share, rules.capacity_share);
     let capacity_seats = rules.capacity_seats.clone();
     let detail =
-        format!("{more} more than {from}; up to {auto_gpus}, or {auto_share} of what it has, need nobody");
+        format!("{more} more than {from}; up to {auto_gpus}, or {auto_share} of its quota, need no approval");
     scales.ask(
         const { RuleName::known("approval.quota_increase") },
         "approvals.quota_increase.auto",
         !small,
         detail,
     );
-    let detail = format!("{more} of {free} free; above {share} capacity is asked");
+    let detail = format!("{more} of {free} free; above {share} the capacity manager must approve");
     scales.ask(
         const { RuleName::known("approval.capacity") },
         "approvals.quota_increase.capacity.above_share",
@@ -232,7 +235,7 @@ fn climb(rung: Rung, tier: Tier, monthly: Cents, scales: &mut ReasonCollector<'_
         const { RuleName::known("approval.capacity_rung") },
         &key,
         gate.is_some(),
-        format!("the rung {name}"),
+        format!("the measure {name}"),
     );
     gate.as_ref().map_or(Approval::Nobody, people)
 }

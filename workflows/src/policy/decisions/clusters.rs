@@ -129,7 +129,11 @@ fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &Platform
         let mut met =
             there.filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, class, **other)));
         if let Some(other) = met.next() {
-            let why = format!("runs {}, kept apart from {}", <&str>::from(*other), <&str>::from(class));
+            let why = format!(
+                "runs class {}, which is kept apart from {}",
+                <&str>::from(*other),
+                <&str>::from(class)
+            );
             excluded.insert(candidate.cluster.clone(), why);
         }
     }

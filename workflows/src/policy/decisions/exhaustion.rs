@@ -54,7 +54,7 @@ pub fn is_exhausted(facts: &CapacityFacts, policy: &PlatformPolicy) -> Ruling<bo
         const { RuleName::known("capacity.lasting") },
         "capacity.lasting",
         lasts,
-        format!("for {since}; the limit is {limit}"),
+        format!("too little was free for {since}; the limit is {limit}"),
     );
     let waits = !facts.oldest_waits.is_zero() && facts.oldest_waits >= rules.oldest_waiter;
     let (since, limit) = (duration::show(facts.oldest_waits), duration::show(rules.oldest_waiter));

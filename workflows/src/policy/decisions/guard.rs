@@ -92,11 +92,11 @@ pub fn blocked(deed: &GuardedAction, policy: &PlatformPolicy) -> Option<Blocked>
     let (guard, unsafe_because) = match deed {
         GuardedAction::EndTenant { running } => (
             GuardName::EndOfTenantInUse,
-            (*running > 0).then(|| format!("{running} workloads still run under its service level")),
+            (*running > 0).then(|| format!("{running} workloads of the tenant still run")),
         ),
         GuardedAction::ChangeMig { busy } => (
             GuardName::MigChangeOnBusyGpu,
-            (*busy > 0).then(|| format!("{busy} allocations or processes are on its GPUs")),
+            (*busy > 0).then(|| format!("{busy} allocations or processes use its GPUs")),
         ),
         GuardedAction::ReleaseNode { assets, passed } => (
             GuardName::NodeReleaseUnsanitised,
@@ -149,10 +149,13 @@ pub(super) fn judge_breadth(breadth: &ReclaimBreadth, scales: &mut ReasonCollect
     let guard = scales.policy.reclaim.guard.clone();
     let ReclaimBreadth { asked, victims, tenant, largest, oldest_unsaved } = *breadth;
     let over = guard.ratio.is_exceeded(victims, asked);
-    let detail = format!("{victims} GPUs of victims for {asked} asked for; the ratio is {}", guard.ratio);
+    let detail = format!(
+        "{victims} GPUs of victims for {asked} requested GPUs; the limit is a ratio of {}",
+        guard.ratio
+    );
     scales.ask(const { RuleName::known("reclaim.guard.ratio") }, "reclaim.guard.ratio", over, detail);
     let over = guard.share.is_exceeded(victims, tenant);
-    let detail = format!("{victims} of the tenant's {tenant} GPUs; the share is {}", guard.share);
+    let detail = format!("{victims} of the tenant's {tenant} GPUs; the limit is a share of {}", guard.share);
     scales.ask(const { RuleName::known("reclaim.guard.share") }, "reclaim.guard.share", over, detail);
     let detail = format!("the largest victim has {largest} GPUs; the limit is {}", guard.victim_gpus);
     scales.ask(

@@ -115,7 +115,7 @@ pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<Isol
         let tag = <&str>::from(*tag);
         let all: Vec<&str> = levels.iter().map(|level| (*level).into()).collect();
         let holds = levels.contains(&facts.isolation);
-        let detail = format!("{tag} demands isolation {}", all.join(" or "));
+        let detail = format!("{tag} requires isolation {}", all.join(" or "));
         scales.check(
             const { RuleName::known("compliance.isolation") },
             &format!("compliance.{tag}.isolation"),
@@ -133,7 +133,7 @@ pub fn isolation(facts: &IsolationFacts, policy: &PlatformPolicy) -> Ruling<Isol
     );
     let customers = facts.multitenancy == Some(Multitenancy::Customer);
     let apart = policy.lending.customer_sharing || !(customers && (sliced || facts.allow_gpu_sharing));
-    let detail = "customers of a tenant do not share GPUs";
+    let detail = "customers of a tenant may not share GPUs";
     scales.check(
         const { RuleName::known("multitenancy.sharing") },
         "lending.customer_sharing",

@@ -117,10 +117,13 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
             if !whole {
                 let part = f64::from(facts.count.thousandths) / 1_000.0;
                 instead = Some(catalogue.advice(&facts.model, part).unwrap_or_else(|| {
-                    format!("{} cannot be sliced: ask for turns on a whole GPU, time_sliced", facts.model)
+                    format!(
+                        "{} has no slices: request time slices of a whole GPU (`time_sliced`)",
+                        facts.model
+                    )
                 }));
             }
-            let detail = format!("{} GPUs of {}; GPUs are asked for whole", facts.count, facts.model);
+            let detail = format!("{} GPUs of {}; only whole GPUs can be requested", facts.count, facts.model);
             scales.check(const { RuleName::known("gpu_models.whole") }, &key, whole, detail);
         }
     }
@@ -131,13 +134,11 @@ fn amount(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) -> Option<S
 fn sharing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     let consent = facts.allow_gpu_sharing && facts.isolation == Isolation::SharedSlices;
     let (holds, detail) = match &facts.sharing {
-        Sharing::Full => (true, "whole GPUs are shared with nobody"),
-        Sharing::Mig(_) => (consent, "slices of one GPU go to several workspaces: both must allow it"),
-        Sharing::TimeSliced { others: false } => {
-            (true, "turns within one workspace; nothing keeps them apart, and nothing needs to")
-        }
+        Sharing::Full => (true, "whole GPUs are not shared"),
+        Sharing::Mig(_) => (consent, "slices of one GPU belong to several workspaces: both must allow it"),
+        Sharing::TimeSliced { others: false } => (true, "time slices within one workspace need no isolation"),
         Sharing::TimeSliced { others: true } => {
-            (consent, "turns isolate neither memory nor faults: both workspaces must allow it")
+            (consent, "time slices isolate neither memory nor faults: both workspaces must allow it")
         }
     };
     let verdict = if holds { Judgement::Passed } else { Judgement::Failed };
@@ -151,7 +152,7 @@ fn customers(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     }
     let shares = facts.sharing != Sharing::Full || facts.borrows;
     let allowed = scales.policy.lending.customer_sharing || !shares;
-    let detail = "customers of a tenant do not share GPUs, nor borrow from each other";
+    let detail = "customers of a tenant may not share GPUs or borrow from each other";
     scales.check(
         const { RuleName::known("multitenancy.sharing") },
         "lending.customer_sharing",
@@ -225,22 +226,23 @@ fn borrowing(facts: &PermissionFacts, scales: &mut ReasonCollector<'_>) {
     });
     let barred = [BorrowRefusal::NotPreemptible, BorrowRefusal::NoPreemption];
     let recallable = !barred.iter().any(|barred| refusals.contains(barred));
-    let detail = "what may not be preempted could not be called back, so it never borrows";
+    let detail =
+        "a workload that may not be preempted cannot borrow, because its GPUs could not be reclaimed";
     scales.check(const { RuleName::known("lending.preemptible") }, "lending", recallable, detail);
     scales.check(
         const { RuleName::known("lending.class") },
         "lending.classes",
         by_class,
-        format!("the workspace is {class}"),
+        format!("the class of the workspace is {class}"),
     );
     scales.check(
         const { RuleName::known("lending.workload") },
         "lending.workloads",
         by_workload,
-        format!("the work is {workload}"),
+        format!("the class of the workload is {workload}"),
     );
     let key = apart.map_or("lending.anti_colocate".to_owned(), |n| format!("lending.anti_colocate[{n}]"));
     let lender = facts.lender.map_or("nobody", Into::into);
-    let detail = format!("{class} on what {lender} lends in {}", facts.region);
+    let detail = format!("{class} on GPUs of {lender} in {}", facts.region);
     scales.check(const { RuleName::known("lending.anti_colocate") }, &key, apart.is_none(), detail);
 }

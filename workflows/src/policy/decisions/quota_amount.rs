@@ -54,7 +54,7 @@ pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) ->
     let (sum, bought) =
         (facts.wanted.saturating_add(facts.others), facts.entitled.saturating_add(facts.exception));
     let there = facts.owned.saturating_sub(facts.kept_back);
-    let detail = format!("{} and {} of others, of {bought} bought", facts.wanted, facts.others);
+    let detail = format!("{} and {} of other workspaces, of {bought} purchased", facts.wanted, facts.others);
     scales.check(
         const { RuleName::known("quota.within_entitlement") },
         "approvals.quota_increase",
@@ -62,7 +62,7 @@ pub fn decide_quota_amount(facts: &QuotaAmountFacts, policy: &PlatformPolicy) ->
         detail,
     );
     let fits = policy.overcommit || sum <= there;
-    let detail = format!("{sum} of {there} owned and not kept back; overcommit is {}", policy.overcommit);
+    let detail = format!("{sum} of {there} owned outside the buffer; overcommit is {}", policy.overcommit);
     scales.check(const { RuleName::known("quota.within_owned") }, "capacity.overcommit", fits, detail);
     let answer = if scales.failed() {
         let most = if policy.overcommit { bought } else { bought.min(there) };

@@ -116,7 +116,7 @@ pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruli
     let rules: Vec<_> = policy.retention.iter().enumerate().filter(|(_, rule)| matches(rule)).collect();
     for (n, rule) in &rules {
         let tag = rule.tag.map_or("every tenant", Into::into);
-        let most = rule.max.map_or("for ever".into(), |max| format!("at most {}", duration::show(max)));
+        let most = rule.max.map_or("no maximum".into(), |max| format!("at most {}", duration::show(max)));
         let detail = format!("{} of {tag}: at least {}, {most}", rule.class, duration::show(rule.min));
         scales.check(const { RuleName::known("retention.class") }, &format!("retention[{n}]"), true, detail);
     }
@@ -126,7 +126,7 @@ pub fn decide_retention(facts: &RetentionFacts, policy: &PlatformPolicy) -> Ruli
         return scales.finish(RetentionRuling::MustKeep { left: None });
     }
     let Some(period) = retention_period(rules.iter().map(|(_, rule)| (rule.min, rule.max, rule.then))) else {
-        let detail = format!("no rule of retention knows the class {}", facts.class);
+        let detail = format!("no retention rule covers the class {}", facts.class);
         scales.check(const { RuleName::known("retention.class") }, "retention", false, detail);
         return scales.finish(RetentionRuling::Unclassified);
     };

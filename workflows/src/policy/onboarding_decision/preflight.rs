@@ -37,7 +37,7 @@ pub fn check_on(text: &str, today: &str) -> Vec<Finding> {
 
 fn finding(field: &str, reason: Reason) -> Finding {
     let at = reason.line.map(|line| Spot { line, column: 1 });
-    let remedy = format!("change it: an onboarding is rejected by the rule {}", reason.rule);
+    let remedy = format!("change it, or the rule {} rejects the onboarding", reason.rule);
     Finding::new(at, field, reason.detail, remedy)
 }
 
@@ -90,6 +90,6 @@ mod tests {
     #[test]
     fn the_refusal_of_a_closed_tenants_name_shows_when_it_was_closed() {
         let closed = ClosedName { at: Some(Timestamp(1_768_435_200_000)) };
-        assert_eq!(closed.describe(), "was used; closed on 2026-01-15; a name is not used again");
+        assert_eq!(closed.describe(), "was used; closed on 2026-01-15; names cannot be reused");
     }
 }

@@ -56,7 +56,7 @@ impl Value {
             Self::Fraction(value) => format!("the number {value}"),
             Self::Text(value) => format!("the text {:?}", value.chars().take(64).collect::<String>()),
             Self::List(_) => "a list".into(),
-            Self::Map(_) => "a group of fields".into(),
+            Self::Map(_) => "a mapping".into(),
         }
     }
 }
@@ -242,7 +242,7 @@ impl<'de> Visitor<'de> for TreeBuilder {
         let mut names = BTreeSet::new();
         while let Some((name, item)) = map.next_entry::<Spanned<String>, Spanned<Tree>>()? {
             if !names.insert(name.value.clone()) {
-                return Err(A::Error::custom(format!("field `{}` stands twice", name.value)));
+                return Err(A::Error::custom(format!("field `{}` occurs twice", name.value)));
             }
             fields.push((name, item));
         }

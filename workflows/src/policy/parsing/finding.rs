@@ -69,8 +69,8 @@ impl Invalid {
         let untold = untold + findings.len().saturating_sub(Self::MOST);
         findings.truncate(Self::MOST);
         if untold > 0 {
-            let problem = format!("{untold} more findings are not told");
-            findings.push(Finding::new(None, "", problem, "mend those that are told first".into()));
+            let problem = format!("{untold} more findings are not shown");
+            findings.push(Finding::new(None, "", problem, "fix the findings above first".into()));
         }
         Self { findings }
     }

@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Ratio {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let value = f64::deserialize(from)?;
         Self::exactly(value)
-            .ok_or_else(|| D::Error::custom(format!("{value} is no number with up to three decimals")))
+            .ok_or_else(|| D::Error::custom(format!("{value} is not a number with up to three decimals")))
     }
 }
 

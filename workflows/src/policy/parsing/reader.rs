@@ -79,14 +79,14 @@ impl Reader {
         let Value::Map(fields) = &item.value else {
             self.note(
                 item,
-                format!("{} stands where fields are expected", item.value.kind()),
+                format!("expected fields, but found {}", item.value.kind()),
                 fields_remedy(known),
             );
             return None;
         };
         for (name, at, inner) in fields {
             if !known.contains(&name.as_str()) {
-                let problem = format!("there is no field `{name}` here");
+                let problem = format!("field `{name}` is unknown here");
                 let finding = Finding::new(*at, &inner.path, problem, fields_remedy(known));
                 self.push(finding);
             }
@@ -118,7 +118,7 @@ impl Reader {
         }
         self.note(
             item,
-            format!("{} stands where fields are expected", item.value.kind()),
+            format!("expected fields, but found {}", item.value.kind()),
             "write `name: value` lines",
         );
         &[]
@@ -132,7 +132,7 @@ impl Reader {
     /// Returns true if there are at most `most` items; records the item otherwise.
     fn has_at_most(&self, item: &Item, count: usize, most: usize) -> bool {
         if count > most {
-            self.note(item, format!("{count} items stand here"), format!("give at most {most}"));
+            self.note(item, format!("the list has {count} items"), format!("use at most {most}"));
         }
         count <= most
     }
@@ -144,7 +144,7 @@ impl Reader {
         }
         self.note(
             item,
-            format!("{} stands where a list is expected", item.value.kind()),
+            format!("expected a list, but found {}", item.value.kind()),
             "write `[a, b]`, or `[]`",
         );
         &[]
@@ -157,7 +157,7 @@ impl Reader {
         }
         self.note(
             item,
-            format!("{} stands where text is expected", item.value.kind()),
+            format!("expected text, but found {}", item.value.kind()),
             "put it in quotes if it is meant as text",
         );
         None
@@ -194,7 +194,7 @@ impl Reader {
                     }
                     _ => format!("write a whole number from {low} to {high}"),
                 };
-                self.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+                self.note(item, format!("{} is not a valid number here", item.value.kind()), remedy);
                 None
             }
         }
@@ -223,7 +223,7 @@ impl Reader {
         let read = thousandths.filter(|read| *read <= most.saturating_mul(1_000));
         if read.is_none() {
             let remedy = format!("write a number from 0 to {most}, with up to three decimals");
-            self.note(item, format!("{} is not a number that fits here", item.value.kind()), remedy);
+            self.note(item, format!("{} is not a valid number here", item.value.kind()), remedy);
         }
         read.map(Ratio::thousandths)
     }
@@ -234,7 +234,11 @@ impl Reader {
         if span.as_secs().is_multiple_of(86_400) {
             return Some(span);
         }
-        self.note(item, format!("{} is no number of whole days", duration::show(span)), "write it as `30d`");
+        self.note(
+            item,
+            format!("{} is not a number of whole days", duration::show(span)),
+            "write it as `30d`",
+        );
         None
     }
 
@@ -265,7 +269,7 @@ impl Reader {
                 continue;
             }
             let known: Vec<&'static str> = K::VARIANTS.iter().map(|variant| (*variant).into()).collect();
-            let problem = format!("there is no field `{name}` here");
+            let problem = format!("field `{name}` is unknown here");
             let finding = Finding::new(*at, &inner.path, problem, fields_remedy(&known));
             self.push(finding);
         }
@@ -282,7 +286,7 @@ impl Reader {
         for (name, _, inner) in self.entries(item) {
             match name.parse() {
                 Ok(key) => all.extend(read(inner).map(|value| (key, value))),
-                Err(error) => self.note(inner, format!("{error}"), "mend the name"),
+                Err(error) => self.note(inner, format!("{error}"), "correct the name"),
             }
         }
         all
@@ -313,7 +317,7 @@ impl Reader {
         match text.parse() {
             Ok(name) => Some(name),
             Err(_) => {
-                self.note(item, format!("{text:?} cannot name a {}", K::WORD), Name::<K>::rule());
+                self.note(item, format!("{text:?} is not a valid name of a {}", K::WORD), Name::<K>::rule());
                 None
             }
         }
@@ -325,7 +329,7 @@ impl Reader {
         let span = duration::parse(text);
         if span.is_none() {
             let remedy = "write a number and a unit: `30s`, `15m`, `12h` or `5d`";
-            self.note(item, format!("{} is not a span of time", item.value.kind()), remedy);
+            self.note(item, format!("{} is not a duration", item.value.kind()), remedy);
         }
         span
     }

@@ -80,8 +80,8 @@ fn threshold(reader: &Reader, item: &Item) -> Option<SoftThreshold> {
     if clear >= at {
         reader.note(
             item,
-            format!("a threshold at {at} is armed again at {clear}, so it would be told without end"),
-            "let `clear` be less than `at`",
+            format!("the threshold {at} is armed again at {clear}, so it would notify without end"),
+            "set `clear` below `at`",
         );
     }
     Some(SoftThreshold { at, clear })

@@ -88,7 +88,7 @@ impl GpuModels {
         // Clamped to 0 to 1,000.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let profile = self.get(model)?.at_least(thousandths.clamp(0.0, 1_000.0) as u32)?;
-        Some(format!("ask for slices of profile {} with isolation `shared_slices`", profile.name))
+        Some(format!("request slices of profile {} with isolation `shared_slices`", profile.name))
     }
 
     /// Returns the model of a name: that of an alias, or the name itself. Ignores an alias of an unknown model, which earlier policies could have.

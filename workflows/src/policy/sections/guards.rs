@@ -91,7 +91,7 @@ impl Guards {
             let item = fields.required((*guard).into())?;
             let mode = reader.one_of::<GuardMode>(item)?;
             if mode == GuardMode::Approve && !guard.may_be_approved() {
-                let problem = "nobody may approve this: it would hand on data or destroy what is held";
+                let problem = "only `block` is allowed: an approval could expose data to the next tenant, or destroy data under a hold";
                 reader.note(item, problem.into(), "write `block`");
             }
             modes.insert(*guard, mode);

@@ -78,47 +78,51 @@ pub(in crate::policy) fn doubts(
     if procedure.extend.is_some_and(|by| by.is_zero()) {
         doubt(
             "extend",
-            "the deadline is moved by nothing".into(),
-            "write a span such as `1d`, or leave it out",
+            "the deadline would be extended by 0".into(),
+            "set a duration such as `1d`, or remove the key",
         );
     }
     let mut last = Duration::ZERO;
     for (n, next) in procedure.escalate.iter().enumerate() {
         let field = format!("escalate[{n}].after");
         if next.after >= end {
-            let problem = format!("others are asked after {}, when it has lapsed", show(next.after));
-            doubt(&field, problem, "let it be less than `within` and `extend` together");
+            let problem =
+                format!("the approval escalates after {}, when it has already lapsed", show(next.after));
+            doubt(&field, problem, "set less than `within` and `extend` together");
         }
         if next.after <= last {
-            let problem = "it is not later than the opening, or than the one before".into();
-            doubt(&field, problem, "write the spans in order, each counted from the opening");
+            let problem = "the step is not later than the opening, or than the previous step".into();
+            doubt(&field, problem, "list the durations in ascending order, each counted from the opening");
         }
         last = next.after;
     }
     for (n, span) in procedure.remind.before.iter().enumerate().filter(|(_, span)| **span >= within) {
-        let problem = format!("{} before the deadline nobody has been asked yet", show(*span));
-        doubt(&format!("remind.before[{n}]"), problem, "let it be less than `within`");
+        let problem = format!("{} before the deadline, the approval is not open yet", show(*span));
+        doubt(&format!("remind.before[{n}]"), problem, "set less than `within`");
     }
     if let Some(every) = procedure.remind.every
         && (every.as_secs() < 60 || end.as_secs() / every.as_secs() > MOST_REMINDERS)
     {
-        let problem =
-            format!("people are reminded every {}, until they read no reminder any more", show(every));
-        doubt("remind.every", problem, "remind at most a hundred times, and no oftener than each minute");
+        let problem = format!("a reminder every {} is too frequent", show(every));
+        doubt("remind.every", problem, "remind at most 100 times, and at most once a minute");
     }
     let auditors = |roles: &[String]| roles.iter().all(|role| role == "auditor");
     if procedure.break_glass.as_ref().is_some_and(|glass| auditors(&glass.any_of)) {
-        let problem = "an auditor reads and decides nothing, so nobody may break the glass".into();
-        doubt("break_glass.any_of", problem, "name a role that decides, such as `breakglass`");
+        let problem = "an auditor cannot decide, so no user could break the glass".into();
+        doubt("break_glass.any_of", problem, "name a role that can decide, such as `breakglass`");
     }
     for (n, next) in procedure.escalate.iter().enumerate() {
         let field = format!("escalate[{n}].seats");
         if next.seats.iter().any(|seat| auditors(&seat.any_of)) {
-            let problem = "an auditor reads and decides nothing, so the seat stays empty".into();
-            doubt(&field, problem, "name a role that decides");
+            let problem = "an auditor cannot decide, so the seat stays empty".into();
+            doubt(&field, problem, "name a role that can decide");
         }
         if next.seats == seats {
-            doubt(&field, "the same people are asked again".into(), "name others, or use `remind`");
+            doubt(
+                &field,
+                "the escalation asks the same approvers".into(),
+                "name other approvers, or use `remind`",
+            );
         }
     }
     doubts
@@ -221,7 +225,7 @@ mod tests {
             ),
             ("offboard: {escalate: [{after: 1d, seats: [{any_of: [boss], count: 1}]}]}", "group:NAME"),
             ("offboard: {escalate: [{after: 1d, seats: [{any_of: ['group:'], count: 1}]}]}", "group:NAME"),
-            ("offboard: {escalate: [{after: 1d, seats: []}]}", "nobody is asked"),
+            ("offboard: {escalate: [{after: 1d, seats: []}]}", "no approver is named"),
             ("offboard: {remind: {before: [5d]}}", "remind.before[0]"),
             ("offboard: {remind: {every: 1m}}", "remind.every"),
             ("offboard: {remind: {weekly: 1m}}", "weekly"),

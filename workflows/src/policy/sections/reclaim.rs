@@ -199,11 +199,11 @@ impl ReclaimRules {
         let least = self.least();
         if let Some(item) = fields.optional("deadline").filter(|_| self.deadline < least) {
             let problem = format!(
-                "a deadline of {} is shorter than the grace and the steps' limits together, {}",
+                "the deadline {} is shorter than `grace` and `limits` together, {}",
                 show(self.deadline),
                 show(least)
             );
-            let remedy = format!("write at least `{}`, or lower `grace` or `limits`", show(least));
+            let remedy = format!("set at least `{}`, or lower `grace` or `limits`", show(least));
             fields.reader().note(item, problem, remedy);
         }
     }

@@ -91,7 +91,7 @@ fn borrow(fields: &Fields<'_>) -> Option<BorrowWithin> {
     let item = fields.required("policy")?;
     let policy = reader.one_of(item);
     if policy == Some(ReclaimWithin::Any) {
-        reader.note(item, "Kueue has no `Any` here".into(), "write `Never` or `LowerPriority`");
+        reader.note(item, "Kueue does not support `Any` here".into(), "write `Never` or `LowerPriority`");
     }
     let range = -2_000_000_000..=2_000_000_000_i32;
     let max_priority =

@@ -22,7 +22,7 @@ pub(in crate::policy) fn seats(reader: &Reader, item: &Item) -> Option<Vec<Seat>
     if items.is_empty() {
         reader.note(
             item,
-            "nobody is asked".into(),
+            "no approver is named".into(),
             "name at least one seat: `- {any_of: [admin], count: 1}`",
         );
     }

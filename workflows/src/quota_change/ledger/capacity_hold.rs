@@ -113,7 +113,7 @@ impl HoldCapacity {
         if sum <= bought {
             return Ok(());
         }
-        let problem = format!("the workspaces of {} would have {sum} of the {bought} bought", self.tenant);
+        let problem = format!("the workspaces of {} would have {sum} of {bought} purchased", self.tenant);
         Err(ActionError::permanent(codes::OVER_ENTITLEMENT, problem).into())
     }
 }

@@ -181,6 +181,6 @@ pub(super) fn ours(
 }
 
 pub(super) fn unmarked(tenant: &TenantId) -> Undecided {
-    let problem = format!("nothing of tenant {tenant} is set aside for this execution");
+    let problem = format!("no capacity of tenant {tenant} is earmarked for this execution");
     ActionError::permanent(codes::EARMARK_MISSING, problem).into()
 }

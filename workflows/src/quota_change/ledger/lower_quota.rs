@@ -141,7 +141,7 @@ impl LedgerAction for CheckUse {
             return Ok(());
         }
         let problem =
-            format!("workspace {} uses {excess} of {} beyond what it may", self.workspace, self.resource);
+            format!("workspace {} uses {excess} of {} more than allowed", self.workspace, self.resource);
         Err(ActionError::permanent(codes::QUOTA_IN_USE, problem).into())
     }
 }

@@ -91,7 +91,7 @@ impl FreeVictim {
 }
 
 fn not_cleaned_after(workload: &str) -> String {
-    format!("not cleaned after {workload}")
+    format!("not cleaned after the eviction of {workload}")
 }
 
 /// Bars the GPUs of a victim that has ended without a scrub, until an operator lifts the bars. The GPUs stay barred wherever the victim's booking moves.
@@ -177,8 +177,7 @@ impl BarGpus {
         }
         let about = format!("{}/{}", self.tenant, self.workload);
         let text = format!(
-            "{about} was evicted and the memory of these GPUs was not cleaned: {}. The books do not have them as the tenant's, so they \
-             are not barred; take their nodes out of service and clean them",
+            "{about} was evicted, and the memory of these GPUs was not cleaned: {}. The ledger does not list them for the tenant, so they could not be barred; take their nodes out of service and clean them",
             unknown.join(", ")
         );
         view.put(&Notification {

@@ -168,9 +168,8 @@ impl AdmissionTx {
         let length = serde_json::to_vec::<Cohort>(&self.cohort).map_err(encode)?.len();
         if length > Cohort::LONGEST {
             let (most, count) = (Cohort::LONGEST, self.cohort.accounts.len());
-            let problem = format!(
-                "the account of {count} workspaces would have {length} bytes, and {most} is the most"
-            );
+            let problem =
+                format!("the account of {count} workspaces would have {length} bytes; the limit is {most}");
             return Err(ActionError::permanent(codes::COHORT_FULL, problem).into());
         }
         Ok(())

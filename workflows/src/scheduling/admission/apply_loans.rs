@@ -234,7 +234,7 @@ impl AdmissionTx {
             rest -= part;
         }
         if rest > 0 {
-            return Err(corrupt(format!("{} borrows {rest} for no workload", opening.borrower)));
+            return Err(corrupt(format!("{} borrows {rest} without a workload", opening.borrower)));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ pub fn close_account(view: &mut View, tenant: &TenantId) -> Result<(), Undecided
             account.balances.values().map(crate::tenancy::Balance::in_use).fold(0, u64::saturating_add);
         if used > 0 || account.waiting > 0 {
             let problem = format!(
-                "workspace {workspace} of tenant {tenant} still uses {used}, and {} of its workloads wait",
+                "workspace {workspace} of tenant {tenant} still uses {used}, and {} of its workloads are queued",
                 account.waiting
             );
             return Err(ActionError::permanent(codes::WORKLOAD_STATE, problem).into());

@@ -34,20 +34,32 @@ pub const NODES_TOO_SMALL: &str = "nodes.too_small";
 
 /// Codes and remedies, in alphabetical order.
 pub const ALL: &[(&str, &str)] = &[
-    (COHORT_FULL, "split the tenant, or limit fewer resources: one tenant's workspaces are in one document"),
-    (BOOKS_DIFFER, "a defect: keep the store (`tenure store export`) and report it; nothing was changed"),
-    (LINE_FULL, "wait until the workspace's line is shorter, or raise admission.line_limit in the policy"),
-    (NODE_BUSY, "wait until what runs there has ended, or evict it first"),
-    (OCCUPANCY_FULL, "split the tenant: one tenant's nodes are listed in one document of at most 2,000"),
-    (RECLAIM_BUSY, "nothing: another reclaim of the same kind is executing and comes first"),
-    (RECLAIM_NOT_OURS, "nothing: the reclaim has ended, or another took its place; ask for a plan again"),
+    (
+        COHORT_FULL,
+        "split the tenant, or limit fewer resources: the workspaces of a tenant share one document of limited size",
+    ),
+    (
+        BOOKS_DIFFER,
+        "this is a defect, and nothing was changed: export the store (`tenure store export`), and report it",
+    ),
+    (LINE_FULL, "wait until the workspace's queue is shorter, or raise `admission.line_limit` in the policy"),
+    (NODE_BUSY, "wait until the workloads on the node have ended, or evict them first"),
+    (OCCUPANCY_FULL, "split the tenant: a tenant can have at most 2,000 nodes"),
+    (RECLAIM_BUSY, "nothing: another reclaim of the same resource runs first"),
+    (
+        RECLAIM_NOT_OURS,
+        "nothing: the reclaim has ended, or another has replaced it; to see the present plan, preview a reclaim",
+    ),
     (
         TENANT_LEAVES,
-        "nothing: its offboarding has begun; cancel that before destruction begins to let it work again",
+        "the tenant is being offboarded: to use it again, cancel the offboarding before its destruction begins",
     ),
-    (DIFFERS, "give the workload another name; only a rejected request can be corrected under its name"),
-    (INVALID, "read the message: it names the field and what it may be"),
-    (WORKLOAD_STATE, "read the message: the workload is elsewhere in its life"),
-    (UNKNOWN_WORKLOAD, "check the name; `tenure workloads list` shows the tenant's"),
-    (UNKNOWN_WORKSPACE, "check the name, or give the workspace a quota first: it has no account"),
+    (DIFFERS, "choose another name; only a rejected workload can be corrected under its name"),
+    (INVALID, "correct the field in the message; the message lists the valid values"),
+    (WORKLOAD_STATE, "the workload has another state, named in the message"),
+    (UNKNOWN_WORKLOAD, "check the name: `tenure workloads list` lists the workloads of the tenant"),
+    (
+        UNKNOWN_WORKSPACE,
+        "check the name; a workspace without a quota cannot run workloads, so give it a quota first",
+    ),
 ];

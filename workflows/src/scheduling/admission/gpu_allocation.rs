@@ -130,7 +130,7 @@ impl AdmissionTx {
             for (id, count) in nodes {
                 let given = self.change_node(view, id, |node| node.assign(kind, *count, &user, sharing))?;
                 given.ok_or_else(|| {
-                    corrupt(format!("node {id} has not the {count} of {kind} it is listed with"))
+                    corrupt(format!("node {id} lacks the {count} of {kind} that are listed for it"))
                 })?;
             }
         }
@@ -145,7 +145,7 @@ impl AdmissionTx {
         change: impl FnOnce(&mut NodeUse) -> T,
     ) -> Result<T, Undecided> {
         let found = self.node(view, id)?.cloned();
-        let mut node = found.ok_or_else(|| corrupt(format!("node {id} is listed and there is none")))?;
+        let mut node = found.ok_or_else(|| corrupt(format!("node {id} is listed, but does not exist")))?;
         self.count_node(&node, false);
         let answer = change(&mut node);
         node.changed_at = self.now;

@@ -126,7 +126,7 @@ impl InvariantChecker<'_> {
                         }
                     });
                     self.check("I-10", right, || {
-                        format!("{} has GPU {index} of {}", user.workload, node.node)
+                        format!("{} uses GPU {index} of {}", user.workload, node.node)
                     });
                 }
             }
@@ -145,11 +145,11 @@ impl InvariantChecker<'_> {
                     crate::scheduling::admission::gpu_allocation::kinds(workload)
                         .map(|(k, n)| (k.clone(), n))
                         .collect();
-                self.check("I-4", has == asked, || format!("{name} has {has:?} and asked for {asked:?}"));
+                self.check("I-4", has == asked, || format!("{name} has {has:?}, but requested {asked:?}"));
                 let decision = decisions.get(&workload.decision);
                 let admits =
                     decision.is_some_and(|d| d.answer == AdmissionVerdict::Admit && d.workload == *name);
-                self.check("I-4", admits, || format!("{name} runs by decision {:?}", workload.decision));
+                self.check("I-4", admits, || format!("{name} runs with decision {:?}", workload.decision));
             }
             let reclaimed = matches!(workload.state, WorkloadState::Reclaimed { .. });
             self.check("I-11", !reclaimed || workload.preemptible, || format!("{name} is a victim"));
@@ -182,12 +182,12 @@ impl InvariantChecker<'_> {
                 a == b
                     && listed.iter().map(|(k, r)| (k, plain(r))).eq(there.iter().map(|(k, r)| (k, plain(r))))
             });
-        self.check("I-24", same, || format!("rooms {listed:?} are listed and {rooms:?} are there"));
+        self.check("I-24", same, || format!("listed free amounts: {listed:?}; actual: {rooms:?}"));
         for (resource, kept) in &self.state.cohort.stock {
             let there = stock.get(resource).copied().unwrap_or_default();
             let kept = (kept.pieces, kept.free, kept.resting);
             self.check("I-24", kept == there, || {
-                format!("{resource}: {kept:?} are kept and {there:?} are there")
+                format!("{resource}: recorded {kept:?}, but actual {there:?}")
             });
             let taken: u64 = self.state.cohort.balances(resource).map(|(_, balance)| balance.in_use()).sum();
             let all = kept.1 + kept.2 + taken;
@@ -204,7 +204,7 @@ impl InvariantChecker<'_> {
                 let running = self.state.workloads.iter().filter(|w| w.workspace == *name && runs(w));
                 let used: u64 = running.filter_map(|workload| workload.requests.get(resource)).sum();
                 self.check("I-7", used == balance.used, || {
-                    format!("{name} uses {used} of {resource} and its account says {}", balance.used)
+                    format!("{name} uses {used} of {resource}, but its account has {}", balance.used)
                 });
             }
         }
@@ -232,18 +232,18 @@ impl InvariantChecker<'_> {
                 });
                 let most = lends(&balance.allowance).min(spare(&balance));
                 self.check("I-8", lent <= most, || {
-                    format!("{name} lends {lent} of {resource}, and may {most}")
+                    format!("{name} lends {lent} of {resource}, but may lend only {most}")
                 });
                 let exact = borrowed <= balance.over_nominal();
                 self.check("I-8", exact, || {
-                    format!("{name} borrows {borrowed} and needs {}", balance.over_nominal())
+                    format!("{name} borrows {borrowed}, but needs {}", balance.over_nominal())
                 });
                 over += balance.over_quota();
                 idle += spare(&balance).saturating_sub(lent);
             }
             idle += self.pool(resource, &open);
             self.check("I-8", over == 0 || idle == 0, || {
-                format!("{over} of {resource} have no lender and {idle} idle")
+                format!("{over} of {resource} have no lender, although {idle} are idle")
             });
         }
         for loan in open {
@@ -265,12 +265,12 @@ impl InvariantChecker<'_> {
                 let limit = ground.allowance.borrowing_limit.unwrap_or(u64::MAX);
                 let most = ground.allowance.nominal.saturating_add(limit);
                 self.check("I-7", then <= most, || {
-                    format!("decision {} lets {then} of {resource} be used", decision.number)
+                    format!("decision {} allows {then} of {resource}", decision.number)
                 });
             }
             let may = grounds.preemptible && grounds.allow_preemption;
             self.check("I-11", may || !borrows, || {
-                format!("decision {} lets {} borrow", decision.number, decision.workload)
+                format!("decision {} allows {} to borrow", decision.number, decision.workload)
             });
         }
     }
@@ -294,13 +294,15 @@ impl InvariantChecker<'_> {
             listed.map(|loan| (loan.number, loan.amount, loan.workload.clone())).collect();
         open.sort();
         listed.sort();
-        self.check("I-9", open == listed, || format!("loans {open:?} are open and {listed:?} are listed"));
+        self.check("I-9", open == listed, || format!("open loans: {open:?}; listed: {listed:?}"));
         let running: BTreeSet<_> =
             self.state.workloads.iter().filter(|w| runs(w)).map(|w| (&w.workspace, &w.name)).collect();
         let rosters = self.state.running_lists.iter();
         let listed: BTreeSet<_> =
             rosters.flat_map(|r| r.running.keys().map(move |name| (&r.workspace, name))).collect();
-        self.check("I-4", running == listed, || format!("{running:?} run and {listed:?} are listed"));
+        self.check("I-4", running == listed, || {
+            format!("running workloads: {running:?}; listed: {listed:?}")
+        });
         let waiting = self.state.workloads.iter().filter(|w| w.state == WorkloadState::Waiting);
         let waiting: BTreeSet<_> = waiting.map(|w| (&w.workspace, &w.name)).collect();
         let lines = self.state.queues.iter();
@@ -308,12 +310,12 @@ impl InvariantChecker<'_> {
             lines.flat_map(|l| l.waiting.iter().map(move |w| (&l.workspace, &w.workload))).collect();
         let set: BTreeSet<_> = stand.iter().copied().collect();
         self.check("S-42", waiting == set && set.len() == stand.len(), || {
-            format!("{waiting:?} wait and {stand:?} are in line")
+            format!("queued workloads: {waiting:?}; listed in the queue: {stand:?}")
         });
         for (name, account) in &self.state.cohort.accounts {
             let waits = set.iter().filter(|(workspace, _)| *workspace == name).count();
             self.check("S-42", account.waiting as usize == waits, || {
-                format!("{waits} wait in {name}, not {}", account.waiting)
+                format!("{waits} are queued in {name}, not {}", account.waiting)
             });
         }
     }
@@ -337,7 +339,7 @@ impl InvariantChecker<'_> {
                 let taken = balance.in_transit;
                 self.check("I-10", taken <= wanted && taken == aside && counted, || {
                     format!(
-                        "{taken} of {resource} are in transit to {name}, {aside} set aside, {wanted} wanted"
+                        "{taken} of {resource} are in transit to {name}; {aside} are earmarked, {wanted} are needed"
                     )
                 });
             }
@@ -348,7 +350,7 @@ impl InvariantChecker<'_> {
                 let known =
                     reclaims.values().any(|r| r.execution == by && r.victims.contains(&workload.name));
                 self.check("I-15", known, || {
-                    format!("{} is reclaimed by {by}, which nobody knows", workload.name)
+                    format!("{} is reclaimed by {by}, which is unknown", workload.name)
                 });
             }
         }

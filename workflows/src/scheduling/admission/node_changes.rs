@@ -50,7 +50,7 @@ pub fn serve_nodes(
         if let Some(workload) =
             left.as_ref().and_then(|left| left.workloads().first().map(ToString::to_string))
         {
-            return Err(corrupt(format!("{workload} of an earlier owner is listed on node {id}")));
+            return Err(corrupt(format!("node {id} lists {workload}, which belongs to an earlier owner")));
         }
         if let Some(left) = left.filter(|left| left.tenant == *tenant) {
             desk.count_node(&left, false);
@@ -64,7 +64,7 @@ pub fn serve_nodes(
     }
     let listed = desk.occupancy.as_ref().map_or(0, |occupancy| occupancy.nodes.len());
     if listed > Occupancy::MOST_NODES {
-        let problem = format!("tenant {tenant} would have {listed} nodes in service");
+        let problem = format!("tenant {tenant} would have {listed} nodes in service, more than the limit");
         return Err(ActionError::permanent(codes::OCCUPANCY_FULL, problem).into());
     }
     desk.settle_all(view)?;

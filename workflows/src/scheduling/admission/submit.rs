@@ -62,12 +62,12 @@ pub fn parse_amounts<'de, D: Deserializer<'de>>(from: D) -> Result<Amounts, D::E
             let instead = match resource.gpu().filter(|kind| kind.profile.is_none()) {
                 Some(kind) if Gpu::mig_capable(&kind.model) => {
                     let profile = Layout::Mig.profile(&kind.model).trim_start_matches("all-");
-                    format!("ask for slices in whole numbers, such as gpu/{}/{profile}", kind.model)
+                    format!("request a whole number of slices, such as gpu/{}/{profile}", kind.model)
                 }
-                Some(kind) => format!("{} cannot be cut up in hardware; ask for a whole one", kind.model),
-                None => "ask for a whole number".to_owned(),
+                Some(kind) => format!("{} has no hardware slices; request whole GPUs", kind.model),
+                None => "request a whole number".to_owned(),
             };
-            return Err(D::Error::custom(format!("{number} of {resource} cannot be given: {instead}")));
+            return Err(D::Error::custom(format!("{number} of {resource} is not possible: {instead}")));
         };
         if amounts.insert(resource.clone(), amount).is_some() {
             let problem = format!("{resource} is named twice, once as {text:?}: name it once");
@@ -94,25 +94,25 @@ impl WorkloadRequest {
         let rule = format!("1 to {LONGEST_NAME} letters, digits, `.`, `_`, `:` and `-`");
         if !named(&self.name) {
             return Some(format!(
-                "name: {:?} is no name: expected {rule}",
+                "name: {:?} is not valid; use {rule}",
                 self.name.chars().take(80).collect::<String>()
             ));
         }
         if let Some(label) = self.labels.iter().find(|label| !named(label)) {
             return Some(format!(
-                "labels: {:?} is no label: expected {rule}",
+                "labels: {:?} is not valid; use {rule}",
                 label.chars().take(80).collect::<String>()
             ));
         }
         if self.labels.len() > MOST_NAMED || self.requests.len() > MOST_NAMED {
-            return Some(format!("labels, requests: expected at most {MOST_NAMED} of each"));
+            return Some(format!("labels, requests: at most {MOST_NAMED} of each are allowed"));
         }
         if self.requests.is_empty() {
-            return Some("requests: nothing is asked for".to_owned());
+            return Some("requests: request at least one resource".to_owned());
         }
         let (resource, amount) =
             self.requests.iter().find(|(_, amount)| **amount == 0 || **amount > LARGEST)?;
-        Some(format!("requests: {amount} of {resource}: expected 1 to {LARGEST}"))
+        Some(format!("requests: {amount} of {resource} is not allowed; use 1 to {LARGEST}"))
     }
 
     fn workload(&self, now: Timestamp) -> Workload {
@@ -203,7 +203,7 @@ pub fn submit(view: &mut View, request: &WorkloadRequest) -> Result<SubmitOutcom
     let mut desk = AdmissionTx::open(view, &request.tenant, wants)?;
     if let TenantState::Leaving | TenantState::Destroying | TenantState::Closed = desk.tenant.state {
         let state: &str = desk.tenant.state.into();
-        let problem = format!("tenant {} is {state} and takes no new work", request.tenant);
+        let problem = format!("tenant {} is {state}, and accepts no new workloads", request.tenant);
         return Err(ActionError::permanent(codes::TENANT_LEAVES, problem).into());
     }
     desk.check_name(view, &request.name)?;
@@ -250,7 +250,7 @@ fn never_ran(workload: &Workload) -> bool {
 fn stands(view: &mut View, same: bool, there: Workload) -> Result<SubmitOutcome, Undecided> {
     if !same {
         let problem =
-            format!("workload {} of tenant {} was asked for with another content", there.name, there.tenant);
+            format!("workload {} of tenant {} already exists with other content", there.name, there.tenant);
         return Err(ActionError::permanent(codes::DIFFERS, problem).into());
     }
     let admission = view.require::<Admission>(&there.decision)?;
@@ -318,7 +318,10 @@ impl AdmissionTx {
         let (length, bytes) =
             (line.waiting.len(), serde_json::to_vec(line).map_or(usize::MAX, |line| line.len()));
         if length >= most || bytes > WorkspaceQueue::LONGEST {
-            let problem = format!("{length} workloads of workspace {} wait already", workload.workspace);
+            let problem = format!(
+                "{length} workloads of workspace {} are queued, which is the limit",
+                workload.workspace
+            );
             return Err(ActionError::permanent(codes::LINE_FULL, problem).into());
         }
         let admission = self.record(decided.admission);

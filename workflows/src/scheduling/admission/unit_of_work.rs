@@ -127,7 +127,7 @@ impl AdmissionTx {
     /// Returns a workspace's account for changes.
     pub(super) fn account_mut(&mut self, workspace: &WorkspaceName) -> Result<&mut Account, Undecided> {
         self.account(workspace)?;
-        let missing = || corrupt(format!("the account of {workspace} is gone"));
+        let missing = || corrupt(format!("the account of workspace {workspace} is missing"));
         self.cohort.accounts.get_mut(workspace).ok_or_else(missing)
     }
 
@@ -155,7 +155,7 @@ impl AdmissionTx {
                 found.unwrap_or(WorkspaceQueue { tenant, workspace: workspace.clone(), waiting: Vec::new() });
             self.queues.insert(workspace, CachedDocument::old(line));
         }
-        let missing = || corrupt(format!("the line of {workspace} is gone"));
+        let missing = || corrupt(format!("the queue of workspace {workspace} is missing"));
         self.queues.get(workspace).map(|kept| &kept.value).ok_or_else(missing)
     }
 
@@ -172,7 +172,7 @@ impl AdmissionTx {
         change: impl FnOnce(&mut WorkspaceQueue),
     ) -> Result<(), Undecided> {
         self.queue_of(view, workspace)?;
-        let missing = || corrupt(format!("the line of {workspace} is gone"));
+        let missing = || corrupt(format!("the queue of workspace {workspace} is missing"));
         let line = self.queues.get_mut(workspace).map(CachedDocument::change).ok_or_else(missing)?;
         change(line);
         let mut least = BTreeMap::new();
@@ -205,7 +205,7 @@ impl AdmissionTx {
 
     /// Returns a workload that must exist.
     pub(super) fn need_workload(&mut self, view: &mut View, name: &str) -> Result<Workload, Undecided> {
-        let missing = || corrupt(format!("a list names workload {name}, which there is not"));
+        let missing = || corrupt(format!("a list names workload {name}, which does not exist"));
         self.workload(view, name)?.cloned().ok_or_else(missing)
     }
 
@@ -256,7 +256,7 @@ impl AdmissionTx {
             let roster = found.unwrap_or(RunningList { tenant, workspace, part, running: BTreeMap::new() });
             self.rosters.insert(key.clone(), CachedDocument::old(roster));
         }
-        let missing = || corrupt(format!("the roster of {workspace} is gone"));
+        let missing = || corrupt(format!("the list of workloads of workspace {workspace} is missing"));
         self.rosters.get_mut(&key).ok_or_else(missing)
     }
 
@@ -268,7 +268,7 @@ impl AdmissionTx {
             let loans = found.unwrap_or(OpenLoans { tenant, resource: resource.clone(), open: Vec::new() });
             self.loans.insert(resource, CachedDocument::old(loans));
         }
-        let missing = || corrupt(format!("the open loans of {resource} are gone"));
+        let missing = || corrupt(format!("the list of open loans of {resource} is missing"));
         self.loans.get(resource).map(|kept| &kept.value).ok_or_else(missing)
     }
 
@@ -322,9 +322,10 @@ impl AdmissionTx {
                 Some(opened) => Some(opened.clone()),
                 None => view.get::<Loan>(&Loan::key(&self.tenant.id, *number))?,
             };
-            let mut row = row.ok_or_else(|| corrupt(format!("loan {number} is listed and there is none")))?;
+            let mut row =
+                row.ok_or_else(|| corrupt(format!("loan {number} is listed, but does not exist")))?;
             if row.state.is_ended() {
-                return Err(corrupt(format!("loan {number} is listed as open and has ended")));
+                return Err(corrupt(format!("loan {number} is listed as open, but has ended")));
             }
             row.amount = edit.amount.unwrap_or(row.amount);
             row.state = edit.state.unwrap_or(row.state);

@@ -238,13 +238,13 @@ pub enum PlanAnswer {
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum InfeasibleReason {
     /// The workspace does not exist.
-    #[error("there is no workspace {workspace}")]
+    #[error("workspace {workspace} does not exist")]
     NoWorkspace {
         /// The name.
         workspace: String,
     },
     /// It would not fit even if nothing else were in use.
-    #[error("{kind}: more than the workspace may ever have, {most}")]
+    #[error("{kind}: more than the workspace may ever use, {most}")]
     NeverFits {
         /// The kind.
         kind: ResourceKind,
@@ -252,13 +252,13 @@ pub enum InfeasibleReason {
         most: u64,
     },
     /// The preemptible workloads are not enough.
-    #[error("all that may be preempted are not enough")]
+    #[error("the workloads that may be evicted free too few GPUs")]
     NotEnough,
     /// Quota could be freed, but not on nodes that fit the demand.
-    #[error("what can be freed is scattered over nodes")]
+    #[error("the GPUs that can be freed are on too many nodes")]
     Fragmentation,
     /// Every plan exceeds the guard, which is a hard limit.
-    #[error("the plan would break the guard")]
+    #[error("the plan would exceed the guard")]
     Guard {
         /// The exceeded limits.
         breaches: Vec<Breach>,

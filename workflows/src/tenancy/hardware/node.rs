@@ -73,7 +73,7 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// The node's state does not allow the change.
-    #[error("node {node} is {state} and cannot be {wanted}", state = <&str>::from(*.from))]
+    #[error("node {node} is {state}, and cannot be {wanted}", state = <&str>::from(*.from))]
     State {
         /// The node.
         node: NodeId,
@@ -83,7 +83,7 @@ pub enum NodeError {
         wanted: &'static str,
     },
     /// The caller's epoch is outdated: another change was faster.
-    #[error("node {node} is at owner epoch {stands}, not {seen}: it changed hands meanwhile")]
+    #[error("node {node} is at owner epoch {stands}, not {seen}: its owner changed meanwhile")]
     Epoch {
         /// The node.
         node: NodeId,

@@ -235,7 +235,7 @@ impl Served {
             Some(lag) if lag > AUDIT_LAG => found.warning(
                 "audit",
                 format!("entries are sealed {lag:.0} s late"),
-                "check the server's log for `the audit cannot be sealed`",
+                "check the server's log for `cannot seal or sign the audit`",
             ),
             Some(lag) => found.ok("audit", format!("sealed up to {lag:.0} s ago")),
             None => found.warning("audit", "its delay is not in the metrics", "check `/metrics`"),

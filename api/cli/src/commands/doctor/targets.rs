@@ -175,6 +175,6 @@ mod tests {
         let whole = json!({ "keys": { "drawer": {} } });
         let (state, says) = probe(&apart(&whole)[0], Duration::from_secs(1)).await;
         assert_eq!(state, State::Failed);
-        assert!(says.contains("keys.drawer: is no kind of backend"), "{says}");
+        assert!(says.contains("keys.drawer: is not a kind of backend"), "{says}");
     }
 }

@@ -14,11 +14,10 @@ pub(super) async fn all(app: &ServerState, now: Timestamp) -> Result<Vec<StuckCl
 fn row(matter: ClosedTenantMatter, now: Timestamp) -> StuckClosedTenant {
     let next = match matter.concern {
         ClosedConcern::ClosedTenantFound => {
-            "see what with `tenure closed-tenants show ID`; withdraw its certificate with `tenure certificate withdraw` if that is \
-             wrong, and offboard what is there with `tenure tenant offboard ID --remaining`"
+            "list the objects with `tenure closed-tenants show ID`; if a certificate is wrong, withdraw it with `tenure certificate withdraw`; offboard the objects with `tenure tenant offboard ID --remaining`"
         }
         ClosedConcern::ClosedTenantUnanswered => {
-            "let the sources named answer, then `tenure sweep run drift`; what lies there is not known until then"
+            "make the named systems available, then run `tenure sweep run drift`; until then, their objects are unknown"
         }
     };
     StuckClosedTenant {

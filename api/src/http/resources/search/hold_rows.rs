@@ -32,7 +32,7 @@ fn row(matter: HoldMatter, now: Timestamp) -> StuckHold {
             Offboarding::NAME,
             format!("tenant/{}", matter.tenant),
             "unclassified",
-            "classify what it names, or give the verifier the right that it lacks; it surveys again each day",
+            "classify the assets that it names, or give the verifier the missing permission; the survey is repeated each day",
         ),
     };
     StuckHold {

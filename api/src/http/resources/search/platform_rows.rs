@@ -128,11 +128,12 @@ fn not_started(failed: &FailedStart, now: Timestamp) -> StuckPlatform {
     }
 }
 
-/// What is not wrong, but leaves operators without word of what is.
+/// Returns the reasons why operators are not notified of problems.
 pub(super) fn warnings(app: &ServerState) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if app.outbox.channels().is_empty() {
-        let text = "no notification channel is set: no operator hears of what is stuck (notify.channels)";
+        let text =
+            "no notification channel is set, so operators are not notified of problems (`notify.channels`)";
         warnings.push(Warning(text.to_owned()));
     }
     warnings

@@ -138,7 +138,7 @@ impl StuckRow for schedules::StuckClosedTenant {
     }
 }
 
-/// What leaves operators without word.
+/// The reasons why operators are not notified.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]

@@ -30,8 +30,8 @@ pub(in crate::kubernetes) struct Resource {
 }
 
 const KUEUE: &str = "install Kueue";
-const POLICIES: &str = "admission policies need Kubernetes 1.30, or 1.28 with their beta API on";
-const BUILT_IN: &str = "this is no Kubernetes API server";
+const POLICIES: &str = "admission policies need Kubernetes 1.30, or 1.28 with their beta API enabled";
+const BUILT_IN: &str = "this is not a Kubernetes API server";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const KUEUE_GROUP: &str = "kueue.x-k8s.io";
 

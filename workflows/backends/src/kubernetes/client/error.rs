@@ -137,11 +137,11 @@ impl Refusal {
         let budgets = self.causes.iter().filter(|cause| cause.reason == "DisruptionBudget");
         let budgets: Vec<&str> = budgets.map(|cause| cause.message.as_str()).collect();
         if self.status == 429 && !budgets.is_empty() {
-            let said = format!("Pod {pod} stays for now: {}", budgets.join("; "));
+            let said = format!("Pod {pod} is not evicted yet: {}", budgets.join("; "));
             return self.rested(ActionError::transient(codes::PROTECTED, said));
         }
         if self.status == 500 && self.message.contains("more than one PodDisruptionBudget") {
-            let said = format!("Pod {pod}: {}: let one of them select it", self.message);
+            let said = format!("Pod {pod}: {}: let only one of them select it", self.message);
             return ActionError::permanent(codes::REFUSED, said);
         }
         self.error()
@@ -204,7 +204,7 @@ pub(in crate::kubernetes) fn unreadable(
     why: impl std::fmt::Display,
     changing: bool,
 ) -> ActionError {
-    let said = format!("{about}: the answer is no object of the API: {why}");
+    let said = format!("{about}: the answer is not an object of the API: {why}");
     if changing {
         ActionError::unknown(codes::UNREADABLE, said)
     } else {

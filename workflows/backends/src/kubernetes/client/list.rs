@@ -38,7 +38,7 @@ pub(in crate::kubernetes) async fn whole(
             return Ok(all);
         }
     }
-    let why = format!("the list ran out between two pages under each of {TRIES} attempts");
+    let why = format!("the list expired between two pages in each of {TRIES} attempts");
     Err(ActionError::transient(codes::UNAVAILABLE, why))
 }
 
@@ -63,12 +63,12 @@ async fn pages(
         text(&page, &["metadata", "continue"]).clone_into(&mut next);
         match page.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) if all.len() + items.len() > MOST => {
-                let why = format!("the list has more than {MOST} objects, which is all that is read");
+                let why = format!("the list has more than {MOST} objects, the limit");
                 return Err(ActionError::transient(codes::UNREADABLE, why));
             }
             Some(Value::Array(items)) => all.extend(items),
             Some(Value::Null) => {}
-            _ => return Err(ActionError::transient(codes::UNREADABLE, "the answer is no list")),
+            _ => return Err(ActionError::transient(codes::UNREADABLE, "the answer is not a list")),
         }
         if next.is_empty() {
             return Ok(Some(all));

@@ -209,7 +209,7 @@ async fn once(client: &kube::Client, ask: &ApiRequest, until: Instant) -> Result
     }
     let object: Value = serde_json::from_slice(&body).map_err(|e| unreadable(&about, e, changing))?;
     if object.get("kind").and_then(Value::as_str).is_none() {
-        return Err(unreadable(&about, "it has no kind", changing).into());
+        return Err(unreadable(&about, "its kind is missing", changing).into());
     }
     Ok(object)
 }

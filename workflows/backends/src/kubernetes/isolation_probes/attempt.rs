@@ -50,10 +50,10 @@ impl KubernetesCluster {
         stamp: &CallMetadata,
     ) -> Result<ProbeFinding, ActionError> {
         let Some(image) = &self.target.probe_image else {
-            return Err(unsupported(kind, "it needs pods, and no `probe_image` is set for this cluster"));
+            return Err(unsupported(kind, "it needs pods, but no `probe_image` is set for this cluster"));
         };
         if stamp.dry_run {
-            return Err(unsupported(kind, "a dry run starts no pods, and a probe without any shows nothing"));
+            return Err(unsupported(kind, "a dry run starts no pods, which this probe needs"));
         }
         let attempt = Attempt {
             on: self,
@@ -100,7 +100,7 @@ impl Attempt<'_> {
         match tried {
             Ok(finding) => finding,
             Err(_) => {
-                let why = format!("its pods did not come so far in the time of one attempt: {waited}");
+                let why = format!("its pods were not ready within the time of one attempt: {waited}");
                 Err(self.waiting(&why))
             }
         }
@@ -124,7 +124,7 @@ impl Attempt<'_> {
         match self.on.object(&path, self.until).await? {
             Some(namespace) => Ok((self.inside.clone(), uid(&namespace).to_owned())),
             None => {
-                let why = format!("there is no Namespace {}", self.inside);
+                let why = format!("Namespace {} does not exist", self.inside);
                 Err(ActionError::permanent(codes::OBJECT_MISSING, why))
             }
         }
@@ -140,7 +140,7 @@ impl Attempt<'_> {
             // The probe namespace does not exist.
             Err(Fault::Refused(refusal)) if refusal.is_missing() => {
                 let why = format!(
-                    "there is no namespace {}: apply the manifest of rights, which makes it, or name another as `probe_namespace`",
+                    "namespace {} does not exist: apply the RBAC manifest, which creates it, or set another `probe_namespace`",
                     planned.namespace
                 );
                 Err(unsupported(self.kind, &why))
@@ -162,7 +162,7 @@ impl Attempt<'_> {
             let live = self.on.object(&path(pod), self.until).await?;
             let live = live.filter(|live| uid(live) == uid(pod) && !terminating(live));
             let Some(live) = live else {
-                return Err(self.undecided(&format!("Pod {} was removed by somebody", full_name(pod))));
+                return Err(self.undecided(&format!("Pod {} was removed by another client", full_name(pod))));
             };
             if let Some(said) = so(&live) {
                 return Ok(said);
@@ -195,7 +195,7 @@ impl Attempt<'_> {
                 return Ok(());
             }
             if Instant::now() + BETWEEN >= until {
-                let message = format!("{} is still ending, as it was asked to", left.join(", "));
+                let message = format!("{} was deleted, and is still ending", left.join(", "));
                 return Err(ActionError { message, ..ActionError::pending(codes::TERMINATING, LOOK_AGAIN) });
             }
             sleep(BETWEEN).await;
@@ -206,7 +206,10 @@ impl Attempt<'_> {
     async fn asked_to_go(&self, path: &str, until: Instant) -> Result<bool, ActionError> {
         let Some(live) = self.on.object(path, until).await? else { return Ok(false) };
         if annotation(&live, &self.on.marks.step()) != Some(self.stamp.step.as_str()) {
-            let why = format!("Pod {} is there and not of this step: it was left as it is", full_name(&live));
+            let why = format!(
+                "Pod {} exists, but was not created by this step, so it was not changed",
+                full_name(&live)
+            );
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         CallHistory::of(&live, &self.on.marks.calls())?.check(self.stamp, &full_name(&live))?;
@@ -219,7 +222,7 @@ impl Attempt<'_> {
     /// Returns the error of a probe without a result. It is retried.
     pub(crate) fn undecided(&self, why: &str) -> ActionError {
         let kind: &str = self.kind.into();
-        ActionError::transient(codes::PROBE_UNDECIDED, format!("probe {kind} decided nothing: {why}"))
+        ActionError::transient(codes::PROBE_UNDECIDED, format!("probe {kind} has no result: {why}"))
     }
 
     /// Returns the same error as pending, for a probe that may only need more time.

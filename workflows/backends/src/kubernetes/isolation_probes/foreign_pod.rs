@@ -63,7 +63,7 @@ impl Attempt<'_> {
             ForeignPodResult::On(node) => let_on(&node),
             ForeignPodResult::Off(why) => {
                 let transcript = format!(
-                    "a pod of the tenant's was placed on node {host}, one without its toleration was not: {why}"
+                    "a pod of the tenant was placed on node {host}, and a pod without its toleration was not: {why}"
                 );
                 ProbeFinding { held: true, transcript }
             }

@@ -47,13 +47,13 @@ pub(crate) fn verdict(from_inside: Outcome, from_outside: Outcome) -> Result<boo
     match (from_inside, from_outside) {
         (Outcome::Through(0), Outcome::Through(0)) => Ok(true),
         (Outcome::NoControl, _) => {
-            Err("the client within the tenant's namespace does not reach the pod beside it")
+            Err("the client in the tenant's namespace cannot reach the pod in the same namespace")
         }
-        (_, Outcome::NoControl) => Err("the client outside does not reach the pod beside it"),
+        (_, Outcome::NoControl) => Err("the client outside cannot reach the pod in its own namespace"),
         (Outcome::Else, _) | (_, Outcome::Else) => Err(
-            "a client ended with none of the probe's exit codes: does the image have sh, timeout, wget and seq?",
+            "a client ended with an unknown exit code: check that the image has sh, timeout, wget and seq",
         ),
-        (Outcome::Through(_), Outcome::Through(_)) => Err("a client got through at times and at times not"),
+        (Outcome::Through(_), Outcome::Through(_)) => Err("only some attempts of a client succeeded"),
     }
 }
 
@@ -91,12 +91,12 @@ impl Attempt<'_> {
         for answers in [&answers_in, &answers_out] {
             let ready = self.seen(answers, |pod| Some(is_so(pod, "Ready"))).await?;
             if !ready {
-                return Err(self.undecided("a pod that was to answer did not do so to the end"));
+                return Err(self.undecided("a server pod stopped answering before the end"));
             }
         }
         let held = verdict(from_in, from_out).map_err(|why| self.undecided(why))?;
         let transcript = format!(
-            "{ip_in} in namespace {} and {ip_out} in namespace {} answered on their own side; from within to outside {}, from outside to within {}",
+            "{ip_in} in namespace {} and {ip_out} in namespace {} answered on their own side; from inside to outside {}, from outside to inside {}",
             self.inside,
             self.outside(),
             said(from_in),
@@ -113,7 +113,7 @@ impl Attempt<'_> {
             ip => is_so(pod, "Ready").then(|| Ok(ip.to_owned())),
         };
         let ready = self.seen(pod, ready).await?;
-        ready.map_err(|why| self.undecided(&format!("a pod that was to answer has ended: {why}")))
+        ready.map_err(|why| self.undecided(&format!("a server pod has ended: {why}")))
     }
 
     /// Returns the result of a client.
@@ -128,8 +128,8 @@ impl Attempt<'_> {
 
 fn said(outcome: Outcome) -> String {
     match outcome {
-        Outcome::Through(times) => format!("{times} of {TRIES} attempts got through"),
-        Outcome::NoControl => "the control was not reached".to_owned(),
-        Outcome::Else => "nothing is known".to_owned(),
+        Outcome::Through(times) => format!("{times} of {TRIES} attempts succeeded"),
+        Outcome::NoControl => "the control pod was not reached".to_owned(),
+        Outcome::Else => "the result is unknown".to_owned(),
     }
 }

@@ -44,7 +44,7 @@ impl CallHistory {
         let Some(text) = annotation(object, key) else { return Ok(Self::default()) };
         let read = serde_json::from_str(text).map(Self);
         read.map_err(|e| {
-            let why = format!("annotation {key}: it is not what Tenure wrote ({e}); remove it, then retry");
+            let why = format!("annotation {key} was changed by another client ({e}); remove it, then retry");
             ActionError::permanent(codes::UNREADABLE, why)
         })
     }
@@ -62,7 +62,7 @@ impl CallHistory {
         let Some(seen) = self.0.iter().find(|seen| seen.step == stamp.step) else { return Ok(PastCall::New) };
         if stamp.epoch.0 < seen.epoch {
             let why = format!(
-                "{name}: step {} has acted with epoch {}, and {} came",
+                "{name}: step {} has acted with epoch {}, but the call has epoch {}",
                 stamp.step, seen.epoch, stamp.epoch.0
             );
             return Err(ActionError::permanent(codes::FENCED, why));

@@ -30,9 +30,9 @@ pub(in crate::kubernetes) fn of(name: &str, object: &Value) -> String {
         }
     }
     if held.is_empty() {
-        held.push("its controller, which has not said what it waits for".to_owned());
+        held.push("its controller, for an unknown reason".to_owned());
     }
-    format!("{name} is being deleted since {since}; held by {}", held.join("; "))
+    format!("{name} is being deleted since {since}; blocked by {}", held.join("; "))
 }
 
 fn strings(list: Option<&Value>) -> Vec<&str> {

@@ -42,7 +42,7 @@ impl KubernetesCluster {
                     return Ok(());
                 }
                 let why =
-                    format!("{} is there and is another's, or differs: it was left as it is", at.name());
+                    format!("{} exists with another owner or content, so it was not changed", at.name());
                 return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
             }
             let mut content = Content::default();
@@ -63,7 +63,7 @@ impl KubernetesCluster {
                 Err(fault) => return Err(fault.into()),
             }
         }
-        let why = format!("{} changed under each of {TRIES} attempts", at.name());
+        let why = format!("{} changed during each of {TRIES} attempts", at.name());
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 

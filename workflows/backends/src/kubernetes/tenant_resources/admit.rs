@@ -138,7 +138,7 @@ impl KubernetesCluster {
         if owner == tenant {
             return Ok(true);
         }
-        let why = format!("Namespace {name} is of {owner:?}: it was left as it is");
+        let why = format!("Namespace {name} belongs to {owner:?}, so it was not changed");
         Err(ActionError::permanent(codes::OBJECT_FOREIGN, why))
     }
 
@@ -188,7 +188,7 @@ impl KubernetesCluster {
             }
             if Instant::now() + AGAIN + REST > reader.until {
                 let message = format!(
-                    "{} pods of {namespace} are kept: {}; let the budgets go, or the pods by hand",
+                    "{} pods of {namespace} cannot be evicted: {}; remove the disruption budgets, or delete the pods by hand",
                     kept.len(),
                     kept.join("; ")
                 );
@@ -248,7 +248,7 @@ impl Reader {
         let version = one.map(|one| format!("{}/{}", text(one, &["group"]), text(one, &["version"])));
         version.ok_or_else(|| {
             crate::kubernetes::tenant_resources::unsupported(
-                "the server evicts no pods: pods/eviction is not served",
+                "the server cannot evict pods: it does not serve pods/eviction",
             )
         })
     }

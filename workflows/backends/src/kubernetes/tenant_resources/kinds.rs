@@ -142,7 +142,7 @@ impl Reader {
             let Some(definition) = self.named(&definitions, None, name).await? else { continue };
             if is_served(&definition) {
                 let why = format!(
-                    "{name} are defined and not listed among what the server has: what there is of them is not known yet; if it stays so, mend or remove that definition"
+                    "{name} are defined, but the server does not list them, so their objects are unknown; if this lasts, fix or remove their definition"
                 );
                 return Err(ActionError::transient(codes::UNAVAILABLE, why));
             }
@@ -154,7 +154,7 @@ impl Reader {
     /// it does not yet list groups defined by others, and their objects must not count as absent.
     async fn groups(&self) -> Result<Vec<(String, Vec<String>)>, ActionError> {
         if self.is_ready().await == Some(false) {
-            let why = "GET /readyz: the server is not ready, and what it serves is not known yet";
+            let why = "GET /readyz: the server is not ready, so its kinds are unknown";
             return Err(ActionError::transient(codes::UNAVAILABLE, why));
         }
         let listed = self.ask(&ApiRequest::get("/apis")).await?;
@@ -200,7 +200,7 @@ impl Reader {
                     fault => fault.into(),
                 };
                 let why = format!(
-                    "the kinds of {group}/{version} cannot be listed, and what a tenant has of them is not known: {}; mend what serves it, or remove its APIService",
+                    "the kinds of {group}/{version} cannot be listed, so the tenant's objects of these kinds are unknown: {}; fix the server of this API, or remove its APIService",
                     error.message
                 );
                 ActionError { message: why, ..error }

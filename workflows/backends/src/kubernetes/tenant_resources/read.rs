@@ -65,7 +65,7 @@ impl KubernetesCluster {
         }
         let Some(verifier) = &self.verifier else {
             let why = format!(
-                "cluster {}: no verifier is set, and with the credentials that removed them it is not verified that things are gone: set verifier_kubeconfig",
+                "cluster {}: no verifier is set, but the credentials of the removal cannot verify it: set verifier_kubeconfig",
                 self.name
             );
             return Err(ActionError::permanent(codes::REFUSED, why));
@@ -73,14 +73,14 @@ impl KubernetesCluster {
         let theirs = Reader { client: verifier.clone(), until };
         if ours.cluster().await? != theirs.cluster().await? {
             let why = format!(
-                "cluster {}: verifier_kubeconfig is of another cluster, where nothing of ours is: give it credentials of this one",
+                "cluster {}: verifier_kubeconfig is for another cluster: use credentials of this one",
                 self.name
             );
             return Err(ActionError::permanent(codes::REFUSED, why));
         }
         if theirs.may_delete().await? {
             let why = format!(
-                "cluster {}: verifier_kubeconfig may delete namespaces, and who removes things does not verify that they are gone: give it an account that may only list",
+                "cluster {}: verifier_kubeconfig may delete namespaces, so it is not independent: use an account that may only list",
                 self.name
             );
             return Err(ActionError::permanent(codes::REFUSED, why));
@@ -123,7 +123,7 @@ impl Reader {
         };
         list::whole(&self.client, ask, self.until).await.map_err(|error| {
             let why = format!(
-                "{} cannot be listed, and what a tenant has of them is not known: {}",
+                "{} cannot be listed, so the tenant's objects of this kind are unknown: {}",
                 of.name(),
                 error.message
             );
@@ -151,7 +151,8 @@ impl Reader {
         name: &str,
     ) -> Result<Option<Value>, ActionError> {
         let Some(of) = self.kind(word).await? else {
-            let why = format!("the server has no {word}, and is none of Kubernetes: check its address");
+            let why =
+                format!("the server has no {word}, so it is not a Kubernetes API server: check its address");
             return Err(ActionError::permanent(codes::UNSUPPORTED, why));
         };
         self.named(&of, namespace, name).await
@@ -160,7 +161,7 @@ impl Reader {
     async fn cluster(&self) -> Result<String, ActionError> {
         let oldest = self.core(NAMESPACE, None, OLDEST).await?;
         let Some(oldest) = oldest.filter(|oldest| !uid(oldest).is_empty()) else {
-            let why = format!("namespace {OLDEST} is not there, by which clusters are told apart");
+            let why = format!("namespace {OLDEST} is missing, which identifies a cluster");
             return Err(ActionError::permanent(codes::UNREADABLE, why));
         };
         Ok(uid(&oldest).to_owned())
@@ -176,7 +177,10 @@ impl Reader {
         let answer = self.ask(&ApiRequest::review(path, review)).await?;
         let allowed = answer.get("status").and_then(|status| status.get("allowed"));
         allowed.and_then(Value::as_bool).ok_or_else(|| {
-            ActionError::transient(codes::UNREADABLE, "the review of the verifier's rights says nothing")
+            ActionError::transient(
+                codes::UNREADABLE,
+                "the review of the verifier's permissions has no result",
+            )
         })
     }
 }

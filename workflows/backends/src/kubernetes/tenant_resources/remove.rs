@@ -25,7 +25,7 @@ impl KubernetesCluster {
     ) -> Result<(), ActionError> {
         if thing.kind == NODE {
             let why = format!(
-                "{thing} bears a tenant's mark and is in none of its books: sanitise the node, take label and taint off, then retry"
+                "{thing} has a tenant's mark, but is not in the ledger: sanitise the node, remove its label and taint, then retry"
             );
             return Err(ActionError::permanent(codes::REFUSED, why));
         }
@@ -55,7 +55,7 @@ impl KubernetesCluster {
                 return Ok(());
             }
         }
-        let why = format!("{thing} changed under each of {TRIES} attempts");
+        let why = format!("{thing} changed during each of {TRIES} attempts");
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 

@@ -190,7 +190,7 @@ async fn joined(
         None => Ok(None),
         Some(Ok(listed)) => listed.map(Some),
         Some(Err(error)) => {
-            Err(ActionError::transient(codes::UNAVAILABLE, format!("a list was broken off: {error}")))
+            Err(ActionError::transient(codes::UNAVAILABLE, format!("a list was interrupted: {error}")))
         }
     }
 }

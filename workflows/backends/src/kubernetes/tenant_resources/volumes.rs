@@ -183,17 +183,17 @@ impl KubernetesCluster {
         let policy = text(object, &["spec", field]);
         if policy != "Delete" {
             return refused(format!(
-                "{name} has {field} {policy:?}, and would leave its data at {driver} ({volume}): set it to Delete and {driver} deletes them, or delete the data and then the object by hand; then retry"
+                "{name} has {field} {policy:?}, which would leave its data at {driver} ({volume}): set it to Delete, so that {driver} deletes the data, or delete first the data and then the object by hand; then retry"
             ));
         }
         let Some(claim) = storage.claim(object).filter(|claim| !claim.uid.is_empty()) else {
             return refused(format!(
-                "{name} was never bound, so that nothing deletes its data at {driver} ({volume}): delete the data and then the object by hand, then retry"
+                "{name} was never bound, so its data at {driver} ({volume}) is not deleted automatically: delete first the data and then the object by hand, then retry"
             ));
         };
         if text(object, &["status", "phase"]) == "Failed" {
             let message =
-                format!("{name}: {driver} does not delete it: {}", text(object, &["status", "message"]));
+                format!("{name}: {driver} cannot delete it: {}", text(object, &["status", "message"]));
             return Err(ActionError { message, ..ActionError::pending(codes::TERMINATING, LOOK_AGAIN) });
         }
         let Some(of) = reader.kind(storage.claim_word()).await? else { return Ok(()) };

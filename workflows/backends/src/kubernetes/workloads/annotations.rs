@@ -24,10 +24,7 @@ impl KubernetesCluster {
     ) -> Result<(), ActionError> {
         let Some(known) = self.known(of, until).await? else { return Ok(()) };
         let moment = i64::try_from(ends).ok().and_then(DateTime::from_timestamp_millis).ok_or_else(|| {
-            ActionError::permanent(
-                codes::REFUSED,
-                format!("{ends} ms since 1970 is no moment that can be written"),
-            )
+            ActionError::permanent(codes::REFUSED, format!("{ends} ms since 1970 is not a valid timestamp"))
         })?;
         let ends = moment.to_rfc3339_opts(SecondsFormat::Millis, true);
         self.all_told(&known, &[(self.marks.reclaim_at(), Some(ends))], stamp, until).await
@@ -121,7 +118,7 @@ impl KubernetesCluster {
         let known = self.known(of, until).await?;
         let Some(known) = known else {
             let why = format!(
-                "there is no Workload {} in the cluster, and no pod labelled {}={}: submit it, then retry",
+                "the cluster has no Workload {}, and no pod with the label {}={}: submit it, then retry",
                 of.full_name(),
                 self.marks.workload(),
                 of.name

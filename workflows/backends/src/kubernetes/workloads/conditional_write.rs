@@ -67,7 +67,7 @@ impl KubernetesCluster {
                 Err(fault) => return Err(self.unserved_now(fault)),
             }
         }
-        let why = format!("{} changed under each of {TRIES} attempts", seen.name);
+        let why = format!("{} changed during each of {TRIES} attempts", seen.name);
         Err(ActionError::transient(codes::OBJECT_CHANGED, why))
     }
 }

@@ -91,7 +91,7 @@ impl KubernetesCluster {
             let live = self.object(&format!("/api/v1/nodes/{}", escaped(node)), until).await?;
             if !live.is_some_and(|live| fenced(&live, &self.marks)) {
                 let why = format!(
-                    "node {node} under {} is not known to be off: it has to be not ready, and to bear the taint {OUT_OF_SERVICE} or a cordon of ours",
+                    "node {node} of {} may still be running: it must be not ready, and have the taint {OUT_OF_SERVICE} or a cordon of Tenure",
                     of.full_name()
                 );
                 return Err(ActionError::permanent(codes::NODE_ALIVE, why));
@@ -116,7 +116,8 @@ fn same(known: &ObservedWorkload, of: &WorkloadRef, identity: &str) -> Result<()
     if is {
         return Ok(());
     }
-    let why = format!("{} is another by now: it was {identity}, and is {}", of.full_name(), known.uid());
+    let why =
+        format!("{} was replaced meanwhile: it was {identity}, and is {} now", of.full_name(), known.uid());
     Err(ActionError::transient(codes::OBJECT_CHANGED, why))
 }
 

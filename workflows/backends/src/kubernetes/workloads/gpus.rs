@@ -41,7 +41,7 @@ pub(super) fn scrubbed(cluster: &str, node: &str, level: ScrubLevel) -> Result<S
     if level == ScrubLevel::None {
         return Ok(Scrubbed {
             level,
-            driver: "not asked: nothing was to be cleared".to_owned(),
+            driver: "not called: no scrub was requested".to_owned(),
             covered_bytes: 0,
             total_bytes: 0,
             leftovers: false,
@@ -49,7 +49,7 @@ pub(super) fn scrubbed(cluster: &str, node: &str, level: ScrubLevel) -> Result<S
     }
     let level: &str = level.into();
     let why = format!(
-        "not supported: scrub of level {level} on node {node} of cluster {cluster}: an API server clears no memory of GPUs; that is for an agent on the node"
+        "not supported: scrub of level {level} on node {node} of cluster {cluster}: an API server cannot scrub GPU memory; run an agent on the node"
     );
     Err(ActionError::permanent(codes::UNSUPPORTED, why))
 }

@@ -51,7 +51,7 @@ impl KubernetesCluster {
                     return Ok(None);
                 }
                 let why = format!(
-                    "{} has no back end {}: mend the annotation or the route",
+                    "{} has no backend {}: correct the annotation or the route",
                     seen.name, routed.service
                 );
                 return Err(ActionError::permanent(codes::OBJECT_MISSING, why));
@@ -65,7 +65,7 @@ impl KubernetesCluster {
         if found.await? || percent >= 100 {
             return Ok(());
         }
-        Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {}", seen.name)))
+        Err(ActionError::permanent(codes::OBJECT_MISSING, format!("{} does not exist", seen.name)))
     }
 
     /// Returns the share of the original requests, in percent. Returns `None` if no route is known.
@@ -100,7 +100,7 @@ impl KubernetesCluster {
 
     fn no_route(&self, of: &WorkloadRef) -> ActionError {
         let why = format!(
-            "not supported: no route of {} is known: annotate it with {}=ROUTE/SERVICE, on a cluster that serves the Gateway API",
+            "not supported: the route of {} is unknown: annotate it with {}=ROUTE/SERVICE, on a cluster with the Gateway API",
             of.full_name(),
             self.marks.route()
         );
@@ -111,7 +111,9 @@ impl KubernetesCluster {
 fn kept(route: &Value, key: &str) -> Result<Before, ActionError> {
     let Some(text) = annotation(route, key) else { return Ok(Before::new()) };
     serde_json::from_str(text).map_err(|e| {
-        let why = format!("annotation {key} of a route is not what Tenure wrote ({e}); mend it, then retry");
+        let why = format!(
+            "annotation {key} of a route was changed by another client ({e}); correct it, then retry"
+        );
         ActionError::permanent(codes::UNREADABLE, why)
     })
 }

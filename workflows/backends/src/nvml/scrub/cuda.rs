@@ -55,7 +55,7 @@ impl Cuda {
             Fault::new(
                 "libcuda.so.1",
                 Kind::NotSupported,
-                format!("cannot be loaded, so nothing can be cleared: {error}"),
+                format!("cannot be loaded, so GPU memory cannot be scrubbed: {error}"),
             )
         })?;
         let cuda = Self { library: ManuallyDrop::new(library) };
@@ -116,7 +116,7 @@ impl Cuda {
                 return self.retain(device);
             }
         }
-        let why = format!("{uuid} is not among the {count} GPUs that CUDA shows this process");
+        let why = format!("{uuid} is not one of the {count} GPUs that CUDA shows to this process");
         Err(Fault::new("cuDeviceGetUuid_v2", Kind::NotSupported, why))
     }
 
@@ -200,7 +200,7 @@ impl Drop for Context<'_> {
         if code.as_ref().ok() != Some(&SUCCESS) {
             tracing::warn!(
                 ?code,
-                "a context on a GPU could not be released: it stays open until this process ends"
+                "a CUDA context could not be released, and stays open until this process ends"
             );
         }
     }
@@ -230,7 +230,7 @@ impl Memory<'_> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             return Ok(());
         }
-        Err(Fault::new("memory", Kind::Failed, "a range outside of what was allocated"))
+        Err(Fault::new("memory", Kind::Failed, "a range outside the allocated memory"))
     }
 }
 
@@ -251,7 +251,7 @@ impl Drop for Window<'_> {
         // SAFETY: this value allocated the memory once and frees it once.
         let code = free.map(|free| unsafe { free(at.as_ptr().cast()) });
         if code.as_ref().ok() != Some(&SUCCESS) {
-            tracing::warn!(?code, "memory that a GPU copies to could not be freed: it goes with the context");
+            tracing::warn!(?code, "host memory of a GPU could not be freed; it is freed with its context");
         }
     }
 }
@@ -262,7 +262,7 @@ impl Drop for Memory<'_> {
         // SAFETY: this value allocated the memory once and frees it once.
         let code = free.map(|free| unsafe { free(self.address) });
         if code.as_ref().ok() != Some(&SUCCESS) {
-            tracing::warn!(?code, "memory of a GPU could not be freed: it goes with the context");
+            tracing::warn!(?code, "GPU memory could not be freed; it is freed with its context");
         }
     }
 }

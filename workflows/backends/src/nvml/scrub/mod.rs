@@ -114,7 +114,7 @@ impl Work<'_> {
         for piece in self.pieces {
             for offset in (0..piece.bytes).step_by(bytes) {
                 if self.stop.load(Ordering::SeqCst) {
-                    return Err(Fault::new("scrub", Kind::Stopped, "the caller went away"));
+                    return Err(Fault::new("scrub", Kind::Stopped, "the caller no longer waits"));
                 }
                 act(piece, offset)?;
             }

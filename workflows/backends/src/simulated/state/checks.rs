@@ -82,6 +82,6 @@ fn guard(state: &State, request: &Request) -> (String, bool) {
             });
             (address, safe)
         }
-        unknown => (format!("nothing: no probe is called {unknown:?}"), false),
+        unknown => (format!("nothing: there is no probe {unknown:?}"), false),
     }
 }

@@ -188,7 +188,7 @@ fn boot(machine: &mut Machine, request: &Request, fault: &str) -> Result<Applied
         return Err(ActionError::permanent(codes::NODE_BUSY, why));
     }
     if fault == "scripted" {
-        let why = format!("{} did not prove what it booted", request.name);
+        let why = format!("{} failed its attestation", request.name);
         return Err(ActionError::permanent(codes::ATTESTATION, why));
     }
     let into: Environment = serde_json::from_value(request.spec.get("into").cloned().unwrap_or_default())

@@ -41,11 +41,14 @@ pub(in crate::simulated) fn take(state: &mut State, request: &Request) -> Result
     }
     let seen = node.spent.max(node.owner.owner_epoch);
     if wanted.owner_epoch <= seen {
-        let why = format!("{} is at owner epoch {seen}, and {} came", request.name, wanted.owner_epoch);
+        let why = format!(
+            "{} is at owner epoch {seen}, but the call has epoch {}",
+            request.name, wanted.owner_epoch
+        );
         return Err(ActionError::permanent(codes::EPOCH_OLD, why));
     }
     if let Some(owner) = &node.owner.tenant {
-        let why = format!("{} is of {owner:?} at epoch {}", request.name, node.owner.owner_epoch);
+        let why = format!("{} belongs to {owner:?} at epoch {}", request.name, node.owner.owner_epoch);
         return Err(ActionError::permanent(codes::NODE_OWNED, why));
     }
     node.owner = Ownership { cordoned: node.owner.cordoned, ..wanted };

@@ -150,7 +150,8 @@ pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Resul
             return Err(ActionError::pending(codes::TERMINATING, LOOK_AGAIN));
         }
         if found.tenant != request.tenant || found.spec != request.spec {
-            let why = format!("{address} is there, of {:?}, and differs: it was left as it is", found.tenant);
+            let why =
+                format!("{address} exists, belongs to {:?} and differs, so it was not changed", found.tenant);
             return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
         }
         return Ok(Applied::Nothing(Response { found: Some(found), value: Value::Null }));
@@ -174,10 +175,10 @@ pub(in crate::simulated) fn apply(state: &mut State, request: &Request) -> Resul
 pub(in crate::simulated) fn patch(state: &mut State, request: &Request) -> Result<Applied, ActionError> {
     let address = request.address();
     let Some(object) = state.objects.get_mut(&address).filter(|object| !object.found.terminating) else {
-        return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {address}")));
+        return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("{address} does not exist")));
     };
     if object.found.tenant != request.tenant {
-        let why = format!("{address} is of {:?}", object.found.tenant);
+        let why = format!("{address} belongs to {:?}", object.found.tenant);
         return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
     }
     let before = object.found.spec.clone();
@@ -207,10 +208,10 @@ pub(in crate::simulated) fn swap(state: &mut State, request: &Request) -> Result
     let swap: FieldSwap = serde_json::from_value(request.spec.clone())
         .map_err(|e| ActionError::permanent(codes::UNREADABLE, format!("change of {address}: {e}")))?;
     let Some(object) = state.objects.get_mut(&address).filter(|object| !object.found.terminating) else {
-        return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("there is no {address}")));
+        return Err(ActionError::permanent(codes::OBJECT_MISSING, format!("{address} does not exist")));
     };
     if object.found.tenant != request.tenant {
-        let why = format!("{address} is of {:?}", object.found.tenant);
+        let why = format!("{address} belongs to {:?}", object.found.tenant);
         return Err(ActionError::permanent(codes::OBJECT_FOREIGN, why));
     }
     let now = object.found.spec.get(&swap.field).cloned().unwrap_or(Value::Null);
@@ -245,13 +246,13 @@ pub(in crate::simulated) fn delete(state: &mut State, request: &Request) -> Resu
     }
     let held = |field: &str| object.found.spec.get(field).and_then(Value::as_u64).unwrap_or(0);
     if HELD.iter().any(|field| held(field) > 0) || held("locked") > 0 {
-        return Err(ActionError::permanent(codes::BUCKET_NOT_EMPTY, format!("{address} holds objects")));
+        return Err(ActionError::permanent(codes::BUCKET_NOT_EMPTY, format!("{address} has objects")));
     }
     if held("jobs") > 0 {
         return Err(ActionError::permanent(codes::ACCOUNT_IN_USE, format!("{address} has jobs")));
     }
     if let Some(until) = object.found.spec.get("kept_until") {
-        return Err(ActionError::permanent(codes::REFUSED, format!("{address} is kept until {until}")));
+        return Err(ActionError::permanent(codes::REFUSED, format!("{address} is retained until {until}")));
     }
     if let (Some(fault), Value::Object(spec)) = (request.spec.get("fault"), &mut object.found.spec) {
         spec.insert("finalizers".into(), json!([fault]));
@@ -303,7 +304,7 @@ pub(in crate::simulated) fn empty(state: &mut State, request: &Request) -> Resul
     let mut room = PAGE;
     let mut left = 0;
     let Value::Object(spec) = &mut object.found.spec else {
-        return Err(ActionError::permanent(codes::UNREADABLE, format!("{address} holds nothing")));
+        return Err(ActionError::permanent(codes::UNREADABLE, format!("{address} has no content")));
     };
     for field in HELD {
         let Some(held) = spec.get(field).and_then(Value::as_u64) else { continue };

@@ -63,10 +63,9 @@ impl OwnershipAuditor {
         self.effects = state.trace.len();
         let later = state.refused.iter().skip(self.refusals);
         let reused = later.filter(|refused| refused.code == codes::KEY_REUSED);
-        self.reused.extend(
-            reused
-                .map(|refused| format!("key {} came for two things, last {}", refused.key, refused.address)),
-        );
+        self.reused.extend(reused.map(|refused| {
+            format!("key {} was used for two requests, last for {}", refused.key, refused.address)
+        }));
         self.refusals = state.refused.len();
         self.found.iter().chain(&self.reused).cloned().collect()
     }
@@ -80,7 +79,7 @@ impl OwnershipAuditor {
         }
         let newest = self.epochs.entry(step.clone()).or_default();
         if epoch < newest {
-            self.found.push(format!("step {step} acted at epoch {epoch} after it had acted at {newest}"));
+            self.found.push(format!("step {step} acted with epoch {epoch} after epoch {newest}"));
         }
         *newest = (*epoch).max(*newest);
         if let Some(owner) = owner {
@@ -92,9 +91,11 @@ impl OwnershipAuditor {
 
 fn clash(node: &str, before: &Owner, now: &Owner) -> Option<String> {
     match (&before.tenant, &now.tenant) {
-        (Some(one), Some(other)) if one != other => Some(format!("{node} was {one}'s when {other} got it")),
+        (Some(one), Some(other)) if one != other => {
+            Some(format!("{node} still belonged to {one} when {other} got it"))
+        }
         (Some(one), Some(_)) if before.owner_epoch != now.owner_epoch => {
-            Some(format!("{node} got another epoch while it was {one}'s"))
+            Some(format!("{node} got another epoch while it belonged to {one}"))
         }
         (None, Some(_)) if now.owner_epoch <= before.owner_epoch => {
             Some(format!("{node} went from epoch {} to {}", before.owner_epoch, now.owner_epoch))

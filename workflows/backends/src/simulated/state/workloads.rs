@@ -56,7 +56,7 @@ pub(in crate::simulated) fn run(state: &mut State, request: &Request) -> Result<
         }
         CHECKPOINT => Ok(checkpoint(state, request)),
         SCRUB => scrub(state, request),
-        other => Err(ActionError::permanent(codes::REFUSED, format!("nothing runs on a {other}"))),
+        other => Err(ActionError::permanent(codes::REFUSED, format!("a {other} has no workloads"))),
     }
 }
 

@@ -182,12 +182,12 @@ impl LocalWorld {
 fn unwritten(error: impl std::fmt::Display) -> ActionError {
     ActionError::transient(
         codes::UNAVAILABLE,
-        format!("the simulated world cannot write down what it would do: {error}"),
+        format!("the simulated world cannot record its next change: {error}"),
     )
 }
 
 fn unkept(error: impl std::fmt::Display) -> ActionError {
-    ActionError::unknown(codes::NO_ANSWER, format!("the simulated world cannot keep what it does: {error}"))
+    ActionError::unknown(codes::NO_ANSWER, format!("the simulated world cannot store its changes: {error}"))
 }
 
 #[async_trait]

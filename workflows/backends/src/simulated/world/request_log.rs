@@ -36,7 +36,7 @@ impl RequestLog {
         if whole < bytes.len() {
             tracing::warn!(
                 torn = bytes.len() - whole,
-                "the simulated world's last line is torn: it is dropped"
+                "the last line of the simulated world's log is incomplete, and is dropped"
             );
             file.set_len(whole as u64)?;
         }
@@ -51,7 +51,7 @@ impl RequestLog {
     /// written line is removed.
     pub(in crate::simulated) fn append(&self, request: &Request) -> io::Result<u64> {
         if self.broken.load(Ordering::SeqCst) {
-            return Err(io::Error::other("an earlier write failed: start the world again"));
+            return Err(io::Error::other("an earlier write failed: restart the simulated world"));
         }
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');

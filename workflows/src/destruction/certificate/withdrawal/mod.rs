@@ -175,7 +175,7 @@ pub enum NotWithdrawn {
         problem: String,
     },
     /// There is no such certificate, or it is not signed yet.
-    #[error("there is no signed certificate {0}")]
+    #[error("signed certificate {0} does not exist")]
     NotSigned(ExecutionId),
     /// It is already withdrawn.
     #[error("certificate {certificate} was withdrawn by {} at {}", .standing.by, .standing.at)]
@@ -187,7 +187,7 @@ pub enum NotWithdrawn {
     },
     /// The certificate was signed with a different key than the server's current one.
     #[error(
-        "the certificate is signed with key {certificate}, and this server signs with key {now}: no verifier would accept the withdrawal"
+        "the certificate is signed with key {certificate}, but this server signs with key {now}: verifiers would reject the withdrawal"
     )]
     OtherKey {
         /// The key of the certificate.
@@ -196,7 +196,7 @@ pub enum NotWithdrawn {
         now: String,
     },
     /// The signature does not match this statement.
-    #[error("the signature is not of this withdrawal")]
+    #[error("the signature does not belong to this withdrawal")]
     SignatureWrong,
 }
 
@@ -340,7 +340,7 @@ fn notice(kept: &StoredCertificate, said: &WithdrawalStatement, at: store::Times
         tenant: kept.tenant.to_string(),
         to: vec!["compliance".into(), "dpo".into()],
         text: format!(
-            "certificate {} of tenant {} was {}; send the statement to whoever has the certificate: `tenure certificate withdrawals {}`",
+            "certificate {} of tenant {} was {}; send the statement to all holders of the certificate: `tenure certificate withdrawals {}`",
             kept.id,
             kept.tenant,
             said.describe(),

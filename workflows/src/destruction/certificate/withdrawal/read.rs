@@ -68,7 +68,7 @@ fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signe
         return wrong("certificate.digest", other);
     }
     if !same_number {
-        let other = format!("names certificate {}, and this is {}", said.certificate.id, certificate.id);
+        let other = format!("names certificate {}, but this is {}", said.certificate.id, certificate.id);
         return wrong("certificate.id", other);
     }
     if said.tenant != certificate.tombstone.tenant {
@@ -77,12 +77,12 @@ fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signe
     if said.issued_at != certificate.issued_at {
         return wrong(
             "issued_at",
-            format!("is not {}, when the certificate was issued", certificate.issued_at),
+            format!("is not {}, the date of issue of the certificate", certificate.issued_at),
         );
     }
     if !found.signed_by.is_empty() && !signers.iter().any(|signer| found.signed_by.contains(signer)) {
         let other = format!(
-            "is of key {}, and the certificate is signed with key {}",
+            "is of key {}, but the certificate is signed with key {}",
             signers.join(", "),
             found.signed_by.join(", ")
         );
@@ -102,7 +102,7 @@ fn statement(line: &[u8], keys: &[PublicKey]) -> Result<(WithdrawalStatement, Ve
         problems.push(Problem::new("payloadType", format!("is not {PAYLOAD_TYPE:?}")));
     }
     if envelope.written().as_bytes() != line {
-        problems.push(Problem::new("envelope", "is not written as it was: spaces, order or escapes differ"));
+        problems.push(Problem::new("envelope", "differs from the signed form in spaces, order or escapes"));
     }
     let payload = decoded("payload", &envelope.payload, &mut problems);
     let signers = signers(&envelope, &payload, keys, &mut problems);
@@ -121,7 +121,7 @@ fn statement(line: &[u8], keys: &[PublicKey]) -> Result<(WithdrawalStatement, Ve
 /// Checks the rules between the fields of a statement. They apply to every signer.
 fn rules(said: &WithdrawalStatement, problems: &mut Vec<Problem>) {
     if said.format != WITHDRAWAL_FORMAT {
-        let other = format!("is {:?}: this program knows only {WITHDRAWAL_FORMAT:?}", said.format);
+        let other = format!("is {:?}: this program supports only {WITHDRAWAL_FORMAT:?}", said.format);
         problems.push(Problem::new("format", other));
     }
     for (field, text) in [("withdrawn_by", &said.withdrawn_by), ("reason", &said.reason)] {
@@ -130,7 +130,7 @@ fn rules(said: &WithdrawalStatement, problems: &mut Vec<Problem>) {
         }
     }
     if said.withdrawn_at < said.issued_at {
-        let early = format!("{} lies before the certificate was issued", said.withdrawn_at);
+        let early = format!("{} is before the certificate was issued", said.withdrawn_at);
         problems.push(Problem::new("withdrawn_at", early));
     }
 }
@@ -149,7 +149,7 @@ fn signers(
     let mut signers = Vec::new();
     for (place, signature) in envelope.signatures.iter().enumerate() {
         let Some(key) = keys.iter().find(|key| key.id() == signature.keyid) else {
-            let other = "names a key that is not trusted here: the statement withdraws nothing";
+            let other = "names a key that is not trusted: the statement has no effect";
             problems.push(Problem::new(format!("signatures[{place}].keyid"), other));
             continue;
         };
@@ -157,7 +157,7 @@ fn signers(
         if fits {
             signers.push(signature.keyid.clone());
         } else {
-            let other = "does not fit: it, or the statement, is not what was signed";
+            let other = "does not match: it or the statement differs from the signed content";
             problems.push(Problem::new(format!("signatures[{place}].sig"), other));
         }
     }

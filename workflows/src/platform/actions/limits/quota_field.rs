@@ -25,7 +25,7 @@ pub(in crate::platform) async fn change(
         return Ok(made);
     }
     if now != from {
-        let why = format!("{} says {now}, and {from} was read before the change to {to}", made.name);
+        let why = format!("{} is {now}, but was {from} before the change to {to}", made.name);
         return Err(ActionError::permanent(codes::QUOTA_DRIFTED, why));
     }
     line.set(on, &of.tenant, &found, to, stamp).await?;
@@ -48,7 +48,7 @@ pub(in crate::platform) async fn restore(
         return Ok(LimitRestored::Before);
     }
     if now != to || found.tenant != of.tenant {
-        tracing::warn!(limit = line.name(), %now, %to, "a limit was changed by others since: it was left as it is");
+        tracing::warn!(limit = line.name(), %now, %to, "the limit was changed by another client since, so it was not changed");
         return Ok(LimitRestored::Left { now });
     }
     line.set(on, &of.tenant, &found, from, stamp).await?;
@@ -194,7 +194,7 @@ impl QuotaField {
         let Some(found) = self.read_object(on, stamp).await? else {
             return Err(ActionError::permanent(
                 codes::OBJECT_MISSING,
-                format!("there is no {}", self.name()),
+                format!("{} does not exist", self.name()),
             ));
         };
         if found.tenant != tenant {

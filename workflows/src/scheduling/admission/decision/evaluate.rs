@@ -57,17 +57,18 @@ pub(in crate::scheduling::admission) fn may_borrow(
     };
     Err(match borrow_refusals(&borrower, &rules.borrowers, &rules.borrowing).first() {
         None => return Ok(()),
-        Some(BorrowRefusal::NotPreemptible) => {
-            ("policy.not_preemptible", "what may not be evicted never borrows: it could not be called back")
-        }
+        Some(BorrowRefusal::NotPreemptible) => (
+            "policy.not_preemptible",
+            "a workload that may not be evicted cannot borrow, because its GPUs could not be reclaimed",
+        ),
         Some(BorrowRefusal::NoPreemption) => {
-            ("policy.no_preemption", "the tenant's work may not be evicted, so it never borrows")
+            ("policy.no_preemption", "the workloads of the tenant may not be evicted, so they cannot borrow")
         }
         Some(BorrowRefusal::Class) => {
-            ("policy.class_borrows_not", "policy lets no workspace of this class borrow")
+            ("policy.class_borrows_not", "workspaces of this class may not borrow (policy `lending.classes`)")
         }
         Some(BorrowRefusal::Workload) => {
-            ("policy.work_borrows_not", "policy lets no workload of this class borrow")
+            ("policy.work_borrows_not", "workloads of this class may not borrow (policy `lending.workloads`)")
         }
     })
 }
@@ -136,15 +137,14 @@ impl Evaluator<'_> {
         let (answer, why) = match (self.facts.ceiling, most) {
             (Some(ceiling), _) if asked > ceiling => {
                 let why = format!(
-                    "{asked} of {resource} can never be used: nominal and borrowing limit come to {ceiling}"
+                    "{asked} of {resource} are more than the nominal quota and the borrowing limit together, {ceiling}"
                 );
                 ((AdmissionVerdict::Reject, "quota.exceeded"), why)
             }
             // A temporarily reduced limit must not reject a workload that may borrow afterwards.
             (_, Some(most)) if self.facts.slowed && taken.saturating_add(asked) > most => {
                 let why = format!(
-                    "{taken} of {resource} are in use, and {asked} more would exceed {most}: the workspace borrows less \
-                     for a while, because loans had to be called back from it again and again"
+                    "{taken} of {resource} are in use, and {asked} more would exceed {most}: the borrowing limit is reduced for a while, because GPUs were reclaimed from the workspace too often"
                 );
                 ((AdmissionVerdict::Queue, "quota.slowed"), why)
             }
@@ -167,13 +167,15 @@ impl Evaluator<'_> {
         let limit = Some(if self.is_within_quota() { ground.available } else { ground.reserved });
         let (answer, why) = if let Some(ahead) = &ground.ahead {
             let why =
-                format!("{ahead} has waited too long for younger workloads to take {resource} before it");
+                format!("{ahead} has waited so long that later workloads may not take {resource} before it");
             ((AdmissionVerdict::Queue, "line.ahead"), why)
         } else if self.is_within_quota() && (self.requested > ground.available || ground.uncovered > 0) {
-            let why = format!("{resource} of its own quota is lent to others and has to be called back");
+            let why = format!(
+                "{resource} of the workspace's own quota is lent to others, and must be reclaimed first"
+            );
             ((AdmissionVerdict::Queue, "reservation.lent"), why)
         } else {
-            ((AdmissionVerdict::Admit, "ok"), "nothing that is promised to others is taken".to_owned())
+            ((AdmissionVerdict::Admit, "ok"), "it takes nothing that is reserved for others".to_owned())
         };
         self.finding(Dimension::Reservation, answer, self.requested, limit, why)
     }
@@ -184,19 +186,19 @@ impl Evaluator<'_> {
         let full = ground.loans >= crate::tenancy::OpenLoans::MOST as u64;
         let short = ground.uncovered > 0 || borrow > ground.lendable;
         let (answer, why) = if !self.may_borrow || self.is_within_quota() {
-            ((AdmissionVerdict::Admit, "ok"), format!("no {resource} has to be borrowed"))
+            ((AdmissionVerdict::Admit, "ok"), format!("no {resource} must be borrowed"))
         } else if self.requested > ground.potential && !ground.kept_apart {
             let potential = ground.potential;
             let why = format!(
-                "all who may lend to it lend so little {resource} that no more than {potential} can be used"
+                "even if every lender lends as much {resource} as it may, the workspace can use at most {potential}"
             );
             ((AdmissionVerdict::Reject, "borrow.never"), why)
         } else if full {
-            let why = format!("{} loans of {resource} are open, and no more are listed", ground.loans);
+            let why = format!("{} loans of {resource} are open, which is the limit", ground.loans);
             ((AdmissionVerdict::Queue, "borrow.too_many"), why)
         } else if self.requested > ground.available || !ground.kept_apart && short {
             let why = format!(
-                "{borrow} of {resource} would have to be borrowed, and others lend no more than {}",
+                "{borrow} of {resource} must be borrowed, but others can lend only {} now",
                 ground.lendable
             );
             ((AdmissionVerdict::Queue, "borrow.none_idle"), why)
@@ -211,8 +213,7 @@ impl Evaluator<'_> {
         let group = asked.min(together);
         if let Some(largest) = ground.largest.filter(|largest| group > *largest) {
             let why = format!(
-                "{group} of {resource} must lie on one node, and the largest of the tenant's nodes has {largest}: it waits until a \
-                 larger node joins; ask for fewer together to run now"
+                "{group} of {resource} must be on one node, but the tenant's largest node has {largest}: the workload waits for a larger node; request smaller groups to run now"
             );
             let answer = (AdmissionVerdict::Queue, codes::NODES_TOO_SMALL);
             return self.finding(Dimension::Ownership, answer, group, Some(largest), why);
@@ -231,12 +232,15 @@ impl Evaluator<'_> {
     fn availability(&self, together: u64) -> DimensionFinding {
         let (ground, resource, asked) = (self.facts, self.resource, self.requested);
         let (answer, why) = if ground.serving < asked {
-            ((AdmissionVerdict::Admit, "ok"), format!("the tenant has too little {resource}, free or not"))
+            (
+                (AdmissionVerdict::Admit, "ok"),
+                format!("the tenant's nodes have too little {resource}, even if all were free"),
+            )
         } else if ground.free < asked {
             ((AdmissionVerdict::Queue, "gpus.busy"), format!("{} of {resource} are free", ground.free))
         } else if !ground.fits {
             let how = match together {
-                0 | 1 => "but not where this workspace may use them".to_owned(),
+                0 | 1 => "but none where this workspace may use them".to_owned(),
                 _ => format!("but not {} together on one node", together.min(asked)),
             };
             let why = format!("{} of {resource} are free, {how}", ground.free);
@@ -266,8 +270,8 @@ fn freshness(grounds: &AdmissionFacts, rules: &Rules) -> DimensionFinding {
     let stale = gpus && grounds.seen.is_none_or(|seen| seen > rules.max_staleness);
     let secs = |span: std::time::Duration| span.as_secs();
     let why = match grounds.seen {
-        Some(seen) => format!("the platform was seen {} s ago", secs(seen)),
-        None => "the platform has not been seen yet".to_owned(),
+        Some(seen) => format!("the cluster was last observed {} s ago", secs(seen)),
+        None => "the cluster has not been observed yet".to_owned(),
     };
     DimensionFinding {
         dimension: Dimension::Availability,
@@ -284,11 +288,11 @@ fn freshness(grounds: &AdmissionFacts, rules: &Rules) -> DimensionFinding {
 fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
     let mut weighed = Vec::new();
     if !grounds.open {
-        let why = "the workspace takes no new workloads".to_owned();
+        let why = "the workspace accepts no new workloads".to_owned();
         weighed.push(rule(AdmissionVerdict::Queue, None, "workspace.frozen", why));
     }
     if !grounds.listable {
-        let why = "the workspace runs as many workloads as can be listed".to_owned();
+        let why = "the workspace runs the maximum number of workloads".to_owned();
         weighed.push(rule(AdmissionVerdict::Queue, None, "roster.full", why));
     }
     for (resource, why) in &grounds.refused {
@@ -297,8 +301,9 @@ fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
     for pin in rules.pins.iter().filter(|pin| grounds.labels.contains(&pin.label)) {
         if let Some((_, cluster)) = grounds.place.as_ref().filter(|(_, cluster)| *cluster != pin.cluster) {
             let (label, only) = (&pin.label, &pin.cluster);
-            let why =
-                format!("work labelled {label} must stay in {only}, and the tenant's nodes lie in {cluster}");
+            let why = format!(
+                "workloads with the label {label} may only run in cluster {only}, but the tenant's nodes are in {cluster}"
+            );
             weighed.push(rule(AdmissionVerdict::Reject, None, "policy.pinned", why));
         }
     }
@@ -306,7 +311,7 @@ fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
         let asked = grounds.requests.get(resource).copied().unwrap_or(0);
         let borrows = ground.taken.saturating_add(asked) > ground.allowance.nominal;
         if borrows && grounds.cooling {
-            let why = "it was called back a moment ago and borrows later".to_owned();
+            let why = "its GPUs were reclaimed recently, so it may borrow again only later".to_owned();
             weighed.push(rule(AdmissionVerdict::Queue, Some(resource), "borrow.cooling", why));
         }
         if borrows && ground.kept_apart {
@@ -315,12 +320,14 @@ fn policy(grounds: &AdmissionFacts, rules: &Rules) -> Vec<DimensionFinding> {
             } else {
                 AdmissionVerdict::Queue
             };
-            let why = format!("policy keeps this class apart from everyone who lends {resource} here");
+            let why = format!(
+                "every lender of {resource} here has a class that the policy keeps apart from this one"
+            );
             weighed.push(rule(answer, Some(resource), "policy.kept_apart", why));
         }
     }
     if weighed.is_empty() {
-        let why = format!("policy {}@{} lets it in", rules.policy.name, rules.policy.version);
+        let why = format!("policy {}@{} allows it", rules.policy.name, rules.policy.version);
         weighed.push(rule(AdmissionVerdict::Admit, None, "ok", why));
     }
     weighed

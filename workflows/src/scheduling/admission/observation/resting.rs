@@ -49,7 +49,7 @@ impl AdmissionTx {
             about: format!("{tenant}/{name}"),
             tenant: tenant.to_string(),
             to: vec!["platform_ops".into()],
-            text: format!("{tenant}/{name} was seen to run on {what} ({node}), where it was not placed; its booking follows it"),
+            text: format!("workload {tenant}/{name} was observed on {what} ({node}), where it was not placed; it is now booked there"),
             at: self.now,
         })
     }
@@ -60,7 +60,7 @@ fn problem(node: &NodeUse, seen: &Sighting, part: &BoundGpus) -> Option<&'static
     let booked = seen.workload.placed.iter().find(|placed| placed.node == node.node);
     let known = seen.workload.observed.as_ref().is_some_and(|before| before.nodes.contains_key(&node.node));
     if !node.serving {
-        return (booked.is_none() && !known).then_some("a node that takes no new work");
+        return (booked.is_none() && !known).then_some("a node that accepts no new workloads");
     }
     let before = |index: &u16| {
         let observed = seen.workload.observed.as_ref().and_then(|before| before.nodes.get(&node.node));

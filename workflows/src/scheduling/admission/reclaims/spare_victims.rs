@@ -25,7 +25,7 @@ pub fn drain_victim(
     let Some(workload) = desk.workload(view, victim)?.cloned() else { return Ok(None) };
     match workload.state {
         WorkloadState::Reclaimed { by } if by == execution => {}
-        WorkloadState::Admitted => return Ok(Some("nobody calls it back any more".to_owned())),
+        WorkloadState::Admitted => return Ok(Some("no reclaim needs its GPUs any more".to_owned())),
         WorkloadState::Reclaimed { .. }
         | WorkloadState::Waiting
         | WorkloadState::Finished
@@ -63,7 +63,7 @@ impl AdmissionTx {
             return Ok(None);
         }
         if reclaim.workload.is_none() {
-            return Ok(Some("nobody waits any more for what it holds"));
+            return Ok(Some("no queued workload needs its GPUs any more"));
         }
         // Dry run of the grant. The changes are discarded. Stale observations do not matter here; they are renewed before the grant.
         let mut trial = Self::open(view, &self.tenant.id, [])?;
@@ -73,7 +73,7 @@ impl AdmissionTx {
             GrantAttempt::Missing(_) => false,
             GrantAttempt::Decided { decided, .. } => decided.admission.answer == AdmissionVerdict::Admit,
         };
-        Ok(granted.then_some("whoever it was called back for has all without it"))
+        Ok(granted.then_some("the beneficiary has enough GPUs without it"))
     }
 
     /// Returns true if another workload waits within its workspace's own quota and the victims also serve it.

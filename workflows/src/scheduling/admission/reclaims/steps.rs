@@ -128,7 +128,7 @@ pub fn fence(view: &mut View, fence: &Fence) -> Result<FenceOutcome, Undecided> 
         wanted = demand.requests.get(&fence.resource).copied().unwrap_or(0);
         let line = desk.queue_of(view, &fence.workspace)?;
         if !line.waiting.iter().any(|waits| waits.workload == *name) {
-            return Ok(FenceOutcome::Stale { why: format!("{name} does not wait in {}", fence.workspace) });
+            return Ok(FenceOutcome::Stale { why: format!("{name} is not queued in {}", fence.workspace) });
         }
     }
     let ours = desk.cohort.reclaims.get(&fence.resource).map(|reclaim| reclaim.victims.clone());

@@ -44,7 +44,7 @@ impl AdmissionTx {
             let waits =
                 open && self.queue_of(view, workspace)?.waiting.iter().any(|it| it.workload == *workload);
             if !waits {
-                return Ok(Some(format!("{workload} does not wait in {workspace}")));
+                return Ok(Some(format!("{workload} is not queued in {workspace}")));
             }
         }
         Ok(None)
@@ -57,7 +57,7 @@ impl AdmissionTx {
         let demand = self.need_workload(view, name)?;
         let lacking = self.lacking(view, &demand.workspace, &demand.requests, demand.together)?;
         let fits = !lacking.contains(&fence.resource);
-        Ok(fits.then(|| format!("{} of {name} fits on what is free", fence.resource)))
+        Ok(fits.then(|| format!("{} of {name} fits on free GPUs", fence.resource)))
     }
 
     /// Returns why a victim may not be taken. If all may be taken, removes them from the account.
@@ -71,7 +71,7 @@ impl AdmissionTx {
         let ours = self.cohort.reclaims.get(resource).map(|reclaim| reclaim.victims.clone());
         for name in ours.iter().flatten().chain(&self.by_size(view, resource, fresh)?) {
             let Some(victim) = self.workload(view, name)?.cloned() else {
-                return Ok(Some(format!("there is no workload {name}")));
+                return Ok(Some(format!("workload {name} does not exist")));
             };
             if !ours.as_ref().is_some_and(|ours| ours.contains(name)) {
                 let beyond = self.account(&victim.workspace)?.balance(resource).over_nominal();
@@ -79,7 +79,7 @@ impl AdmissionTx {
                 let mut open = self.loans(view, resource)?.open.iter();
                 let protected = open.any(|loan| loan.workload == *name && now < loan.protected_until);
                 if victim.state != WorkloadState::Admitted {
-                    return Ok(Some(format!("{name} does not run")));
+                    return Ok(Some(format!("{name} is not running")));
                 }
                 if !victim.preemptible || !self.tenant.allow_preemption {
                     return Ok(Some(format!("{name} may not be evicted")));
@@ -88,7 +88,7 @@ impl AdmissionTx {
                     return Ok(Some(format!("{} is within its own quota", victim.workspace)));
                 }
                 if protected {
-                    return Ok(Some(format!("the loan of {name} is protected still")));
+                    return Ok(Some(format!("the loan of {name} is still protected")));
                 }
             }
             let amount = victim.requests.get(resource).copied().unwrap_or(0);
@@ -143,7 +143,7 @@ impl AdmissionTx {
             could = could.saturating_add(aside);
             if could < wanted {
                 let why = format!(
-                    "the victims make {could} of {wanted} {resource} available to {workspace}, of its own"
+                    "the victims free only {could} of {wanted} {resource} of workspace {workspace}'s own quota"
                 );
                 return Ok(Some(why));
             }

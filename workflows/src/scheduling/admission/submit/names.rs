@@ -90,8 +90,7 @@ impl AdmissionTx {
         match kind {
             Some(ClusterKind::Kubernetes) => {
                 let problem = format!(
-                    "name: {name:?} cannot name a workload on Kubernetes cluster {cluster}: use 1 to 63 lower-case letters, digits \
-                     and '-', beginning and ending with a letter or digit"
+                    "name: {name:?} is not valid on Kubernetes cluster {cluster}; use 1 to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
                 );
                 Err(ActionError::permanent(codes::INVALID, problem).into())
             }

@@ -76,7 +76,7 @@ impl fmt::Display for ResourceKind {
 
 /// A text that does not name a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no kind; write it as flavor/resource, for example h100/nvidia.com/gpu")]
+#[error("`{0}` is not a kind of resource; write flavor/resource, for example h100/nvidia.com/gpu")]
 pub struct ParseKindError(String);
 
 impl FromStr for ResourceKind {

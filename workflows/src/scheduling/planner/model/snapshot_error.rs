@@ -4,15 +4,15 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// The cohort does not exist. Add cohorts before their members.
-    #[error("there is no cohort {0}; add it first")]
+    #[error("cohort {0} does not exist; add it first")]
     Cohort(String),
     /// The workspace does not exist.
-    #[error("there is no workspace {0}; add it first")]
+    #[error("workspace {0} does not exist; add it first")]
     Workspace(String),
     /// The workload does not exist.
-    #[error("there is no workload {0}")]
+    #[error("workload {0} does not exist")]
     Workload(String),
     /// The item already exists.
-    #[error("{0} is there already")]
+    #[error("{0} already exists")]
     Twice(String),
 }
