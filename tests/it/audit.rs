@@ -222,7 +222,10 @@ async fn old_executions_are_removed_and_their_votes_and_audit_entries_stay() {
     assert_eq!(served.get(&format!("/v1/executions/{waits}")).await.status, 200, "an open one stays");
     assert_eq!(served.get("/v1/tenants/acme").await.status, 200, "the ledger is unchanged");
     let admin = served.admin.clone();
-    let told = audit(&served, &admin, "&tenant=acme", |entries| has(entries, "admin removed the finished execution")).await;
+    let told = audit(&served, &admin, "&tenant=acme", |entries| {
+        has(entries, "admin removed the finished execution")
+    })
+    .await;
     assert!(has(&told, "requested onboarding of tenant/acme"), "its audit outlives it");
 }
 

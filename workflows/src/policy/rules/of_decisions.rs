@@ -146,11 +146,7 @@ pub(super) const RULES: &[Rule] = &[
         "a medium is cleaned in a limited number of automatic attempts",
         "check the medium: its node is in quarantine",
     ),
-    rule(
-        "scheduling.reclaim_within_cohort",
-        "when a queue may preempt borrowers; it never fails",
-        "nothing",
-    ),
+    rule("scheduling.reclaim_within_cohort", "when a queue may preempt borrowers; it never fails", "nothing"),
     rule(
         "scheduling.within_cluster_queue",
         "when a queue may preempt its own workloads; it never fails",
