@@ -22,6 +22,7 @@ async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
         exceptions: Exceptions::Refuse,
         schema: 1,
         kept_for: None,
+        bytes_at_once: None,
     };
     let assembled = books.act(&assemble, &call).unwrap();
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
@@ -73,6 +74,7 @@ async fn a_signature_of_something_else_is_not_kept() {
         exceptions: Exceptions::Refuse,
         schema: 1,
         kept_for: None,
+        bytes_at_once: None,
     };
     books.act(&assemble, &call).unwrap();
     let (sig, public_key) = key().sign(b"something else").await.unwrap();
