@@ -50,7 +50,7 @@ pub struct AssembleCertificate {
     /// The retention by policy. `None` if the terms have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_for: Option<Duration>,
-    /// The bytes of pages that one commit writes. `None` for 4 MiB; tests set less.
+    /// The bytes of pages that one commit writes, and the most on one page. `None` for 4 MiB and 96 KiB; tests set less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_at_once: Option<u32>,
 }

@@ -13,6 +13,7 @@ use engine::{
     ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, RemovedUser, Undecided, View,
 };
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// A stored certificate.
@@ -90,40 +91,89 @@ impl Entity for CertificatePage {
     }
 }
 
+/// The pages in one part of a certificate's file.
+const PAGES_IN_PART: usize = 16;
+
+impl StoredCertificate {
+    /// Returns the number of parts of its file. A part has at most 16 pages, so that a long file need not be held in memory.
+    #[must_use]
+    pub fn file_parts(&self) -> usize {
+        self.pages.div_ceil(PAGES_IN_PART).max(1)
+    }
+
+    /// Returns part `part` of its file, from 0. `None` if it is not signed.
+    ///
+    /// # Errors
+    /// As [`View::get`]; a permanent `ledger.missing` for a missing page.
+    pub fn file_part(&self, view: &mut View, part: usize) -> Result<Option<String>, Undecided> {
+        let Some(signature) = &self.signature else { return Ok(None) };
+        let first = part.saturating_mul(PAGES_IN_PART);
+        let pages = first..self.pages.min(first.saturating_add(PAGES_IN_PART));
+        view.prefetch::<CertificatePage>(pages.clone().map(|page| CertificatePage::key(self.id, page)))?;
+        let mut text = match part {
+            0 => envelope::beginning(&self.cover, vec![signature.clone()]),
+            _ => String::new(),
+        };
+        for page in pages {
+            let stored = view.require::<CertificatePage>(&CertificatePage::key(self.id, page))?;
+            text.push_str(&envelope::page(page, &stored.text));
+        }
+        if part.saturating_add(1) == self.file_parts() {
+            text.push_str(envelope::END);
+        }
+        Ok(Some(text))
+    }
+}
+
 /// Returns the certificate `id` as a file. `None` if it does not exist or is not signed.
 ///
 /// # Errors
 /// As [`View::get`].
 pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<String>, Undecided> {
     let Some(kept) = view.get::<StoredCertificate>(&id.to_string())? else { return Ok(None) };
-    let Some(signature) = kept.signature else { return Ok(None) };
-    view.prefetch::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
-    let page = |page| Ok(view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text);
-    let pages = (0..kept.pages).map(page).collect::<Result<Vec<_>, Undecided>>()?;
-    Ok(Some(envelope::file(&kept.cover, vec![signature], &pages)))
+    (0..kept.file_parts()).map(|part| kept.file_part(view, part)).collect()
 }
 
-/// Returns the assets of certificate `id` with their records. `None` if it does not exist or is not signed.
-///
-/// # Errors
-/// As [`View::get`]; a permanent error for a page that cannot be read.
-pub fn certified_entries(
-    view: &mut View,
-    id: ExecutionId,
-) -> Result<Option<Vec<CertificateEntry>>, Undecided> {
-    let kept = view.get::<StoredCertificate>(&id.to_string())?;
-    let Some(kept) = kept.filter(|kept| kept.signature.is_some()) else { return Ok(None) };
-    view.prefetch::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
-    let mut entries = Vec::new();
-    for page in 0..kept.pages {
-        let text = view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text;
-        let content = checked_json::read("assets", text.as_bytes()).content.unwrap_or_default();
-        let read: Result<Vec<CertificateEntry>, _> = serde_json::from_value(content);
-        let unreadable =
-            |error| ActionError::permanent(codes::NOT_ISSUED, format!("page {page} of {id}: {error}"));
-        entries.extend(read.map_err(unreadable)?);
+/// A part of the list of a certificate, short enough to be read at once.
+#[derive(Clone, Debug)]
+pub(crate) struct ListPart {
+    certificate: ExecutionId,
+    pages: Range<usize>,
+}
+
+impl ListPart {
+    /// Returns the parts of certificate `id`. Empty if it does not exist or is not signed.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub(crate) fn all(view: &mut View, id: ExecutionId) -> Result<Vec<Self>, Undecided> {
+        let kept = view.get::<StoredCertificate>(&id.to_string())?;
+        let pages = kept.filter(|kept| kept.signature.is_some()).map_or(0, |kept| kept.pages);
+        let part = |first: usize| Self {
+            certificate: id,
+            pages: first..pages.min(first.saturating_add(PAGES_IN_PART)),
+        };
+        Ok((0..pages).step_by(PAGES_IN_PART).map(part).collect())
     }
-    Ok(Some(entries))
+
+    /// Returns the assets of this part with their records.
+    ///
+    /// # Errors
+    /// As [`View::get`]; a permanent error for a page that cannot be read.
+    pub(crate) fn entries(&self, view: &mut View) -> Result<Vec<CertificateEntry>, Undecided> {
+        let (id, pages) = (self.certificate, self.pages.clone());
+        view.prefetch::<CertificatePage>(pages.clone().map(|page| CertificatePage::key(id, page)))?;
+        let mut entries = Vec::new();
+        for page in pages {
+            let text = view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text;
+            let content = checked_json::read("assets", text.as_bytes()).content.unwrap_or_default();
+            let read: Result<Vec<CertificateEntry>, _> = serde_json::from_value(content);
+            let unreadable =
+                |error| ActionError::permanent(codes::NOT_ISSUED, format!("page {page} of {id}: {error}"));
+            entries.extend(read.map_err(unreadable)?);
+        }
+        Ok(entries)
+    }
 }
 
 /// A closed approval, as the engine stores it.

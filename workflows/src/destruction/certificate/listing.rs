@@ -25,10 +25,10 @@ pub(crate) struct ListedPages {
 }
 
 impl ListedPages {
-    /// Adds pages of the next entries of the list and returns their texts, until these have `limit` bytes. Adds at least one page, and the last
+    /// Adds pages of the next entries of the list and returns their texts, until these have `limit` bytes. Adds at least one page, and an
     /// incomplete page only at the end of the list.
     pub(crate) fn add(&mut self, next: &[CertificateEntry], is_end: bool, limit: usize) -> Vec<String> {
-        let mut lists = paged(next.iter(), LIST_BYTES);
+        let mut lists = paged(next.iter(), LIST_BYTES.min(limit));
         if !is_end && lists.len() > 1 {
             lists.pop();
         }
@@ -84,13 +84,13 @@ mod tests {
     #[test]
     fn pages_and_summary_of_a_list_do_not_depend_on_the_number_of_commits() {
         let (_, few) = issued(true);
-        let entries: Vec<_> = few.iter().cycle().take(few.len() * 40).cloned().collect();
+        let entries: Vec<_> = few.iter().cycle().take(few.len() * 100).cloned().collect();
         let mut at_once = ListedPages::default();
         let texts = at_once.add(&entries, true, usize::MAX);
         assert!(texts.len() > 3, "{} pages", texts.len());
         assert_eq!(at_once.summary, contents::ListSummary::of(&entries));
 
-        for limit in [1, 200 << 10, 1 << 20] {
+        for limit in [LIST_BYTES, 200 << 10, 1 << 20] {
             let (mut in_parts, mut parts) = (ListedPages::default(), Vec::new());
             while in_parts.summary.assets < entries.len() {
                 parts.extend(in_parts.add(&entries[in_parts.summary.assets..], true, limit));
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_part_of_a_list_has_complete_pages_only_until_its_end() {
         let (_, few) = issued(false);
-        let entries: Vec<_> = few.iter().cycle().take(few.len() * 40).cloned().collect();
+        let entries: Vec<_> = few.iter().cycle().take(few.len() * 100).cloned().collect();
         let mut at_once = ListedPages::default();
         at_once.add(&entries, true, usize::MAX);
         let mut in_parts = ListedPages::default();

@@ -24,9 +24,8 @@ mod withdrawal;
 
 pub use assemble::{AssembleCertificate, AssembledCertificate};
 pub use checked_json::PAYLOAD_TYPE;
-pub use documents::{
-    CertificatePage, KeepCertificate, StoredCertificate, certificate_file, certified_entries,
-};
+pub(crate) use documents::ListPart;
+pub use documents::{CertificatePage, KeepCertificate, StoredCertificate, certificate_file};
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
 pub use sentences::{SentenceKind, Source, Statement, statements};
