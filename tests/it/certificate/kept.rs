@@ -42,8 +42,10 @@ async fn keep(books: &mut Books, call: &engine::Call, cover: String) -> (String,
 /// Produces a certificate as a workflow does: from the inventory to the file, with its ledger actions and signer.
 async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
     let (mut books, call) = destroyed(&assets, &assets).await;
-    let assembled = books.act(&assembly(Exceptions::Refuse, None), &call).unwrap();
-    assert_eq!(assembled.missing, 0);
+    let mut assembled = books.act(&assembly(Exceptions::Refuse, None), &call).unwrap();
+    while assembled.missing > 0 {
+        assembled = books.act(&assembly(Exceptions::Refuse, None), &call).unwrap();
+    }
     let (file, key) = keep(&mut books, &call, assembled.cover).await;
     (books, file, key)
 }
@@ -81,7 +83,7 @@ fn assemble_with_crashes(
 
 #[tokio::test]
 async fn a_certificate_has_the_same_bytes_in_one_commit_as_in_many_with_crashes_between_them() {
-    let many = drives(1000);
+    let many = drives(600);
     let (_, at_once, _) = through_the_books(many.clone()).await;
     let (mut books, call) = destroyed(&many, &many).await;
 
@@ -149,12 +151,12 @@ async fn a_workflow_s_ledger_actions_end_in_a_certificate_that_holds() {
 }
 
 #[tokio::test]
-async fn a_thousand_assets_fit_the_store_and_the_certificate() {
-    let (books, file, key) = through_the_books(drives(1000)).await;
+async fn thousands_of_assets_fit_the_store_and_the_certificate() {
+    let (books, file, key) = through_the_books(drives(2000)).await;
     assert!(books.longest() <= store::BODY_LIMIT, "{}", books.longest());
     let found = verify(file.as_bytes(), &[key]);
     assert_eq!(found.problems, []);
-    assert_eq!(found.assets.len(), 1000);
+    assert_eq!(found.assets.len(), 2000);
 }
 
 #[tokio::test]

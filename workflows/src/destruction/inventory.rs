@@ -235,7 +235,7 @@ fn join(known: &mut Asset, other: Asset) {
 }
 
 /// Splits a list into pages of at most `limit` bytes as JSON. A single longer item gets its own page.
-pub(crate) fn paged<'a, T: Serialize + Clone + 'a>(
+fn paged<'a, T: Serialize + Clone + 'a>(
     items: impl Iterator<Item = &'a T>,
     limit: usize,
 ) -> Vec<Vec<T>> {

@@ -53,7 +53,7 @@ const BOOKS: [&str; 10] = [
     Admission::COLLECTION,
 ];
 /// The bytes of pages of the certificate that one commit writes.
-const BYTES_AT_ONCE: u32 = 16 << 10;
+const BYTES_AT_ONCE: u32 = 8 << 10;
 /// The start of every scenario: 2026-01-01.
 pub(super) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 

@@ -126,6 +126,10 @@ impl AssembleCertificate {
         let next = next_assets(view, head, unfinished.position, ASSETS_AT_ONCE)?;
         let listed = &mut unfinished.listed;
         let (first, before) = (listed.summary.assets, listed.pages.len());
+        if next.is_empty() && first < head.assets {
+            let why = format!("the inventory has {first} assets, and its head says {}", head.assets);
+            return Err(not_issued(&*why).into());
+        }
         let is_end = first.saturating_add(next.len()) >= head.assets;
         let mut entries = entries(view, next.iter().map(|(_, asset)| asset), pivot)?;
         let limit = self.bytes_at_once.unwrap_or(BYTES_AT_ONCE);

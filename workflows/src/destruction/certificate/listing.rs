@@ -5,8 +5,11 @@
 
 use super::{CertificateEntry, PageRef, checked_json, contents::ListSummary};
 use crate::{
-    destruction::inventory::{InventoryPosition, paged},
-    signing::{Digest, canonical::value},
+    destruction::inventory::InventoryPosition,
+    signing::{
+        Digest,
+        canonical::{compact, value},
+    },
 };
 use engine::Entity;
 use serde::{Deserialize, Serialize};
@@ -28,22 +31,34 @@ impl ListedPages {
     /// Adds pages of the next entries of the list and returns their texts, until these have `limit` bytes. Adds at least one page, and an
     /// incomplete page only at the end of the list.
     pub(crate) fn add(&mut self, next: &[CertificateEntry], is_end: bool, limit: usize) -> Vec<String> {
-        let mut lists = paged(next.iter(), LIST_BYTES.min(limit));
-        if !is_end && lists.len() > 1 {
-            lists.pop();
-        }
+        let page = LIST_BYTES.min(limit);
         let (mut texts, mut bytes) = (Vec::new(), 0_usize);
-        for list in lists {
-            if bytes >= limit {
-                break;
+        let (mut start, mut room) = (0_usize, page);
+        for (place, entry) in next.iter().enumerate() {
+            let size = compact(&value(entry)).len().saturating_add(1);
+            if place > start && size > room {
+                let text = self.add_page(next.get(start..place).unwrap_or_default());
+                bytes = bytes.saturating_add(text.len());
+                texts.push(text);
+                if bytes >= limit {
+                    return texts;
+                }
+                (start, room) = (place, page);
             }
-            let text = checked_json::write("assets", &value(&list));
-            bytes = bytes.saturating_add(text.len());
-            self.pages.push(PageRef { assets: list.len(), digest: Digest::from_bytes(text.as_bytes()) });
-            list.iter().for_each(|entry| self.summary.add(entry));
-            texts.push(text);
+            room = room.saturating_sub(size);
+        }
+        let rest = next.get(start..).unwrap_or_default();
+        if !rest.is_empty() && (is_end || texts.is_empty()) {
+            texts.push(self.add_page(rest));
         }
         texts
+    }
+
+    fn add_page(&mut self, list: &[CertificateEntry]) -> String {
+        let text = checked_json::write("assets", &value(&list));
+        self.pages.push(PageRef { assets: list.len(), digest: Digest::from_bytes(text.as_bytes()) });
+        list.iter().for_each(|entry| self.summary.add(entry));
+        text
     }
 }
 
