@@ -85,15 +85,15 @@ pub struct IssuedCertificate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotIssued {
     /// Some assets have no valid record.
-    #[error("{} of the assets have no record that counts: {}", .0.len(), reasons(.0, .0.len()))]
+    #[error("{} of the assets have no record that counts: {}", .0.len(), all_reasons(.0))]
     NotPassed(BTreeMap<AssetId, NotClean>),
-    /// Some assets have no valid record: their number, and the first of them with the reasons.
-    #[error("{assets} of the assets have no record that counts: {}", reasons(first, *assets))]
+    /// Some assets on pages that were written before have no valid record.
+    #[error("{assets} of the assets have no record that counts: {reasons}")]
     Lacking {
         /// The number of these assets.
         assets: usize,
-        /// The first of them.
-        first: BTreeMap<AssetId, String>,
+        /// The first of them, with the reasons.
+        reasons: String,
     },
     /// Steps were skipped by a repair and accepted as exceptions.
     #[error("people left out {0} of the steps that verify, and accepted that as an exception")]
@@ -121,6 +121,10 @@ pub enum NotIssued {
         /// The length of the cover in bytes.
         bytes: usize,
     },
+}
+
+fn all_reasons(assets: &BTreeMap<AssetId, NotClean>) -> String {
+    reasons(assets, assets.len())
 }
 
 fn reasons<T: Display>(assets: &BTreeMap<AssetId, T>, all: usize) -> String {
@@ -188,10 +192,8 @@ pub(super) fn finished(
 ) -> Result<String, NotIssued> {
     let summary = &listed.summary;
     if exceptions == Exceptions::Refuse && summary.excepted > 0 {
-        return Err(NotIssued::Lacking {
-            assets: summary.excepted,
-            first: summary.first_exceptions.clone(),
-        });
+        let reasons = reasons(&summary.first_exceptions, summary.excepted);
+        return Err(NotIssued::Lacking { assets: summary.excepted, reasons });
     }
     let left_out = certificate.repairs.iter().filter(|repair| repair.is_exception()).count();
     if exceptions == Exceptions::Refuse && left_out > 0 {
