@@ -235,10 +235,7 @@ fn join(known: &mut Asset, other: Asset) {
 }
 
 /// Splits a list into pages of at most `limit` bytes as JSON. A single longer item gets its own page.
-fn paged<'a, T: Serialize + Clone + 'a>(
-    items: impl Iterator<Item = &'a T>,
-    limit: usize,
-) -> Vec<Vec<T>> {
+fn paged<'a, T: Serialize + Clone + 'a>(items: impl Iterator<Item = &'a T>, limit: usize) -> Vec<Vec<T>> {
     let mut pages: Vec<Vec<T>> = Vec::new();
     let mut room = 0;
     for item in items {

@@ -154,9 +154,12 @@ async fn show(
     }
     let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !wants.contains("text/html") || kept.pages > MOST_PAGES_SHOWN {
-        let said =
-            kept.withdrawn.as_ref().and_then(|withdrawn| HeaderValue::from_str(&withdrawn.at.to_string()).ok());
-        let mut answer = ([(header::CONTENT_TYPE, "application/json")], file(&app, kept).await?).into_response();
+        let said = kept
+            .withdrawn
+            .as_ref()
+            .and_then(|withdrawn| HeaderValue::from_str(&withdrawn.at.to_string()).ok());
+        let mut answer =
+            ([(header::CONTENT_TYPE, "application/json")], file(&app, kept).await?).into_response();
         answer.headers_mut().extend(said.map(|at| (HeaderName::from_static(WITHDRAWN), at)));
         return Ok(answer);
     }

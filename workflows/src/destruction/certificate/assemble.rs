@@ -99,7 +99,8 @@ impl LedgerAction for AssembleCertificate {
         let mut unfinished = unfinished(view, &head)?;
         let missing = |of: &UnfinishedCertificate| head.assets.saturating_sub(of.listed.summary.assets);
         // Read before the pages are built, because a decision begins again after each fetch.
-        let sources = if missing(&unfinished) <= ASSETS_AT_ONCE { Some(self.sources(view, call)?) } else { None };
+        let sources =
+            if missing(&unfinished) <= ASSETS_AT_ONCE { Some(self.sources(view, call)?) } else { None };
         self.list_more(view, &head, &pivot, &mut unfinished)?;
         match (missing(&unfinished), sources) {
             (0, Some(sources)) => self.close(view, sources, &pivot, &unfinished),
@@ -233,7 +234,8 @@ impl AssembleCertificate {
 
     /// Returns a cover without approvals, to check the entries of the pages so far.
     fn draft_cover(&self, pivot: &Pivot, listed: &ListedPages, at: Moment) -> super::Certificate {
-        let draft = CertificateDraft { approvals: Vec::new(), repairs: self.repairs(listed), ..self.draft.clone() };
+        let draft =
+            CertificateDraft { approvals: Vec::new(), repairs: self.repairs(listed), ..self.draft.clone() };
         cover(draft, pivot, &ListedPages { pages: Vec::new(), summary: listed.summary.clone() }, at)
     }
 }

@@ -191,7 +191,11 @@ impl Entity for ClosedApproval {
 }
 
 /// Returns the approvals granted to this execution, in the order of their requests.
-pub(super) fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedApproval>, Undecided> {
+pub(super) fn approvals(
+    view: &mut View,
+    call: &Call,
+    schema: u32,
+) -> Result<Vec<RecordedApproval>, Undecided> {
     let ids = (0..=call.states_entered).map(|entered| format!("{}.{entered}", call.execution));
     view.prefetch::<ClosedApproval>(ids.clone())?;
     let mut granted = Vec::new();

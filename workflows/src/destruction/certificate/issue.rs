@@ -5,8 +5,8 @@ use crate::{
         asset::{Asset, AssetId},
         certificate::{
             AuditHead, Certificate, CertificateEntry, CertificateKind, CertificateRef, FORMAT, FormerTenant,
-            InventoryRef, LegalBasis, NotChecked, Problem, RecordedApproval, RecordedRequest,
-            Retained, Software, checked_json,
+            InventoryRef, LegalBasis, NotChecked, Problem, RecordedApproval, RecordedRequest, Retained,
+            Software, checked_json,
             contents::{judge, names, supplement_caveat, title},
             listing::ListedPages,
             rules,

@@ -134,10 +134,7 @@ fn of_record_repairs(
                 wrong("stated", "is none of the repairs that the cover lists".into());
             }
             if record.result == SanitisationOutcome::SanitisedVerified {
-                wrong(
-                    "result",
-                    format!("claims to be verified, and {} merely stated it", repair.people()),
-                );
+                wrong("result", format!("claims to be verified, and {} merely stated it", repair.people()));
             }
         }
         None => {
