@@ -139,7 +139,7 @@ async fn pages_that_another_version_has_begun_are_written_again() {
 }
 
 #[tokio::test]
-async fn a_workflow_s_ledger_actions_end_in_a_certificate_that_holds() {
+async fn the_ledger_actions_of_a_workflow_produce_a_valid_certificate() {
     let (_, file, key) = through_the_books(things()).await;
     let found = verify(file.as_bytes(), &[key]);
     assert_eq!(found.problems, []);
@@ -160,7 +160,7 @@ async fn thousands_of_assets_fit_the_store_and_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_signature_of_something_else_is_not_kept() {
+async fn a_signature_of_other_content_is_not_stored() {
     let (mut books, executions) = inventoried().await;
     let mut call = executions.call(RUN);
     call.states_entered = 9;
