@@ -115,8 +115,7 @@ fn is_a_letter(letter: &Letter) {
 
 /// Approvers are notified, and the incident at the pager is closed once the approval is granted.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_approval_is_sent_in_the_format_of_each_channel_and_closed_where_supported()
-{
+async fn an_open_approval_is_sent_in_the_format_of_each_channel_and_closed_where_supported() {
     let house = House::new().await;
     let id = house.served.onboard(&large("acme")).await;
 

@@ -119,8 +119,7 @@ async fn onboarding_and_offboarding_survive_kills_of_tenure_and_the_api_server()
 /// The same for an onboarding that is cancelled when only the probes are missing: they do not end, since no kubelet is
 /// active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_undone_onboarding_leaves_nothing_after_kills_of_tenure_and_the_api_server()
- {
+async fn an_undone_onboarding_leaves_nothing_after_kills_of_tenure_and_the_api_server() {
     let Some(world) = world().await else { return };
     let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
     let (url, token) = world.access();
