@@ -37,10 +37,7 @@ pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 pub use store_locks::StoreLock;
 
 use crate::{
-    destruction::{
-        certificate::{AssembledCertificate, CertificateSignature, Exceptions},
-        codes as destruction_codes,
-    },
+    destruction::{certificate::Exceptions, codes as destruction_codes},
     ledger::codes,
     platform::{
         AccessMode, AwaitIdle, DestroyRecordKey, DiagnoseRemoval, Platform, ReadAdmission, ResourceAdmission,
@@ -105,9 +102,11 @@ pub enum State {
     ReleasingNodes,
     ClosingBooks,
     Certifying,
+    CheckingPages,
     Signing,
     FilingCertificate,
     CertifyingExceptions,
+    CheckingExceptionPages,
     SigningExceptions,
     FilingExceptions,
     DestroyingRecords,
@@ -343,22 +342,25 @@ impl Workflow for Offboarding {
             // A certificate without exceptions requires that every asset passes.
             Certifying => act(self.assembly(Exceptions::Refuse))
                 .forward_only()
-                .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
+                .record(Self::assembled)
                 .on_failure(destruction_codes::NOT_ISSUED, CertifyingExceptions)
-                .then(Signing),
-            Signing => act(self.signing())
-                .forward_only()
-                .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))
-                .then(FilingCertificate),
+                .then(CheckingPages),
+            // Each commit adds a few pages, so that a certificate of any length fits the store.
+            CheckingPages => when(self.pages_missing(), "more assets must be listed", Certifying)
+                .otherwise("it lists all assets", Signing),
+            Signing => act(self.signing()).forward_only().record(Self::signed).then(FilingCertificate),
             FilingCertificate => act_each(self.certificate()).forward_only().then(DestroyingRecords),
             CertifyingExceptions => act(self.assembly(Exceptions::Allow))
                 .forward_only()
-                .record(|me: &mut Self, assembled: AssembledCertificate| me.assembled = Some(assembled))
-                .then(SigningExceptions),
-            SigningExceptions => act(self.signing())
-                .forward_only()
-                .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))
-                .then(FilingExceptions),
+                .record(Self::assembled)
+                .then(CheckingExceptionPages),
+            CheckingExceptionPages => {
+                when(self.pages_missing(), "more assets must be listed", CertifyingExceptions)
+                    .otherwise("it lists all assets", SigningExceptions)
+            }
+            SigningExceptions => {
+                act(self.signing()).forward_only().record(Self::signed).then(FilingExceptions)
+            }
             FilingExceptions => act_each(self.certificate()).forward_only().then(DestroyingRecords),
 
             // Destroys the key of the tenant's own records last. This execution, its inventory and its evidence stay.

@@ -1,6 +1,7 @@
 //! Offboarding, from request to certificate, and undone from every state before the pivot.
 
 mod books;
+mod certifying;
 mod closed;
 mod credentials;
 mod guarded;

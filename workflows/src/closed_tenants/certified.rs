@@ -3,7 +3,7 @@
 use crate::{
     destruction::{
         ClosedTenantLook, DataClass, RemainsStanding, SanitisationOutcome, SanitisationRecord,
-        certificate::{CertificateEntry, certified_entries},
+        certificate::{CertificateEntry, ListPart},
         holds_of,
     },
     platform::{LUKS_KEY, ObservedResource, SYSTEMS, TenantResource},
@@ -11,7 +11,7 @@ use crate::{
     tenancy::{NodeAllocation, Tenant, TenantId, TenantState},
 };
 use engine::{Undecided, View};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The entry of a resource in the latest certificate that lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,29 +65,40 @@ pub(super) struct ClosedTenant {
     pub(super) before: Option<ClosedTenantLook>,
     things: BTreeMap<TenantResource, CertifiedThing>,
     quarantined: BTreeSet<String>,
+    /// The parts of its certificates that are not read yet, the earliest certificate first.
+    unread: VecDeque<ListPart>,
 }
 
 impl ClosedTenant {
-    /// Reads the records. Returns `None` if the tenant is not closed.
+    /// Reads the records, apart from the lists of its certificates. Returns `None` if the tenant is not closed.
     pub(super) fn read(view: &mut View, id: &TenantId) -> Result<Option<Self>, Undecided> {
         let tenant = view.get::<Tenant>(id.as_str())?;
         if tenant.is_none_or(|tenant| tenant.state != TenantState::Closed) {
             return Ok(None);
         }
-        let mut things = BTreeMap::new();
+        let mut unread = VecDeque::new();
         for pivot in holds_of(view, id)?.pivots {
-            let entries = certified_entries(view, pivot.run)?.unwrap_or_default();
-            let named = entries.into_iter().filter_map(|entry| {
-                let thing: TenantResource = entry.asset.locator.parse().ok()?;
-                SYSTEMS.contains(&thing.system.as_str()).then(|| (thing, CertifiedThing::from(entry)))
-            });
-            things.extend(named);
+            unread.extend(ListPart::all(view, pivot.run)?);
         }
         let holding = view.get::<NodeAllocation>(id.as_str())?;
         let quarantined = holding.map(|holding| holding.quarantined).unwrap_or_default();
         let quarantined = quarantined.iter().map(ToString::to_string).collect();
         let before = view.get::<ClosedTenantLook>(id.as_str())?;
-        Ok(Some(Self { tenant: id.clone(), before, things, quarantined }))
+        Ok(Some(Self { tenant: id.clone(), before, things: BTreeMap::new(), quarantined, unread }))
+    }
+
+    /// Takes the next part of its certificates, for [`Self::add`].
+    pub(super) fn next_part(&mut self) -> Option<ListPart> {
+        self.unread.pop_front()
+    }
+
+    /// Adds the entries of a part. Later certificates replace the entries of earlier ones.
+    pub(super) fn add(&mut self, entries: Vec<CertificateEntry>) {
+        let named = entries.into_iter().filter_map(|entry| {
+            let thing: TenantResource = entry.asset.locator.parse().ok()?;
+            SYSTEMS.contains(&thing.system.as_str()).then(|| (thing, CertifiedThing::from(entry)))
+        });
+        self.things.extend(named);
     }
 
     /// Returns up to `most` resources on certificates from number `from` on, each once, and the number to start with next time.

@@ -40,7 +40,11 @@ pub async fn look_at(
     by: Option<&str>,
 ) -> Result<Option<LookReport>, Error> {
     let closed = engine.transact(false, |view| ClosedTenant::read(view, tenant)).await?;
-    let Some(closed) = closed else { return Ok(None) };
+    let Some(mut closed) = closed else { return Ok(None) };
+    // One part at a time, because a certificate can list tens of thousands of assets. It never changes.
+    while let Some(part) = closed.next_part() {
+        closed.add(engine.transact(false, |view| part.entries(view)).await?);
+    }
     let at = Moment::from(engine.clock().now());
     let from = closed.before.as_ref().map_or(0, |before| before.next_name);
     let (named, next_name) = closed.names(from, NAMES_PER_LOOK);

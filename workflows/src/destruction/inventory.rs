@@ -107,13 +107,13 @@ impl Inventory {
 
     /// Returns the assets that both scans found and that are classified.
     pub fn agreed_assets(&self) -> impl Iterator<Item = &Asset> {
-        self.assets.values().filter(|asset| open(asset).is_none())
+        self.assets.values().filter(|asset| open_question(asset).is_none())
     }
 
     /// Returns the questions to settle before an approval.
     #[must_use]
     pub fn open_questions(&self) -> BTreeMap<AssetId, OpenReason> {
-        self.assets.values().filter_map(|asset| Some((asset.id.clone(), open(asset)?))).collect()
+        self.assets.values().filter_map(|asset| Some((asset.id.clone(), open_question(asset)?))).collect()
     }
 
     /// Returns the digest of the exact list. Approvals of destruction are bound to it.
@@ -163,6 +163,31 @@ impl Inventory {
     }
 }
 
+/// Returns up to `most` assets of an inventory from `position` on, in its order, each with the position after it. Reads only the pages that list them.
+///
+/// # Errors
+/// As [`View::get`]; a permanent `ledger.missing` for a missing page.
+pub(crate) fn next_assets(
+    view: &mut View,
+    head: &InventoryHead,
+    mut position: InventoryPosition,
+    most: usize,
+) -> Result<Vec<(InventoryPosition, Asset)>, Undecided> {
+    let key = head.id();
+    let mut assets = Vec::new();
+    while position.page < head.pages && assets.len() < most {
+        let ahead = head.pages.min(position.page.saturating_add(PAGES_AHEAD));
+        view.prefetch::<InventoryPage>((position.page..ahead).map(|page| InventoryPage::key(&key, page)))?;
+        let page = view.require::<InventoryPage>(&InventoryPage::key(&key, position.page))?;
+        for asset in page.assets.into_iter().skip(position.skip).take(most.saturating_sub(assets.len())) {
+            position.skip = position.skip.saturating_add(1);
+            assets.push((position, asset));
+        }
+        position = InventoryPosition { page: position.page.saturating_add(1), skip: 0 };
+    }
+    Ok(assets)
+}
+
 /// Returns the assets of `node` in the inventory of `run`, sorted by id, whose ids begin with one of `beginnings`. Reads only the pages that can list
 /// them, so the cost for one node does not grow with the number of nodes.
 ///
@@ -191,7 +216,8 @@ pub(crate) fn assets_of_node(
     Ok(assets.into_values().collect())
 }
 
-fn open(asset: &Asset) -> Option<OpenReason> {
+/// Returns the question about an asset to settle before an approval, if there is one.
+pub(crate) fn open_question(asset: &Asset) -> Option<OpenReason> {
     match (asset.discovered_by.contains(&Scan::Records), asset.discovered_by.contains(&Scan::Live)) {
         (true, false) => Some(OpenReason::OnlyInRecords),
         (false, _) => Some(OpenReason::Orphan),
@@ -210,10 +236,7 @@ fn join(known: &mut Asset, other: Asset) {
 }
 
 /// Splits a list into pages of at most `limit` bytes as JSON. A single longer item gets its own page.
-pub(crate) fn paged<'a, T: Serialize + Clone + 'a>(
-    items: impl Iterator<Item = &'a T>,
-    limit: usize,
-) -> Vec<Vec<T>> {
+fn paged<'a, T: Serialize + Clone + 'a>(items: impl Iterator<Item = &'a T>, limit: usize) -> Vec<Vec<T>> {
     let mut pages: Vec<Vec<T>> = Vec::new();
     let mut room = 0;
     for item in items {
@@ -228,6 +251,18 @@ pub(crate) fn paged<'a, T: Serialize + Clone + 'a>(
         room = room.saturating_sub(size);
     }
     pages
+}
+
+/// The number of pages of an inventory that are fetched together.
+const PAGES_AHEAD: usize = 4;
+
+/// A position in a stored inventory: after the first `skip` assets of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct InventoryPosition {
+    /// The page number, from 0.
+    pub(crate) page: usize,
+    /// The number of its assets before this position.
+    pub(crate) skip: usize,
 }
 
 /// The head of a stored inventory.

@@ -5,8 +5,8 @@ use crate::{
     destruction::{
         HoldScope, RecordedRepair,
         certificate::{
-            AssembleCertificate, CertificateDraft, Exceptions, FormerTenant, LegalBasis, NotChecked,
-            RecordedRequest, Software,
+            AssembleCertificate, AssembledCertificate, CertificateDraft, CertificateSignature, Exceptions,
+            FormerTenant, LegalBasis, NotChecked, RecordedRequest, Software,
         },
     },
     signing::Moment,
@@ -67,6 +67,7 @@ impl Offboarding {
             repairs: Vec::new(),
             clean: Vec::new(),
             quarantined: std::collections::BTreeMap::new(),
+            bytes_at_once: None,
             assembled: None,
             signed: None,
             record_keys: Vec::new(),
@@ -99,7 +100,21 @@ impl Offboarding {
             exceptions,
             schema: Self::SCHEMA,
             kept_for: self.certificate_kept(),
+            bytes_at_once: self.bytes_at_once,
         }
+    }
+
+    pub(super) fn assembled(&mut self, assembled: AssembledCertificate) {
+        self.assembled = Some(assembled);
+    }
+
+    /// Returns true if the pages of the certificate do not list all assets yet.
+    pub(super) fn pages_missing(&self) -> bool {
+        self.assembled.as_ref().is_some_and(|assembled| assembled.missing > 0)
+    }
+
+    pub(super) fn signed(&mut self, signed: CertificateSignature) {
+        self.signed = Some(signed);
     }
 
     pub(in crate::offboarding) fn draft(&self) -> CertificateDraft {

@@ -219,6 +219,9 @@ pub struct Offboarding {
     pub clean: Vec<NodeId>,
     /// Quarantined nodes, with the missing conditions.
     pub quarantined: BTreeMap<NodeId, String>,
+    /// The bytes of pages of the certificate that one commit writes. `None` for the default. Tests set less, for several commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_at_once: Option<u32>,
     /// The certificate to sign.
     pub assembled: Option<AssembledCertificate>,
     /// Its signature.

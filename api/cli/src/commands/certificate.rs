@@ -192,7 +192,7 @@ fn read(file: &Path, keys: &[PublicKey], withdrawals: &[PathBuf]) -> Result<Veri
 }
 
 async fn download(common: &Common, id: &str, to: Option<PathBuf>) -> Result<Exit, Failure> {
-    let answer = Client::of(common)?.get(&format!("/v1/certificates/{}", escape(id))).await?;
+    let answer = Client::of(common)?.download(&format!("/v1/certificates/{}", escape(id))).await?;
     if let Some(at) = &answer.withdrawn {
         output::note(&format!(
             "the certificate was withdrawn at {}; see `tenure certificate withdrawals {id}`",

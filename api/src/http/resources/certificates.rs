@@ -16,11 +16,13 @@ use crate::{
 };
 use axum::{
     Extension, Json,
+    body::Body,
     extract::{Path, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use engine::with_reason;
+use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -136,7 +138,10 @@ impl ResourceKind for StoredCertificate {
     }
 }
 
-/// Returns the file of the certificate, with exactly the bytes that were signed.
+/// The most pages of assets in a certificate that is shown as a page for browsers. Each has about 100 KiB.
+const MOST_PAGES_SHOWN: usize = 256;
+
+/// Returns the file of the certificate, with exactly the bytes that were signed. A long one is sent in parts, and not as a page for browsers.
 async fn show(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -144,15 +149,22 @@ async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let kept = find::<StoredCertificate>(&app, &caller, &[&id]).await?;
-    let file = app.engine.transact(false, |view| certificate_file(view, kept.id)).await?;
-    let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
+    if kept.signature.is_none() {
+        return Err(Problem::not_found("signature yet on certificate", &id));
+    }
     let wants = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !wants.contains("text/html") {
-        let mut answer = ([(header::CONTENT_TYPE, "application/json")], file).into_response();
-        let said = kept.withdrawn.and_then(|withdrawn| HeaderValue::from_str(&withdrawn.at.to_string()).ok());
+    if !wants.contains("text/html") || kept.pages > MOST_PAGES_SHOWN {
+        let said = kept
+            .withdrawn
+            .as_ref()
+            .and_then(|withdrawn| HeaderValue::from_str(&withdrawn.at.to_string()).ok());
+        let mut answer =
+            ([(header::CONTENT_TYPE, "application/json")], file(&app, kept).await?).into_response();
         answer.headers_mut().extend(said.map(|at| (HeaderName::from_static(WITHDRAWN), at)));
         return Ok(answer);
     }
+    let file = app.engine.transact(false, |view| certificate_file(view, kept.id)).await?;
+    let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
     // The page shows the result of verifying the certificate with this server's key.
     let path = app.config.data.join(KeyFile::NAME);
     let read =
@@ -167,6 +179,22 @@ async fn show(
     let page = page
         .ok_or_else(|| Problem::new(ProblemCode::Unreadable, format!("certificate {id} cannot be read")))?;
     Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response())
+}
+
+/// Returns the file of a signed certificate. At most one part of it is held in memory.
+async fn file(app: &SharedState, kept: StoredCertificate) -> Result<Body, Problem> {
+    let first = app.engine.transact(false, |view| kept.file_part(view, 0)).await?.unwrap_or_default();
+    if kept.file_parts() == 1 {
+        return Ok(Body::from(first));
+    }
+    let rest = stream::try_unfold((app.clone(), kept, 1_usize), |(app, kept, part)| async move {
+        if part >= kept.file_parts() {
+            return Ok::<_, engine::Error>(None);
+        }
+        let text = app.engine.transact(false, |view| kept.file_part(view, part)).await?.unwrap_or_default();
+        Ok(Some((text, (app, kept, part.saturating_add(1)))))
+    });
+    Ok(Body::from_stream(stream::once(async move { Ok(first) }).chain(rest)))
 }
 
 /// The withdrawal of a certificate, if it is withdrawn.

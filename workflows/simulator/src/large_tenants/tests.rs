@@ -19,9 +19,10 @@ async fn a_large_tenant_costs_no_more_per_node_than_a_small_one() {
     // Both grow by the same number of nodes, so that only the size of the tenant differs.
     let more = many / 4;
     let small = life_of_tenant(few, more).await.unwrap();
+    small.iter().for_each(|part| println!("{part}"));
     let large = life_of_tenant(many, more).await.unwrap();
+    large.iter().for_each(|part| println!("{part}"));
 
-    small.iter().chain(&large).for_each(|part| println!("{part}"));
     let kinds: [(&str, Count); 5] = [
         ("commits", |counts| counts.commits),
         ("rows read", |counts| counts.rows_read),

@@ -52,6 +52,8 @@ const BOOKS: [&str; 10] = [
     Loan::COLLECTION,
     Admission::COLLECTION,
 ];
+/// The bytes of pages of the certificate that one commit writes.
+const BYTES_AT_ONCE: u32 = 8 << 10;
 /// The start of every scenario: 2026-01-01.
 pub(super) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -205,13 +207,15 @@ impl Scenario<Offboarding> for OffboardingScene {
     fn data(&self) -> Offboarding {
         let basis = LegalBasis { basis: ErasureBasis::ContractEnd, reference: "contract 7".into() };
         let at = Moment::from(BEGIN);
-        Offboarding::new(
+        let data = Offboarding::new(
             self.0.tenant.clone(),
             basis,
             "requester".into(),
             at,
             "the contract has ended".into(),
-        )
+        );
+        // Several commits write the certificate, so that there is a crash between them.
+        Offboarding { bytes_at_once: Some(BYTES_AT_ONCE), ..data }
     }
 
     fn world(&self) -> World<Platform> {

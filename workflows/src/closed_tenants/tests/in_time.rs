@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn a_source_that_was_silent_for_two_tenants_is_skipped_and_reported_for_each_tenant() {
-    let first = closed().decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
+    let first = read(&mut closed());
     let named = |name: &str| {
         let mut named = first.clone();
         named.tenant = name.parse().unwrap();
@@ -30,7 +30,7 @@ async fn a_source_that_was_silent_for_two_tenants_is_skipped_and_reported_for_ea
 
 #[tokio::test]
 async fn a_source_that_is_not_queried_in_time_is_unanswered() {
-    let closed = closed().decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
+    let closed = read(&mut closed());
     let names = BTreeSet::from([thing(BUCKET)]);
     let when = (at(2), Duration::ZERO);
 

@@ -1,18 +1,11 @@
 //! Certificates as documents: one with the cover and its signature, and one for each page.
 
 use super::{
-    AuditHead, CertificateDraft, CertificateEntry, CertificateKind, CertificateRef, Exceptions,
-    IssuedCertificate, NotIssued, RecordedApproval, RecordedVote, WithdrawnBy, checked_json, envelope, issue,
+    CertificateEntry, CertificateKind, CertificateRef, RecordedApproval, RecordedVote, WithdrawnBy,
+    checked_json, envelope,
 };
 use crate::{
-    audit::ChainHead,
-    destruction::{
-        asset::AssetId,
-        codes,
-        inventory::Inventory,
-        ledger::holds_of,
-        sanitisation::{attribution::RecordedRepair, record::SanitisationRecord},
-    },
+    destruction::codes,
     signing::{Digest, Moment, PublicKey, dsse::Signature},
     tenancy::TenantId,
 };
@@ -20,7 +13,7 @@ use engine::{
     ActionError, ApprovalRecord, Call, Entity, LedgerAction, Notification, RemovedUser, Undecided, View,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, time::Duration};
+use std::ops::Range;
 use store::{CompositeKey, ExecutionId, Timestamp};
 
 /// A stored certificate.
@@ -84,7 +77,7 @@ pub struct CertificatePage {
 }
 
 impl CertificatePage {
-    fn key(certificate: ExecutionId, page: usize) -> String {
+    pub(super) fn key(certificate: ExecutionId, page: usize) -> String {
         CompositeKey::of(&[&certificate, &page]).into()
     }
 }
@@ -98,179 +91,89 @@ impl Entity for CertificatePage {
     }
 }
 
+/// The pages in one part of a certificate's file.
+const PAGES_IN_PART: usize = 16;
+
+impl StoredCertificate {
+    /// Returns the number of parts of its file. A part has at most 16 pages, so that a long file need not be held in memory.
+    #[must_use]
+    pub fn file_parts(&self) -> usize {
+        self.pages.div_ceil(PAGES_IN_PART).max(1)
+    }
+
+    /// Returns part `part` of its file, from 0. `None` if it is not signed.
+    ///
+    /// # Errors
+    /// As [`View::get`]; a permanent `ledger.missing` for a missing page.
+    pub fn file_part(&self, view: &mut View, part: usize) -> Result<Option<String>, Undecided> {
+        let Some(signature) = &self.signature else { return Ok(None) };
+        let first = part.saturating_mul(PAGES_IN_PART);
+        let pages = first..self.pages.min(first.saturating_add(PAGES_IN_PART));
+        view.prefetch::<CertificatePage>(pages.clone().map(|page| CertificatePage::key(self.id, page)))?;
+        let mut text = match part {
+            0 => envelope::beginning(&self.cover, vec![signature.clone()]),
+            _ => String::new(),
+        };
+        for page in pages {
+            let stored = view.require::<CertificatePage>(&CertificatePage::key(self.id, page))?;
+            text.push_str(&envelope::page(page, &stored.text));
+        }
+        if part.saturating_add(1) == self.file_parts() {
+            text.push_str(envelope::END);
+        }
+        Ok(Some(text))
+    }
+}
+
 /// Returns the certificate `id` as a file. `None` if it does not exist or is not signed.
 ///
 /// # Errors
 /// As [`View::get`].
 pub fn certificate_file(view: &mut View, id: ExecutionId) -> Result<Option<String>, Undecided> {
     let Some(kept) = view.get::<StoredCertificate>(&id.to_string())? else { return Ok(None) };
-    let Some(signature) = kept.signature else { return Ok(None) };
-    view.prefetch::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
-    let page = |page| Ok(view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text);
-    let pages = (0..kept.pages).map(page).collect::<Result<Vec<_>, Undecided>>()?;
-    Ok(Some(envelope::file(&kept.cover, vec![signature], &pages)))
+    (0..kept.file_parts()).map(|part| kept.file_part(view, part)).collect()
 }
 
-/// Returns the assets of certificate `id` with their records. `None` if it does not exist or is not signed.
-///
-/// # Errors
-/// As [`View::get`]; a permanent error for a page that cannot be read.
-pub fn certified_entries(
-    view: &mut View,
-    id: ExecutionId,
-) -> Result<Option<Vec<CertificateEntry>>, Undecided> {
-    let kept = view.get::<StoredCertificate>(&id.to_string())?;
-    let Some(kept) = kept.filter(|kept| kept.signature.is_some()) else { return Ok(None) };
-    view.prefetch::<CertificatePage>((0..kept.pages).map(|page| CertificatePage::key(id, page)))?;
-    let mut entries = Vec::new();
-    for page in 0..kept.pages {
-        let text = view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text;
-        let content = checked_json::read("assets", text.as_bytes()).content.unwrap_or_default();
-        let read: Result<Vec<CertificateEntry>, _> = serde_json::from_value(content);
-        let unreadable =
-            |error| ActionError::permanent(codes::NOT_ISSUED, format!("page {page} of {id}: {error}"));
-        entries.extend(read.map_err(unreadable)?);
+/// A part of the list of a certificate, short enough to be read at once.
+#[derive(Clone, Debug)]
+pub(crate) struct ListPart {
+    certificate: ExecutionId,
+    pages: Range<usize>,
+}
+
+impl ListPart {
+    /// Returns the parts of certificate `id`. Empty if it does not exist or is not signed.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub(crate) fn all(view: &mut View, id: ExecutionId) -> Result<Vec<Self>, Undecided> {
+        let kept = view.get::<StoredCertificate>(&id.to_string())?;
+        let pages = kept.filter(|kept| kept.signature.is_some()).map_or(0, |kept| kept.pages);
+        let part = |first: usize| Self {
+            certificate: id,
+            pages: first..pages.min(first.saturating_add(PAGES_IN_PART)),
+        };
+        Ok((0..pages).step_by(PAGES_IN_PART).map(part).collect())
     }
-    Ok(Some(entries))
-}
 
-/// Assembles the certificate of this execution from its inventory, records and approvals, and stores it unsigned.
-///
-/// Safe to decide again: the same documents give the same certificate except for the time, and a signed certificate is kept. It has no undo, because
-/// the data are already destroyed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AssembleCertificate {
-    /// Additional content of the certificate.
-    pub draft: CertificateDraft,
-    /// Permits or forbids exceptions.
-    pub exceptions: Exceptions,
-    /// The workflow's `SCHEMA`, which is part of the digests of its plans.
-    pub schema: u32,
-    /// The retention by policy. `None` if the terms have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept_for: Option<Duration>,
-}
-
-/// An unsigned certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AssembledCertificate {
-    /// Its number.
-    pub id: ExecutionId,
-    /// The kind: complete or with exceptions.
-    pub kind: CertificateKind,
-    /// The number of exceptions.
-    pub exceptions: usize,
-    /// The cover to sign. At most 4 MiB.
-    pub cover: String,
-}
-
-impl LedgerAction for AssembleCertificate {
-    const NAME: &'static str = "AssembleCertificate";
-    type Output = AssembledCertificate;
-
-    fn decide(&self, view: &mut View, call: &Call) -> Result<AssembledCertificate, Undecided> {
-        let (run, tenant) = (call.execution, &self.draft.tombstone.tenant);
-        if let Some(kept) =
-            view.get::<StoredCertificate>(&run.to_string())?.filter(|kept| kept.signature.is_some())
-        {
-            return Ok(AssembledCertificate {
-                id: run,
-                kind: kept.kind,
-                exceptions: kept.exceptions,
-                cover: kept.cover,
-            });
+    /// Returns the assets of this part with their records.
+    ///
+    /// # Errors
+    /// As [`View::get`]; a permanent error for a page that cannot be read.
+    pub(crate) fn entries(&self, view: &mut View) -> Result<Vec<CertificateEntry>, Undecided> {
+        let (id, pages) = (self.certificate, self.pages.clone());
+        view.prefetch::<CertificatePage>(pages.clone().map(|page| CertificatePage::key(id, page)))?;
+        let mut entries = Vec::new();
+        for page in pages {
+            let text = view.require::<CertificatePage>(&CertificatePage::key(id, page))?.text;
+            let content = checked_json::read("assets", text.as_bytes()).content.unwrap_or_default();
+            let read: Result<Vec<CertificateEntry>, _> = serde_json::from_value(content);
+            let unreadable =
+                |error| ActionError::permanent(codes::NOT_ISSUED, format!("page {page} of {id}: {error}"));
+            entries.extend(read.map_err(unreadable)?);
         }
-        let not_issued = |why: &dyn std::fmt::Display| ActionError::permanent(codes::NOT_ISSUED, why);
-        let inventory = Inventory::read(view, tenant, run)?;
-        let inventory = inventory.ok_or_else(|| not_issued(&"this execution has no inventory"))?;
-        let pivot = holds_of(view, tenant)?.pivots.into_iter().find(|pivot| pivot.run == run);
-        let pivot = pivot.ok_or_else(|| not_issued(&"destruction has not begun"))?;
-        let records = records(view, &inventory, run)?;
-        let mut draft = self.draft.clone();
-        if draft.approvals.is_empty() {
-            draft.approvals = approvals(view, call, self.schema)?;
-        }
-        if draft.audit_head.is_none() {
-            // The audit chain continues after this point. The entries about the destruction are before it.
-            let head = view.get::<ChainHead>(tenant.as_str())?;
-            draft.audit_head =
-                head.map(|head| AuditHead { chain: head.chain, entries: head.number, digest: head.digest });
-        }
-        add_statements(&mut draft.repairs, &records);
-        let ended = records.values().filter_map(SanitisationRecord::last_moment).max();
-        let at = Moment::from(view.now()).max(pivot.at).max(ended.unwrap_or(pivot.at));
-        let at = draft.repairs.iter().map(|repair| repair.at).fold(at, Moment::max);
-        let issued = issue(draft, &pivot, &inventory, &records, self.exceptions, at);
-        let issued = issued.map_err(|why| match why {
-            NotIssued::TooLong { .. } => ActionError::permanent(codes::COVER_TOO_LONG, why),
-            NotIssued::NotPassed(_)
-            | NotIssued::StepsLeftOut(_)
-            | NotIssued::NotInInventory(_)
-            | NotIssued::NotApproved(_)
-            | NotIssued::OtherPivot { .. }
-            | NotIssued::Unsound(_) => not_issued(&why),
-        })?;
-        keep(view, tenant, &issued, self.kept_for)?;
-        let IssuedCertificate { certificate, cover, .. } = issued;
-        let (kind, exceptions) = (certificate.kind, certificate.exceptions);
-        Ok(AssembledCertificate { id: run, kind, exceptions, cover })
+        Ok(entries)
     }
-}
-
-/// Adds the repairs of other executions that records depend on.
-fn add_statements(repairs: &mut Vec<RecordedRepair>, records: &BTreeMap<AssetId, SanitisationRecord>) {
-    for repair in records.values().filter_map(|record| record.stated.as_ref()) {
-        if !repairs.contains(repair) {
-            repairs.push(repair.clone());
-        }
-    }
-}
-
-fn keep(
-    view: &mut View,
-    tenant: &TenantId,
-    issued: &IssuedCertificate,
-    kept_for: Option<Duration>,
-) -> Result<(), Undecided> {
-    let id = issued.certificate.id;
-    let before = view.get::<StoredCertificate>(&id.to_string())?.map_or(0, |before| before.pages);
-    for page in issued.pages.len()..before {
-        view.delete::<CertificatePage>(&CertificatePage::key(id, page))?;
-    }
-    view.prefetch::<CertificatePage>((0..issued.pages.len()).map(|page| CertificatePage::key(id, page)))?;
-    for (page, text) in issued.pages.iter().enumerate() {
-        view.put(&CertificatePage { certificate: id, page, text: text.clone() })?;
-    }
-    view.put(&StoredCertificate {
-        id,
-        tenant: tenant.clone(),
-        kind: issued.certificate.kind,
-        title: issued.certificate.title.clone(),
-        exceptions: issued.certificate.exceptions,
-        issued_at: issued.certificate.issued_at,
-        kept_until: kept_for.map(|span| Timestamp(issued.certificate.issued_at.millis()).after(span).into()),
-        cover: issued.cover.clone(),
-        pages: issued.pages.len(),
-        signature: None,
-        supplements: issued.certificate.supplements.clone(),
-        withdrawn: None,
-    })
-}
-
-fn records(
-    view: &mut View,
-    inventory: &Inventory,
-    run: ExecutionId,
-) -> Result<BTreeMap<AssetId, SanitisationRecord>, Undecided> {
-    view.prefetch::<SanitisationRecord>(
-        inventory.assets().map(|asset| SanitisationRecord::key(run, &asset.id)),
-    )?;
-    let mut records = BTreeMap::new();
-    for asset in inventory.assets() {
-        let found = view.get::<SanitisationRecord>(&SanitisationRecord::key(run, &asset.id))?;
-        records.extend(found.map(|record| (asset.id.clone(), record)));
-    }
-    Ok(records)
 }
 
 /// A closed approval, as the engine stores it.
@@ -288,7 +191,11 @@ impl Entity for ClosedApproval {
 }
 
 /// Returns the approvals granted to this execution, in the order of their requests.
-fn approvals(view: &mut View, call: &Call, schema: u32) -> Result<Vec<RecordedApproval>, Undecided> {
+pub(super) fn approvals(
+    view: &mut View,
+    call: &Call,
+    schema: u32,
+) -> Result<Vec<RecordedApproval>, Undecided> {
     let ids = (0..=call.states_entered).map(|entered| format!("{}.{entered}", call.execution));
     view.prefetch::<ClosedApproval>(ids.clone())?;
     let mut granted = Vec::new();

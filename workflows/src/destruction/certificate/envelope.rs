@@ -43,13 +43,30 @@ pub(crate) fn fits(cover: &str, signature: &Signature, key: &PublicKey) -> bool 
 /// Returns the file of a signed certificate.
 #[must_use]
 pub fn file(cover: &str, signatures: Vec<Signature>, pages: &[String]) -> String {
+    let pages = pages.iter().enumerate().map(|(number, text)| page(number, text));
+    std::iter::once(beginning(cover, signatures)).chain(pages).chain([END.to_owned()]).collect()
+}
+
+/// The end of a file, after its last page.
+pub(crate) const END: &str = "]}\n";
+
+/// Returns the beginning of a file, before its first page.
+pub(crate) fn beginning(cover: &str, signatures: Vec<Signature>) -> String {
     let envelope = Envelope {
         payload: STANDARD.encode(cover),
         payload_type: PAYLOAD_TYPE.into(),
         signatures,
-        pages: pages.iter().map(|page| STANDARD.encode(page)).collect(),
+        pages: Vec::new(),
     };
-    envelope.written()
+    let mut text = envelope.written();
+    text.truncate(text.len().saturating_sub(END.len()));
+    text
+}
+
+/// Returns page `number`, from 0, as it is in a file.
+pub(crate) fn page(number: usize, text: &str) -> String {
+    let comma = if number == 0 { "" } else { "," };
+    format!("{comma}\"{}\"", STANDARD.encode(text))
 }
 
 impl Envelope {

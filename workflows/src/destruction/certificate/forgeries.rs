@@ -216,8 +216,9 @@ async fn verified(certificate: Certificate, entries: Vec<CertificateEntry>) -> V
 
 /// Updates the totals of the cover to match its list, so that only the forgery itself is found.
 fn add_up(certificate: &mut Certificate, entries: &[CertificateEntry]) {
-    certificate.results = contents::results(entries);
-    certificate.exceptions = contents::exceptions(entries, &certificate.repairs);
+    let summary = contents::ListSummary::of(entries);
+    certificate.exceptions = summary.exceptions(&certificate.repairs);
+    certificate.results = summary.results;
     certificate.kind =
         if certificate.exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
     certificate.title = contents::title(

@@ -5,12 +5,13 @@ use crate::{
         asset::{Asset, AssetId},
         certificate::{
             AuditHead, Certificate, CertificateEntry, CertificateKind, CertificateRef, FORMAT, FormerTenant,
-            InventoryRef, LegalBasis, NotChecked, PageRef, Problem, RecordedApproval, RecordedRequest,
-            Retained, Software, checked_json,
-            contents::{self, caveats, judge, names, results, supplement_caveat, title},
+            InventoryRef, LegalBasis, NotChecked, Problem, RecordedApproval, RecordedRequest, Retained,
+            Software, checked_json,
+            contents::{judge, names, supplement_caveat, title},
+            listing::ListedPages,
             rules,
         },
-        inventory::{Inventory, paged},
+        inventory::Inventory,
         legal_hold::{HoldScope, Pivot},
         sanitisation::{attribution::RecordedRepair, record::SanitisationRecord, rejection::NotClean},
     },
@@ -18,12 +19,13 @@ use crate::{
     signing::{Digest, Moment, canonical::value},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 /// The longest cover, in bytes. It is an argument of the signing action. It contains the approved plans, with about 400 bytes for each node.
 pub(crate) const COVER_BYTES: usize = 4 << 20;
-/// The longest list on one page, in bytes, before it is written with one leaf on each line.
-const LIST_BYTES: usize = 96 << 10;
 
 /// Permits or forbids a certificate for assets without a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,8 +85,16 @@ pub struct IssuedCertificate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotIssued {
     /// Some assets have no valid record.
-    #[error("{} assets have no valid record: {}", .0.len(), reasons(.0))]
+    #[error("{} assets have no valid record: {}", .0.len(), all_reasons(.0))]
     NotPassed(BTreeMap<AssetId, NotClean>),
+    /// Some assets on pages that were written before have no valid record.
+    #[error("{assets} assets have no valid record: {reasons}")]
+    Lacking {
+        /// The number of these assets.
+        assets: usize,
+        /// The first of them, with the reasons.
+        reasons: String,
+    },
     /// Steps were skipped by a repair and accepted as exceptions.
     #[error("operators skipped {0} verification steps and accepted this as an exception")]
     StepsLeftOut(usize),
@@ -113,14 +123,18 @@ pub enum NotIssued {
     },
 }
 
-fn reasons(assets: &BTreeMap<AssetId, NotClean>) -> String {
-    let named = assets.iter().take(20).map(|(asset, why)| format!("{asset}: {why}"));
-    let more = assets.len().saturating_sub(20);
-    let more = (more > 0).then(|| format!("and {more} more"));
-    named.chain(more).collect::<Vec<_>>().join("; ")
+fn all_reasons(assets: &BTreeMap<AssetId, NotClean>) -> String {
+    reasons(assets, assets.len())
 }
 
-/// Issues the certificate for the destruction by `run`.
+fn reasons<T: Display>(assets: &BTreeMap<AssetId, T>, all: usize) -> String {
+    let named: Vec<_> = assets.iter().take(20).map(|(asset, why)| format!("{asset}: {why}")).collect();
+    let more = all.saturating_sub(named.len());
+    let more = (more > 0).then(|| format!("and {more} more"));
+    named.into_iter().chain(more).collect::<Vec<_>>().join("; ")
+}
+
+/// Issues the certificate for the destruction by `run`, all at once.
 ///
 /// # Errors
 /// Returns [`NotIssued`], with every asset without a valid record, unless exceptions are permitted.
@@ -132,13 +146,7 @@ pub fn issue(
     exceptions: Exceptions,
     at: Moment,
 ) -> Result<IssuedCertificate, NotIssued> {
-    let digest = inventory.digest();
-    if pivot.inventory != digest {
-        return Err(NotIssued::OtherPivot { pivot: pivot.inventory.clone(), inventory: digest });
-    }
-    if !draft.approvals.iter().any(|approval| names(&approval.plan, &digest)) {
-        return Err(NotIssued::NotApproved(digest));
-    }
+    begin(&draft.approvals, pivot, inventory.digest())?;
     let strangers: BTreeSet<_> = records.keys().filter(|id| inventory.get(id).is_none()).cloned().collect();
     if !strangers.is_empty() {
         return Err(NotIssued::NotInInventory(strangers));
@@ -147,23 +155,58 @@ pub fn issue(
     if exceptions == Exceptions::Refuse && !lacking.is_empty() {
         return Err(NotIssued::NotPassed(lacking));
     }
-    let left_out = draft.repairs.iter().filter(|repair| repair.is_exception()).count();
+    let entries: Vec<CertificateEntry> =
+        inventory.assets().map(|asset| entry(asset, records.get(&asset.id), pivot)).collect();
+    let mut listed = ListedPages::default();
+    let pages = listed.add(&entries, true, usize::MAX);
+    let certificate = cover(draft, pivot, &listed, at);
+    let unsound = rules::broken(&certificate, &entries);
+    let cover = finished(&certificate, &listed, exceptions, unsound)?;
+    Ok(IssuedCertificate { certificate, cover, pages })
+}
+
+/// Checks that a granted approval and the pivot name this inventory.
+pub(super) fn begin(
+    approvals: &[RecordedApproval],
+    pivot: &Pivot,
+    inventory: Digest,
+) -> Result<(), NotIssued> {
+    if pivot.inventory != inventory {
+        return Err(NotIssued::OtherPivot { pivot: pivot.inventory.clone(), inventory });
+    }
+    if !approvals.iter().any(|approval| names(&approval.plan, &inventory)) {
+        return Err(NotIssued::NotApproved(inventory));
+    }
+    Ok(())
+}
+
+/// Returns a cover in the form to sign.
+///
+/// # Errors
+/// Returns [`NotIssued`] for a cover that does not hold or is too long, and for exceptions that are not permitted.
+pub(super) fn finished(
+    certificate: &Certificate,
+    listed: &ListedPages,
+    exceptions: Exceptions,
+    unsound: Vec<Problem>,
+) -> Result<String, NotIssued> {
+    let summary = &listed.summary;
+    if exceptions == Exceptions::Refuse && summary.excepted > 0 {
+        let reasons = reasons(&summary.first_exceptions, summary.excepted);
+        return Err(NotIssued::Lacking { assets: summary.excepted, reasons });
+    }
+    let left_out = certificate.repairs.iter().filter(|repair| repair.is_exception()).count();
     if exceptions == Exceptions::Refuse && left_out > 0 {
         return Err(NotIssued::StepsLeftOut(left_out));
     }
-    let entry = |asset: &Asset| entry(asset, records.get(&asset.id), lacking.get(&asset.id));
-    let entries: Vec<CertificateEntry> = inventory.assets().map(entry).collect();
-    let (pages, listed) = write_pages(&entries, digest);
-    let certificate = cover(draft, pivot, &entries, listed, at);
-    let unsound = rules::broken(&certificate, &entries);
     if !unsound.is_empty() {
         return Err(NotIssued::Unsound(unsound));
     }
-    let cover = checked_json::write("certificate", &value(&certificate));
+    let cover = checked_json::write("certificate", &value(certificate));
     if cover.len() > COVER_BYTES {
         return Err(NotIssued::TooLong { bytes: cover.len() });
     }
-    Ok(IssuedCertificate { certificate, cover, pages })
+    Ok(cover)
 }
 
 /// Returns the assets without a valid record of this destruction.
@@ -172,44 +215,33 @@ fn lacking(
     records: &BTreeMap<AssetId, SanitisationRecord>,
     pivot: &Pivot,
 ) -> BTreeMap<AssetId, NotClean> {
-    let open = inventory.open_questions();
-    let judged = |asset: &Asset| judge(asset, records.get(&asset.id), pivot.run, pivot.at);
-    let why =
-        |asset: &Asset| open.get(&asset.id).map(|open| NotClean::Open(*open)).or_else(|| judged(asset).err());
+    let why = |asset: &Asset| judge(asset, records.get(&asset.id), pivot.run, pivot.at).err();
     inventory.assets().filter_map(|asset| Some((asset.id.clone(), why(asset)?))).collect()
 }
 
-fn entry(asset: &Asset, record: Option<&SanitisationRecord>, why: Option<&NotClean>) -> CertificateEntry {
+/// Returns the entry of an asset, with the reason why its record does not count, if it does not.
+pub(super) fn entry(asset: &Asset, record: Option<&SanitisationRecord>, pivot: &Pivot) -> CertificateEntry {
+    let why = judge(asset, record, pivot.run, pivot.at).err();
     CertificateEntry {
         asset: asset.clone(),
         record: record.cloned(),
         record_hash: record.map(SanitisationRecord::hash),
-        exception: why.map(ToString::to_string),
+        exception: why.map(|why| why.to_string()),
     }
 }
 
-fn write_pages(entries: &[CertificateEntry], digest: Digest) -> (Vec<String>, InventoryRef) {
-    let lists = paged(entries.iter(), LIST_BYTES);
-    let pages: Vec<String> = lists.iter().map(|list| checked_json::write("assets", &value(list))).collect();
-    let page = |(text, list): (&String, &Vec<CertificateEntry>)| PageRef {
-        assets: list.len(),
-        digest: Digest::from_bytes(text.as_bytes()),
-    };
-    let named = pages.iter().zip(&lists).map(page).collect();
-    (pages, InventoryRef { assets: entries.len(), digest, pages: named })
-}
-
-fn cover(
+/// Returns the cover for these pages.
+pub(super) fn cover(
     draft: CertificateDraft,
     pivot: &Pivot,
-    entries: &[CertificateEntry],
-    inventory: InventoryRef,
+    listed: &ListedPages,
     issued_at: Moment,
 ) -> Certificate {
-    let exceptions = contents::exceptions(entries, &draft.repairs);
+    let summary = &listed.summary;
+    let exceptions = summary.exceptions(&draft.repairs);
     let kind = if exceptions == 0 { CertificateKind::Complete } else { CertificateKind::WithExceptions };
     let supplements = draft.supplements;
-    let mut caveats = caveats(entries);
+    let mut caveats = summary.caveats();
     caveats.extend(supplements.as_ref().map(supplement_caveat));
     Certificate {
         format: FORMAT.into(),
@@ -224,8 +256,12 @@ fn cover(
         request: draft.request,
         approvals: draft.approvals,
         pivot_at: pivot.at,
-        inventory,
-        results: results(entries),
+        inventory: InventoryRef {
+            assets: summary.assets,
+            digest: pivot.inventory.clone(),
+            pages: listed.pages.clone(),
+        },
+        results: summary.results.clone(),
         exceptions,
         retained: draft.retained,
         not_checked: draft.not_checked,

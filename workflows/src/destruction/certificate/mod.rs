@@ -3,6 +3,7 @@
 //! It has a signed cover and pages with the assets; the cover has the digest of each page. Invariant (I-18): every asset of the inventory is on the
 //! pages exactly once, with its record or with the reason for its exception.
 
+mod assemble;
 mod checked_json;
 mod contents;
 mod documents;
@@ -10,6 +11,7 @@ pub mod envelope;
 #[cfg(test)]
 mod forgeries;
 mod issue;
+mod listing;
 pub mod print;
 mod problem;
 mod rules;
@@ -20,11 +22,10 @@ mod supplements;
 mod verify;
 mod withdrawal;
 
+pub use assemble::{AssembleCertificate, AssembledCertificate};
 pub use checked_json::PAYLOAD_TYPE;
-pub use documents::{
-    AssembleCertificate, AssembledCertificate, CertificatePage, KeepCertificate, StoredCertificate,
-    certificate_file, certified_entries,
-};
+pub(crate) use documents::ListPart;
+pub use documents::{CertificatePage, KeepCertificate, StoredCertificate, certificate_file};
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
 pub use sentences::{SentenceKind, Source, Statement, statements};

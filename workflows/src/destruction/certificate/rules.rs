@@ -1,7 +1,10 @@
 //! Rules between the fields of a certificate. They apply to every signer.
 
 use super::{
-    Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
+    Certificate, CertificateEntry, CertificateKind, RecordedApproval,
+    contents::{self, ListSummary},
+    problem::Problem,
+    sentences,
 };
 use crate::{
     destruction::{
@@ -10,7 +13,6 @@ use crate::{
         sanitisation::{
             attribution::RecordedRepair,
             record::{SanitisationOutcome, SanitisationRecord},
-            rejection::NotClean,
         },
     },
     platform::VerifiedAs,
@@ -34,20 +36,40 @@ const CAVEATS: [&str; 6] = [
 
 /// Returns every broken rule with the field that breaks it.
 pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (place, entry) in entries.iter().enumerate() {
-        of_entry(certificate, place, entry, &mut problems);
-    }
+    let mut problems = of_cover(certificate, &ListSummary::of(entries));
     of_list(certificate, entries, &mut problems);
-    of_summary(certificate, entries, &mut problems);
+    problems.extend(of_entries(certificate, 0, entries));
+    problems
+}
+
+/// Returns the broken rules of a cover whose entries have this summary.
+pub(super) fn of_cover(certificate: &Certificate, summary: &ListSummary) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    of_summary(certificate, summary, &mut problems);
     for (place, approval) in certificate.approvals.iter().enumerate() {
         of_approval(certificate, place, approval, &mut problems);
     }
-    of_times(certificate, entries, &mut problems);
-    of_repairs(certificate, entries, &mut problems);
-    of_limits(certificate, entries, &mut problems);
+    of_times(certificate, &mut problems);
+    of_repairs(certificate, &mut problems);
+    of_limits(certificate, summary, &mut problems);
     of_supplement(certificate, &mut problems);
-    problems.extend(sentences::without_source(certificate, entries));
+    problems.extend(sentences::cover_without_source(certificate));
+    problems
+}
+
+/// Returns the broken rules of single entries, of which the first has the number `first` in the whole list.
+pub(super) fn of_entries(
+    certificate: &Certificate,
+    first: usize,
+    entries: &[CertificateEntry],
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (place, entry) in (first..).zip(entries) {
+        of_entry(certificate, place, entry, &mut problems);
+        of_record_times(certificate, place, entry, &mut problems);
+        of_record_repairs(certificate, place, entry, &mut problems);
+    }
+    problems.extend(sentences::entries_without_source(certificate, first, entries));
     problems
 }
 
@@ -78,8 +100,8 @@ fn of_supplement(certificate: &Certificate, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A record that rests on a statement is marked, the cover lists the person, and no person seconded their own repair.
-fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
+/// Each repair names its author and was made before the issue, and no person seconded their own repair.
+fn of_repairs(certificate: &Certificate, problems: &mut Vec<Problem>) {
     for (place, repair) in certificate.repairs.iter().enumerate() {
         if repair.seconded_by.as_ref().is_some_and(|second| second.trim() == repair.by.trim()) {
             let twice = format!("{} agreed to a repair of their own", repair.by);
@@ -93,43 +115,50 @@ fn of_repairs(certificate: &Certificate, entries: &[CertificateEntry], problems:
             problems.push(Problem::new(format!("repairs[{place}].at"), late));
         }
     }
-    for (place, entry) in entries.iter().enumerate() {
-        let Some(record) = &entry.record else { continue };
-        let mut wrong = |field: &str, problem: String| {
-            problems.push(Problem::new(format!("assets[{place}].record.{field}"), problem));
-        };
-        match &record.stated {
-            Some(repair) => {
-                if !certificate.repairs.contains(repair) {
-                    wrong("stated", "is not a repair that the cover lists".into());
-                }
-                if record.result == SanitisationOutcome::SanitisedVerified {
-                    wrong("result", format!("is `verified`, but {} only stated it", repair.people()));
-                }
+}
+
+/// A record that rests on a statement is marked, and the cover lists the person.
+fn of_record_repairs(
+    certificate: &Certificate,
+    place: usize,
+    entry: &CertificateEntry,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(record) = &entry.record else { return };
+    let mut wrong = |field: &str, problem: String| {
+        problems.push(Problem::new(format!("assets[{place}].record.{field}"), problem));
+    };
+    match &record.stated {
+        Some(repair) => {
+            if !certificate.repairs.contains(repair) {
+                wrong("stated", "is not a repair that the cover lists".into());
             }
-            None => {
-                let is_about = |repair: &&RecordedRepair| {
-                    repair.claims_removal() && repair.things.contains(&entry.asset.locator)
-                };
-                if let Some(repair) =
-                    certificate.repairs.iter().find(is_about).filter(|_| entry.exception.is_none())
-                {
-                    wrong("stated", format!("is missing: {} stated that it was done", repair.people()));
-                }
+            if record.result == SanitisationOutcome::SanitisedVerified {
+                wrong("result", format!("claims to be verified, and {} merely stated it", repair.people()));
             }
         }
-        if let Some(verification) = &record.verification
-            && let Some(VerifiedAs::Platform | VerifiedAs::Mixed) = verification.verified_as
-            && verification.actor.name.trim() == VERIFIER
-        {
-            wrong("verification.actor", "names the verifier, but the check used other credentials".into());
+        None => {
+            let is_about = |repair: &&RecordedRepair| {
+                repair.claims_removal() && repair.things.contains(&entry.asset.locator)
+            };
+            if let Some(repair) =
+                certificate.repairs.iter().find(is_about).filter(|_| entry.exception.is_none())
+            {
+                wrong("stated", format!("is missing: {} stated that it was done", repair.people()));
+            }
         }
+    }
+    if let Some(verification) = &record.verification
+        && let Some(VerifiedAs::Platform | VerifiedAs::Mixed) = verification.verified_as
+        && verification.actor.name.trim() == VERIFIER
+    {
+        wrong("verification.actor", "names the verifier, but the check used other credentials".into());
     }
 }
 
 /// The required caveats are present.
-fn of_limits(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
-    let required = contents::caveats(entries);
+fn of_limits(certificate: &Certificate, summary: &ListSummary, problems: &mut Vec<Problem>) {
+    let required = summary.caveats();
     for caveat in required.iter().filter(|caveat| CAVEATS.iter().any(|known| caveat.starts_with(known))) {
         if !certificate.caveats.contains(caveat) {
             problems.push(Problem::new("caveats", format!("lack: {caveat}")));
@@ -175,11 +204,7 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, p
         let hash = hash.map_or_else(|| "there is no record".into(), |hash| format!("the record has {hash}"));
         wrong("record_hash", hash);
     }
-    let open = Inventory::exactly([asset.clone()]).open_questions().into_values().next();
-    let judged = match open {
-        Some(open) => Err(NotClean::Open(open)),
-        None => contents::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at),
-    };
+    let judged = contents::judge(asset, entry.record.as_ref(), certificate.id, certificate.pivot_at);
     match (judged, &entry.exception) {
         (Err(why), None) => wrong("record", format!("is not valid: {why}")),
         (Ok(()), Some(_)) => wrong("exception", "must be empty, because the record is valid".into()),
@@ -187,8 +212,8 @@ fn of_entry(certificate: &Certificate, place: usize, entry: &CertificateEntry, p
     }
 }
 
-fn of_summary(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
-    let exceptions = contents::exceptions(entries, &certificate.repairs);
+fn of_summary(certificate: &Certificate, summary: &ListSummary, problems: &mut Vec<Problem>) {
+    let exceptions = summary.exceptions(&certificate.repairs);
     if certificate.exceptions != exceptions {
         problems.push(Problem::new(
             "exceptions",
@@ -202,7 +227,7 @@ fn of_summary(certificate: &Certificate, entries: &[CertificateEntry], problems:
     if certificate.title.contains("EXCEPTIONS") != (kind == CertificateKind::WithExceptions) {
         problems.push(Problem::new("title", format!("does not say that it is {kind}")));
     }
-    if certificate.results != contents::results(entries) {
+    if certificate.results != summary.results {
         problems.push(Problem::new("results", "do not add up to the assets listed"));
     }
 }
@@ -277,39 +302,48 @@ fn ballot(approval: &RecordedApproval) -> Ballot {
     ballot
 }
 
-fn of_times(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
-    let mut in_order = |field: String, earlier: Moment, later: Moment, what: &str| {
-        if earlier > later {
-            problems.push(Problem::new(field, format!("{earlier} is after {what}, {later}")));
-        }
-    };
-    in_order(
+/// Returns a problem of `field` if `earlier` lies after `later`, the time of `what`.
+fn in_order(field: String, earlier: Moment, later: Moment, what: &str) -> Option<Problem> {
+    (earlier > later).then(|| Problem::new(field, format!("{earlier} is after {what}, {later}")))
+}
+
+fn of_times(certificate: &Certificate, problems: &mut Vec<Problem>) {
+    let (pivot, issued) = (certificate.pivot_at, certificate.issued_at);
+    problems.extend(in_order(
         "request.at".into(),
         certificate.request.at,
-        certificate.pivot_at,
+        pivot,
         "the beginning of destruction",
-    );
-    in_order("pivot_at".into(), certificate.pivot_at, certificate.issued_at, "the date of issue");
-    for (place, entry) in entries.iter().enumerate() {
-        let Some(record) = &entry.record else { continue };
-        let verified = record.verification.as_ref().map(|verification| verification.at);
-        let validated = record.validation.as_ref().map(|validation| validation.at);
-        let times = [
-            ("started_at", Some(record.started_at)),
-            ("ended_at", record.ended_at),
-            ("verification.at", verified),
-            ("validation.at", validated),
-        ];
-        for (field, at) in times {
-            let field = format!("assets[{place}].record.{field}");
-            in_order(field, at.unwrap_or(record.started_at), certificate.issued_at, "the date of issue");
-        }
-    }
+    ));
+    problems.extend(in_order("pivot_at".into(), pivot, issued, "the date of issue"));
     let named = certificate
         .approvals
         .iter()
         .any(|approval| contents::names(&approval.plan, &certificate.inventory.digest));
     if !named {
         problems.push(Problem::new("approvals", "none of them names the destroyed inventory"));
+    }
+}
+
+/// A record has no time after the issue.
+fn of_record_times(
+    certificate: &Certificate,
+    place: usize,
+    entry: &CertificateEntry,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(record) = &entry.record else { return };
+    let verified = record.verification.as_ref().map(|verification| verification.at);
+    let validated = record.validation.as_ref().map(|validation| validation.at);
+    let times = [
+        ("started_at", Some(record.started_at)),
+        ("ended_at", record.ended_at),
+        ("verification.at", verified),
+        ("validation.at", validated),
+    ];
+    for (field, at) in times {
+        let field = format!("assets[{place}].record.{field}");
+        let at = at.unwrap_or(record.started_at);
+        problems.extend(in_order(field, at, certificate.issued_at, "the date of issue"));
     }
 }

@@ -118,17 +118,32 @@ pub fn statements(
     entries: &[CertificateEntry],
 ) -> Result<Vec<Statement>, Vec<Problem>> {
     let (mut said, mut problems) = (Vec::new(), Vec::new());
-    walk(certificate, entries, &mut |field, leaf, found| match found {
+    let mut say = |field: &str, leaf: &Value, found: Found| match found {
         Ok((kind, from)) => said.push(Statement { field: field.into(), text: text(leaf), kind, from }),
         Err(why) => problems.push(Problem::new(field, why)),
-    });
+    };
+    walk_cover(certificate, &mut say);
+    walk_entries(certificate, 0, entries, &mut say);
     if problems.is_empty() { Ok(said) } else { Err(problems) }
 }
 
-/// Returns the fields without a source.
-pub(super) fn without_source(certificate: &Certificate, entries: &[CertificateEntry]) -> Vec<Problem> {
+/// Returns the fields of the cover without a source.
+pub(super) fn cover_without_source(certificate: &Certificate) -> Vec<Problem> {
     let mut problems = Vec::new();
-    walk(certificate, entries, &mut |field, _, found| {
+    walk_cover(certificate, &mut |field, _, found| {
+        problems.extend(found.err().map(|why| Problem::new(field, why)));
+    });
+    problems
+}
+
+/// Returns the fields of entries without a source. The first entry has the number `first` in the whole list.
+pub(super) fn entries_without_source(
+    certificate: &Certificate,
+    first: usize,
+    entries: &[CertificateEntry],
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    walk_entries(certificate, first, entries, &mut |field, _, found| {
         problems.extend(found.err().map(|why| Problem::new(field, why)));
     });
     problems
@@ -137,21 +152,43 @@ pub(super) fn without_source(certificate: &Certificate, entries: &[CertificateEn
 /// The kind of a field and its sources, or the reason why it has none.
 type Found = Result<(SentenceKind, Vec<Source>), &'static str>;
 
-/// Calls `say` with each field and its value.
-fn walk(certificate: &Certificate, entries: &[CertificateEntry], say: &mut impl FnMut(&str, &Value, Found)) {
-    let mut known: BTreeMap<String, Option<SentenceKind>> = BTreeMap::new();
-    let mut list = |content: &Value, at: &str, root: &[&str], entry: Option<&CertificateEntry>| {
-        each_leaf(content, &mut root.to_vec(), at, &mut |path, field, leaf| {
-            let kind = *known.entry(path.join("\n")).or_insert_with(|| SentenceKind::of(path));
-            let kind = kind.ok_or("has no source that this program knows");
-            let found = kind.and_then(|kind| Ok((kind, sources(kind, field, certificate, entry)?)));
-            say(field, leaf, found);
+/// The kinds of the fields that were seen, by path.
+type KnownKinds = BTreeMap<String, Option<SentenceKind>>;
+
+/// Calls `say` with each field of the cover and its value.
+fn walk_cover(certificate: &Certificate, say: &mut impl FnMut(&str, &Value, Found)) {
+    let mut known = KnownKinds::new();
+    each_leaf(&value(certificate), &mut Vec::new(), "", &mut |path, field, leaf| {
+        say(field, leaf, found(&mut known, path, field, certificate, None));
+    });
+}
+
+/// Calls `say` with each field of these entries and its value. The first entry has the number `first` in the whole list.
+fn walk_entries(
+    certificate: &Certificate,
+    first: usize,
+    entries: &[CertificateEntry],
+    say: &mut impl FnMut(&str, &Value, Found),
+) {
+    let mut known = KnownKinds::new();
+    for (place, entry) in (first..).zip(entries) {
+        let at = format!("assets[{place}]");
+        each_leaf(&value(entry), &mut vec!["assets"], &at, &mut |path, field, leaf| {
+            say(field, leaf, found(&mut known, path, field, certificate, Some(entry)));
         });
-    };
-    list(&value(certificate), "", &[], None);
-    for (place, entry) in entries.iter().enumerate() {
-        list(&value(entry), &format!("assets[{place}]"), &["assets"], Some(entry));
     }
+}
+
+fn found(
+    known: &mut KnownKinds,
+    path: &[&str],
+    field: &str,
+    certificate: &Certificate,
+    entry: Option<&CertificateEntry>,
+) -> Found {
+    let kind = *known.entry(path.join("\n")).or_insert_with(|| SentenceKind::of(path));
+    let kind = kind.ok_or("comes from no source that this program knows")?;
+    Ok((kind, sources(kind, field, certificate, entry)?))
 }
 
 fn text(leaf: &Value) -> String {
