@@ -15,6 +15,7 @@ mod problem;
 mod rules;
 mod sentences;
 mod sign;
+mod sources;
 #[cfg(test)]
 mod supplements;
 mod verify;
@@ -29,6 +30,7 @@ pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issu
 pub use problem::Problem;
 pub use sentences::{SentenceKind, Source, Statement, statements};
 pub use sign::{CertificateSignature, SignCertificate};
+pub use sources::RecordSources;
 pub use verify::{CLOCK_SKEW, Verification, verify, verify_at};
 pub use withdrawal::{
     CertificateWithdrawal, NotWithdrawn, ReadWithdrawals, UnsignedWithdrawal, WITHDRAWAL_FORMAT,
@@ -290,6 +292,9 @@ pub struct Certificate {
     pub results: BTreeMap<String, usize>,
     /// The number of assets without a valid record plus the number of skipped steps.
     pub exceptions: usize,
+    /// The number of records by their sources. `None` if a record is of an earlier version, which names no observations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<RecordSources>,
     /// Retained data.
     pub retained: Vec<Retained>,
     /// Places that were not searched.

@@ -2,6 +2,7 @@
 
 use super::{
     Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
+    sources,
 };
 use crate::{
     destruction::{
@@ -40,6 +41,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     }
     of_list(certificate, entries, &mut problems);
     of_summary(certificate, entries, &mut problems);
+    sources::check(certificate, entries, &mut problems);
     for (place, approval) in certificate.approvals.iter().enumerate() {
         of_approval(certificate, place, approval, &mut problems);
     }

@@ -215,7 +215,8 @@ fn sources(
         RecordOf | Doer | Moments | Device | Work | Memory | Firmware | Key | Verification | Validation
         | Result | Destination | Evidence | Stated | Observed => {
             let record = entry.and_then(|entry| entry.record.as_ref());
-            record.ok_or("is not of a record").and_then(|record| of_record(kind, field, record))
+            let record = record.ok_or("is not of a record")?;
+            of_record(kind, field, record, certificate.sources.is_some())
         }
     }
 }
@@ -235,11 +236,12 @@ fn person(repair: &RecordedRepair) -> Source {
     Source::Person { state: repair.state.clone(), by: repair.by.clone() }
 }
 
-/// Returns the sources of a record's field.
+/// Returns the sources of a record's field. A record without observations is accepted only if its certificate does not state the sources.
 fn of_record(
     kind: SentenceKind,
     field: &str,
     record: &SanitisationRecord,
+    certificate_names_sources: bool,
 ) -> Result<Vec<Source>, &'static str> {
     use SentenceKind::*;
     let filed = if record.kind.is_medium() { kind::FILE_NODE } else { kind::FILE_RECORDS };
@@ -252,7 +254,7 @@ fn of_record(
         let looked = seen(Aspect::Looked).filter(|_| matches!(kind, Result | Observed));
         return Ok([person(repair), filed].into_iter().chain(looked).collect());
     }
-    let old = record.observed.is_empty();
+    let old = record.observed.is_empty() && !certificate_names_sources;
     let needed: Vec<Aspect> = match kind {
         RecordOf | Doer | Moments | Stated | Destination => return Ok(vec![filed]),
         Observed => record.observed.keys().copied().collect(),
@@ -290,7 +292,6 @@ fn of_record(
     for aspect in needed {
         match seen(aspect) {
             Some(answer) => from.push(answer),
-            // A record of an earlier version, which names no observations.
             None if old => from.push(Source::NotRecorded),
             None => return Err("is called observed, and its record names no observation of that"),
         }

@@ -4,7 +4,7 @@
 
 use super::{
     Certificate, CertificateEntry, FORMAT, ReadWithdrawals, checked_json, envelope::Envelope,
-    problem::Problem, rules,
+    problem::Problem, rules, sources,
 };
 use crate::{
     destruction::sanitisation::record::SanitisationOutcome,
@@ -367,6 +367,12 @@ impl Verification {
     pub fn limitations(&self) -> Vec<String> {
         let Some(certificate) = &self.certificate else { return Vec::new() };
         let mut not = certificate.caveats.clone();
+        let bare = sources::not_recorded(&self.assets);
+        if bare > 0 {
+            not.push(format!(
+                "On which observations {bare} of its records rest: they name none, as records of earlier versions do, and the cover does not count them."
+            ));
+        }
         not.push(
             "Whose key it is: compare its id with the issuer by another way than this file came.".into(),
         );
