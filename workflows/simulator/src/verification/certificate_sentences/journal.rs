@@ -108,15 +108,12 @@ impl Journal {
     pub(super) fn answers_behind(&self, said: &[Statement]) -> Vec<Withheld> {
         let sources: BTreeSet<&Source> =
             said.iter().flat_map(Statement::sources).filter(|source| is_answer(source)).collect();
-        let withheld = |source: &&Source| {
-            let answer = self.answers.iter().rev().find(|answer| answer.is(source));
-            match source {
-                Source::Vote { .. } => Some(Withheld::new((*source).clone(), None)),
-                Source::Decision(_) | Source::Observation(_) => {
-                    Some(Withheld::new((*source).clone(), Some(answer?.clone())))
-                }
-                Source::Program | Source::Request | Source::Person { .. } | Source::NotRecorded => None,
+        let withheld = |source: &&Source| match source {
+            Source::Vote { .. } => Some(Withheld::vote((*source).clone())),
+            Source::Decision(_) | Source::Observation(_) => {
+                Withheld::answers((*source).clone(), &self.answers)
             }
+            Source::Program | Source::Request | Source::Person { .. } | Source::NotRecorded => None,
         };
         sources.iter().filter_map(withheld).collect()
     }
