@@ -136,6 +136,12 @@ pub const KINDS: &[NoticeKind] = &[
         MatterChange::Tells,
         "an offboarding waits for a classification, or for a right that the verifier lacks",
     ),
+    kind(
+        "offboarding.changing",
+        Severity::Warning,
+        MatterChange::Tells,
+        "an offboarding waits until the tenant's resources stop changing",
+    ),
     kind("certificate.issued", Severity::Info, MatterChange::Tells, "a certificate of destruction is signed"),
     kind(
         "certificate.withdrawn",

@@ -2,6 +2,7 @@
 
 mod agreed;
 mod amount;
+mod changes;
 mod survey;
 
 pub use agreed::RecheckInventory;
