@@ -14,6 +14,8 @@ pub const STUCK: &str = "asset.stuck";
 pub const AUDIT_BEHIND: &str = "audit.behind";
 /// Versions, markers and uploads are being removed.
 pub const EMPTYING: &str = "bucket.emptying";
+/// The locks of the bucket's versions are being read.
+pub const COUNTING: &str = "bucket.counting";
 /// The bucket still holds objects.
 pub const BUCKET_NOT_EMPTY: &str = "bucket.not_empty";
 /// The bucket does not encrypt with the tenant's key, or keeps no versions.
@@ -129,6 +131,10 @@ pub const ALL: &[(&str, &str)] = &[
     (
         AUDIT_BEHIND,
         "nothing: the audit takes over what is about to become unreadable; if it lasts, see why it does not go on",
+    ),
+    (
+        COUNTING,
+        "nothing: the locks of its versions are read one by one, and the message says how many; it goes on where it stopped",
     ),
     (EMPTYING, "nothing: it holds more than one call removes, and is being emptied"),
     (

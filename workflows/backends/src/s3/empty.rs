@@ -5,7 +5,8 @@ use crate::s3::{
     S3,
     bucket::changed,
     client::S3Request,
-    contents::{Upload, Version, count, uploads, versions},
+    contents::{Contents, Upload, Version, count, uploads, versions},
+    scans::{Marker, Scan, ScanKind, is_short},
     xml::escaped,
 };
 use engine::ActionError;
@@ -62,23 +63,32 @@ impl S3 {
         }
     }
 
-    /// Removes the first page of versions that contains removable ones.
+    /// Removes the first page of versions that contains removable ones. The next call does not read the locked pages
+    /// before it again.
     async fn remove_versions(&self, name: &str, until: Instant) -> Result<u64, ActionError> {
-        let locks = self.locks(&self.platform, name, until).await?;
-        let mut from = None;
+        let (begun, platform) = (Instant::now(), &self.platform);
+        let locks = self.locks(platform, name, until).await?;
+        let interrupted = self.interrupted(ScanKind::Remove, platform, name).filter(|_| locks);
+        let mut from = interrupted.map(|scan| scan.from);
+        let keep = |from: &Option<Marker>| {
+            let scan = from.clone().map(|from| Scan { from, held: Contents::default() });
+            scan.into_iter().for_each(|scan| self.interrupt(ScanKind::Remove, platform, name, scan));
+        };
         loop {
-            let page = versions(&self.platform, name, from.as_ref(), until).await?;
-            let mut free = Vec::new();
-            for version in page.items {
-                if self.locked(&self.platform, name, &version, locks, until).await?.is_none() {
-                    free.push(version);
-                }
-            }
+            let page = versions(platform, name, from.as_ref(), until).await?;
+            let found = self.locks_of(platform, name, &page.items, locks, until).await?;
+            let free = page.items.into_iter().zip(found).filter(|(_, lock)| lock.is_none());
+            let free: Vec<Version> = free.map(|(version, _)| version).collect();
             if !free.is_empty() {
+                keep(&from);
                 return self.remove_these(name, &free, until).await;
             }
             from = page.next;
             if from.is_none() {
+                return Ok(0);
+            }
+            if is_short(begun, until) {
+                keep(&from);
                 return Ok(0);
             }
         }
