@@ -10,7 +10,7 @@ use crate::s3::{
     xml::escaped,
 };
 use engine::ActionError;
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, EmptyProgress, codes};
@@ -52,6 +52,29 @@ impl S3 {
             locked: held.locked,
             locked_until: held.locked_until,
         })
+    }
+
+    /// Returns the reason why the platform may not remove versions of the bucket.
+    ///
+    /// S3 has no dry run, so this requests the removal of a version that does not exist, under a random key. It creates no delete marker, because it
+    /// names a version.
+    pub(super) async fn refusal_to_remove(
+        &self,
+        name: &str,
+        until: Instant,
+    ) -> Result<Option<String>, ActionError> {
+        let key = format!(".tenure-may-remove-{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let ask = S3Request::delete(name, &key, &[("versionId", "null")]);
+        match self.platform.send(&ask, until).await {
+            Ok(_) => Ok(None),
+            Err(refused) if refused.status == Some(StatusCode::FORBIDDEN) => Ok(Some(format!(
+                "its store denies the platform the removal of its objects ({}): change the policy of the bucket or of the account",
+                ActionError::from(refused).message
+            ))),
+            // The store has no such version or no such bucket, or does not accept this version id.
+            Err(refused) if refused.status.is_some_and(|status| status.is_client_error()) => Ok(None),
+            Err(refused) => Err(refused.into()),
+        }
     }
 
     async fn abort(&self, name: &str, upload: &Upload, until: Instant) -> Result<u64, ActionError> {

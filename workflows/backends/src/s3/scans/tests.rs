@@ -30,6 +30,7 @@ struct Bucket {
     locks: bool,
     locked: bool,
     slow: Duration,
+    denies: bool,
 }
 
 #[derive(Default)]
@@ -48,6 +49,11 @@ impl Bucket {
             let lock = "x-amz-object-lock-mode: COMPLIANCE\r\nx-amz-object-lock-legal-hold: OFF\r\n\
                         x-amz-object-lock-retain-until-date: 2131-05-01T00:00:00Z\r\n";
             return response("200", if self.locked { lock } else { "" }, "");
+        }
+        if line.starts_with("DELETE") {
+            assert!(line.contains("versionId=null"), "without a version it would create a delete marker: {line}");
+            let denied = "<Error><Code>AccessDenied</Code><Message>explicit deny</Message></Error>";
+            return if self.denies { response("403", "", denied) } else { response("204", "", "") };
         }
         if line.contains("object-lock") {
             let enabled = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
@@ -128,7 +134,7 @@ fn within(span: Duration) -> Instant {
 
 #[tokio::test]
 async fn a_count_of_locked_versions_continues_where_the_last_attempt_stopped() {
-    let bucket = Bucket { locks: true, locked: true, slow: Duration::from_millis(1_400) };
+    let bucket = Bucket { locks: true, locked: true, slow: Duration::from_millis(1_400), denies: false };
     let (store, counts, _folder) = store_with(bucket).await;
 
     for attempt in 1..PAGES {
@@ -145,7 +151,7 @@ async fn a_count_of_locked_versions_continues_where_the_last_attempt_stopped() {
 
 #[tokio::test]
 async fn nothing_is_asked_about_locks_of_a_bucket_without_object_locks() {
-    let bucket = Bucket { locks: false, locked: false, slow: Duration::ZERO };
+    let bucket = Bucket { locks: false, locked: false, slow: Duration::ZERO, denies: false };
     let (store, counts, _folder) = store_with(bucket).await;
 
     let held = store.counted(&store.platform, "b", 1_000, within(Duration::from_secs(10))).await.unwrap();
@@ -156,7 +162,7 @@ async fn nothing_is_asked_about_locks_of_a_bucket_without_object_locks() {
 
 #[tokio::test]
 async fn whether_something_is_removable_is_known_from_the_first_page_that_has_it() {
-    let bucket = Bucket { locks: true, locked: false, slow: Duration::ZERO };
+    let bucket = Bucket { locks: true, locked: false, slow: Duration::ZERO, denies: false };
     let (store, counts, _folder) = store_with(bucket).await;
 
     let held = store.holdings(&store.platform, "b", within(Duration::from_secs(10))).await.unwrap();
@@ -175,4 +181,17 @@ fn a_scan_is_continued_once_and_only_by_the_same_kind_and_credentials() {
     assert!(scans.take(&key(ScanKind::Remove, false)).is_none());
     assert!(scans.take(&key(ScanKind::Count, false)).is_some());
     assert!(scans.take(&key(ScanKind::Count, false)).is_none());
+}
+
+#[tokio::test]
+async fn a_policy_that_denies_the_removal_of_versions_is_found_without_a_removal() {
+    for denies in [false, true] {
+        let bucket = Bucket { locks: false, locked: false, slow: Duration::ZERO, denies };
+        let (store, _, _folder) = store_with(bucket).await;
+
+        let refusal = store.refusal_to_remove("b", within(Duration::from_secs(10))).await.unwrap();
+
+        assert_eq!(refusal.is_some(), denies);
+        assert!(refusal.is_none_or(|why| why.contains("AccessDenied") && why.contains("policy of the bucket")));
+    }
 }
