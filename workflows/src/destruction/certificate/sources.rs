@@ -181,6 +181,11 @@ mod tests {
         let limits = found.limitations().join("\n");
         assert!(limits.contains(&format!("On which observations {bare} of its records rest")), "{limits}");
 
+        // An offboarding that an earlier version began has records of both versions.
+        let (_, mut entries) = with_sources(false);
+        entries[0].record.as_mut().unwrap().observed.clear();
+        assert_eq!(of(&entries), None);
+
         let (certificate, entries) = with_sources(false);
         let limits = verified(certificate, entries).await.limitations().join("\n");
         assert!(!limits.contains("On which observations"), "{limits}");
