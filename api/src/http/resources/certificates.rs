@@ -232,8 +232,11 @@ async fn withdraw(
 async fn successions(app: &SharedState) -> Result<KeySuccessions, Problem> {
     let path = app.config.data.join(KeyFile::NAME);
     let read = tokio::task::spawn_blocking(move || KeyFile::new(path).successions()).await;
-    let read = read.map_err(|error| error.to_string()).and_then(|read| read);
-    read.map_err(|why| Problem::new(ProblemCode::Internal, why))
+    match read {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(why)) => Err(Problem::new(ProblemCode::Internal, why)),
+        Err(error) => Err(Problem::new(ProblemCode::Internal, error.to_string())),
+    }
 }
 
 fn not_withdrawn(refused: &NotWithdrawn) -> Problem {
