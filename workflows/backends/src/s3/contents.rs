@@ -144,7 +144,8 @@ impl S3 {
         until: Instant,
     ) -> Result<Contents, ActionError> {
         let begun = Instant::now();
-        let interrupted = self.interrupted(ScanKind::Count, client, bucket).filter(|_| locks);
+        let kind = if all { ScanKind::Count } else { ScanKind::Look };
+        let interrupted = self.interrupted(kind, client, bucket).filter(|_| locks);
         let (mut held, mut from) =
             interrupted.map_or_else(Default::default, |scan| (scan.held, Some(scan.from)));
         let uploads = uploads(client, bucket, until).await?;
@@ -166,7 +167,7 @@ impl S3 {
             let Some(next) = page.next.filter(|_| !enough) else { return Ok(held) };
             if locks && is_short(begun, until) {
                 let error = still_counting(bucket, &held);
-                self.interrupt(ScanKind::Count, client, bucket, Scan { from: next, held });
+                self.interrupt(kind, client, bucket, Scan { from: next, held });
                 return Err(error);
             }
             from = Some(next);

@@ -93,9 +93,11 @@ impl S3 {
         let locks = self.locks(platform, name, until).await?;
         let interrupted = self.interrupted(ScanKind::Remove, platform, name).filter(|_| locks);
         let mut from = interrupted.map(|scan| scan.from);
-        let keep = |from: &Option<Marker>| {
-            let scan = from.clone().map(|from| Scan { from, held: Contents::default() });
-            scan.into_iter().for_each(|scan| self.interrupt(ScanKind::Remove, platform, name, scan));
+        let keep = |from: Option<Marker>| {
+            if let Some(from) = from {
+                let scan = Scan { from, held: Contents::default() };
+                self.interrupt(ScanKind::Remove, platform, name, scan);
+            }
         };
         loop {
             let page = versions(platform, name, from.as_ref(), until).await?;
@@ -103,7 +105,7 @@ impl S3 {
             let free = page.items.into_iter().zip(found).filter(|(_, lock)| lock.is_none());
             let free: Vec<Version> = free.map(|(version, _)| version).collect();
             if !free.is_empty() {
-                keep(&from);
+                keep(from);
                 return self.remove_these(name, &free, until).await;
             }
             from = page.next;
@@ -111,7 +113,7 @@ impl S3 {
                 return Ok(0);
             }
             if is_short(begun, until) {
-                keep(&from);
+                keep(from);
                 return Ok(0);
             }
         }

@@ -32,6 +32,8 @@ const RESERVE: u32 = 3;
 pub(super) enum ScanKind {
     /// Counts all versions.
     Count,
+    /// Looks for the first removable version.
+    Look,
     /// Looks for removable versions behind locked ones.
     Remove,
 }
