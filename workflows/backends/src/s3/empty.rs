@@ -17,6 +17,13 @@ use workflows::platform::{CallMetadata, EmptyProgress, codes};
 
 /// The number of uploads that one call aborts, each with its own request.
 const UPLOADS: usize = 100;
+/// The answers to the removal of a version that does not exist that do not tell whether removals are allowed.
+const UNTOLD: [StatusCode; 4] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::NOT_IMPLEMENTED,
+];
 
 impl S3 {
     /// Removes one page and returns what remains.
@@ -67,12 +74,12 @@ impl S3 {
         let ask = S3Request::delete(name, &key, &[("versionId", "null")]);
         match self.platform.send(&ask, until).await {
             Ok(_) => Ok(None),
-            Err(refused) if refused.status == Some(StatusCode::FORBIDDEN) => Ok(Some(format!(
+            Err(refused) if refused.is(&["AccessDenied"]) => Ok(Some(format!(
                 "its store denies the platform the removal of its objects ({}): change the policy of the bucket or of the account",
                 ActionError::from(refused).message
             ))),
             // The store has no such version or no such bucket, or does not accept this version id.
-            Err(refused) if refused.status.is_some_and(|status| status.is_client_error()) => Ok(None),
+            Err(refused) if refused.status.is_some_and(|status| UNTOLD.contains(&status)) => Ok(None),
             Err(refused) => Err(refused.into()),
         }
     }
