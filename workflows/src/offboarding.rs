@@ -341,7 +341,6 @@ impl Workflow for Offboarding {
                 .forward_only()
                 .then(ClosingBooks),
             ClosingBooks => act(CloseTenant { tenant }).forward_only().then(Certifying),
-
             // A certificate without exceptions requires that every asset passes.
             Certifying => act(self.assembly(Exceptions::Refuse))
                 .forward_only()
@@ -362,7 +361,6 @@ impl Workflow for Offboarding {
                 .record(|me: &mut Self, signed: CertificateSignature| me.signed = Some(signed))
                 .then(FilingExceptions),
             FilingExceptions => act_each(self.certificate()).forward_only().then(DestroyingRecords),
-
             // Destroys the key of the tenant's own records last. This execution, its inventory and its evidence stay.
             DestroyingRecords => act(DestroyRecordKey { tenant: tenant.to_string() })
                 .nothing_to_undo()
@@ -372,7 +370,6 @@ impl Workflow for Offboarding {
                 .then(Ending),
             Ending => when(self.excepted(), "the certificate has exceptions", ClosedWithExceptions)
                 .otherwise("every asset passes", Closed),
-
             Closed | ClosedWithExceptions => end(Outcome::Completed),
             Rejected => end(Outcome::Rejected),
             Declined => end(Outcome::Refused),

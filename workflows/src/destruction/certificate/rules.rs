@@ -2,7 +2,7 @@
 
 use super::{
     Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
-    sources,
+    sources::{self, SourceCounts},
 };
 use crate::{
     destruction::{
@@ -38,10 +38,11 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     let mut problems = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         of_entry(certificate, place, entry, &mut problems);
+        sources::of_entry(certificate, place, entry, &mut problems);
     }
     of_list(certificate, entries, &mut problems);
     of_summary(certificate, entries, &mut problems);
-    sources::check(certificate, entries, &mut problems);
+    sources::of_cover(certificate, &SourceCounts::of(entries), &mut problems);
     for (place, approval) in certificate.approvals.iter().enumerate() {
         of_approval(certificate, place, approval, &mut problems);
     }

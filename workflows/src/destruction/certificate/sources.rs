@@ -41,34 +41,48 @@ fn claims_observation(record: &SanitisationRecord) -> bool {
         || !record.evidence.is_empty()
 }
 
-/// Returns the counts of a new certificate. `None` if a record claims an observation and names none, as records of earlier versions do.
-pub(super) fn of(entries: &[CertificateEntry]) -> Option<RecordSources> {
-    let records = || entries.iter().filter_map(|entry| entry.record.as_ref());
-    let is_old = |record: &SanitisationRecord| is_bare(record) && claims_observation(record);
-    (!records().any(is_old)).then(|| count(entries))
-}
-
 fn is_bare(record: &SanitisationRecord) -> bool {
     record.stated.is_none() && record.observed.is_empty()
 }
 
-fn count(entries: &[CertificateEntry]) -> RecordSources {
-    let mut counts = RecordSources::default();
-    for record in entries.iter().filter_map(|entry| entry.record.as_ref()) {
+/// The counts of a list. Records are added in any number of parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceCounts {
+    counts: RecordSources,
+    /// Records that claim an observation and name none, as records of earlier versions do.
+    not_recorded: usize,
+}
+
+impl SourceCounts {
+    /// Returns the counts of a whole list.
+    pub(crate) fn of(entries: &[CertificateEntry]) -> Self {
+        let mut counts = Self::default();
+        entries.iter().filter_map(|entry| entry.record.as_ref()).for_each(|record| counts.add(record));
+        counts
+    }
+
+    /// Adds a record.
+    pub(crate) fn add(&mut self, record: &SanitisationRecord) {
         let count = match (&record.stated, record.observed.is_empty()) {
-            (Some(_), _) => &mut counts.stated,
-            (None, false) => &mut counts.observed,
-            (None, true) => &mut counts.neither,
+            (Some(_), _) => &mut self.counts.stated,
+            (None, false) => &mut self.counts.observed,
+            (None, true) => &mut self.counts.neither,
         };
         *count = count.saturating_add(1);
+        let is_old = is_bare(record) && claims_observation(record);
+        self.not_recorded = self.not_recorded.saturating_add(usize::from(is_old));
     }
-    counts
+
+    /// Returns the counts for a new cover. `None` with a record of an earlier version.
+    pub(crate) fn for_cover(&self) -> Option<RecordSources> {
+        (self.not_recorded == 0).then_some(self.counts)
+    }
 }
 
 /// Compares the counts of the cover with the records.
-pub(super) fn check(certificate: &Certificate, entries: &[CertificateEntry], problems: &mut Vec<Problem>) {
+pub(super) fn of_cover(certificate: &Certificate, found: &SourceCounts, problems: &mut Vec<Problem>) {
     let Some(stated) = certificate.sources else { return };
-    let found = count(entries);
+    let found = found.counts;
     if stated != found {
         let differ = format!(
             "count {} records with observations, {} with statements and {} with neither, and the records have {}, {} and {}",
@@ -76,19 +90,25 @@ pub(super) fn check(certificate: &Certificate, entries: &[CertificateEntry], pro
         );
         problems.push(Problem::new("sources", differ));
     }
-    for (place, entry) in entries.iter().enumerate() {
-        let Some(record) = entry.record.as_ref().filter(|record| is_bare(record)) else { continue };
-        if claims_observation(record) {
-            let lacks = "are missing: the cover says that each record names the observations that it claims";
-            problems.push(Problem::new(format!("assets[{place}].record.observed"), lacks));
-        }
+}
+
+/// Under a cover with counts, a record that claims an observation names one.
+pub(super) fn of_entry(
+    certificate: &Certificate,
+    place: usize,
+    entry: &CertificateEntry,
+    problems: &mut Vec<Problem>,
+) {
+    let record = entry.record.as_ref().filter(|record| is_bare(record) && claims_observation(record));
+    if record.is_some() && certificate.sources.is_some() {
+        let lacks = "are missing: the cover says that each record names the observations that it claims";
+        problems.push(Problem::new(format!("assets[{place}].record.observed"), lacks));
     }
 }
 
 /// Returns the number of records that claim an observation and name none. Only covers without counts have such records.
 pub(super) fn not_recorded(entries: &[CertificateEntry]) -> usize {
-    let records = entries.iter().filter_map(|entry| entry.record.as_ref());
-    records.filter(|record| is_bare(record) && claims_observation(record)).count()
+    SourceCounts::of(entries).not_recorded
 }
 
 #[cfg(test)]
@@ -117,7 +137,7 @@ mod tests {
                 record.observed.insert(Aspect::Looked, answer("VerifyAbsent"));
             }
         }
-        certificate.sources = of(&entries);
+        certificate.sources = SourceCounts::of(&entries).for_cover();
         (certificate, entries)
     }
 
@@ -148,8 +168,7 @@ mod tests {
                 assert!(names(&found, "sources"), "{place}: {:?}", found.problems);
 
                 // The counts are changed with the record.
-                let counts = count(&entries);
-                certificate.sources = Some(counts);
+                certificate.sources = Some(SourceCounts::of(&entries).counts);
                 let found = verified(certificate, entries).await;
                 assert!(names(&found, &format!("assets[{place}].record.observed")), "{:?}", found.problems);
             }
@@ -184,7 +203,7 @@ mod tests {
         // An offboarding that an earlier version began has records of both versions.
         let (_, mut entries) = with_sources(false);
         entries[0].record.as_mut().unwrap().observed.clear();
-        assert_eq!(of(&entries), None);
+        assert_eq!(SourceCounts::of(&entries).for_cover(), None);
 
         let (certificate, entries) = with_sources(false);
         let limits = verified(certificate, entries).await.limitations().join("\n");
