@@ -9,7 +9,7 @@ use crate::{
             Retained, Software, checked_json,
             contents::{self, caveats, judge, names, results, supplement_caveat, title},
             rules,
-            sources::SourceCounts,
+            sentences::sources::SourceCounts,
         },
         inventory::{Inventory, paged},
         legal_hold::{HoldScope, Pivot},

@@ -15,7 +15,6 @@ mod problem;
 mod rules;
 mod sentences;
 mod sign;
-mod sources;
 #[cfg(test)]
 mod supplements;
 mod verify;
@@ -28,9 +27,8 @@ pub use documents::{
 };
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
-pub use sentences::{SentenceKind, Source, Statement, statements};
+pub use sentences::{RecordSources, SentenceKind, Source, Statement, statements};
 pub use sign::{CertificateSignature, SignCertificate};
-pub use sources::RecordSources;
 pub use verify::{CLOCK_SKEW, Verification, verify, verify_at};
 pub use withdrawal::{
     CertificateWithdrawal, NotWithdrawn, ReadWithdrawals, UnsignedWithdrawal, WITHDRAWAL_FORMAT,

@@ -1,8 +1,12 @@
 //! Rules between the fields of a certificate. They apply to every signer.
 
 use super::{
-    Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents, problem::Problem, sentences,
-    sources::{self, SourceCounts},
+    Certificate, CertificateEntry, CertificateKind, RecordedApproval, contents,
+    problem::Problem,
+    sentences::{
+        self,
+        sources::{self, SourceCounts},
+    },
 };
 use crate::{
     destruction::{

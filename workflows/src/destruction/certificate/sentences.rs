@@ -6,8 +6,10 @@
 #[cfg(test)]
 mod first_version;
 mod kind;
+pub(super) mod sources;
 
 pub use kind::SentenceKind;
+pub use sources::RecordSources;
 
 use super::{Certificate, CertificateEntry, Problem, RecordedRepair};
 use crate::{

@@ -4,7 +4,7 @@
 
 use super::{
     Certificate, CertificateEntry, FORMAT, ReadWithdrawals, checked_json, envelope::Envelope,
-    problem::Problem, rules, sources,
+    problem::Problem, rules, sentences::sources,
 };
 use crate::{
     destruction::sanitisation::record::SanitisationOutcome,

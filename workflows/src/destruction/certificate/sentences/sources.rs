@@ -2,10 +2,12 @@
 //!
 //! Invariant: a cover with these counts has no record of an earlier version. A record without references then needs no observation.
 
-use super::{Certificate, CertificateEntry, problem::Problem};
-use crate::destruction::sanitisation::{
-    parts::{Device, Technique},
-    record::{SanitisationOutcome, SanitisationRecord},
+use crate::destruction::{
+    certificate::{Certificate, CertificateEntry, Problem},
+    sanitisation::{
+        parts::{Device, Technique},
+        record::{SanitisationOutcome, SanitisationRecord},
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +82,11 @@ impl SourceCounts {
 }
 
 /// Compares the counts of the cover with the records.
-pub(super) fn of_cover(certificate: &Certificate, found: &SourceCounts, problems: &mut Vec<Problem>) {
+pub(in crate::destruction::certificate) fn of_cover(
+    certificate: &Certificate,
+    found: &SourceCounts,
+    problems: &mut Vec<Problem>,
+) {
     let Some(stated) = certificate.sources else { return };
     let found = found.counts;
     if stated != found {
@@ -93,7 +99,7 @@ pub(super) fn of_cover(certificate: &Certificate, found: &SourceCounts, problems
 }
 
 /// Under a cover with counts, a record that claims an observation names one.
-pub(super) fn of_entry(
+pub(in crate::destruction::certificate) fn of_entry(
     certificate: &Certificate,
     place: usize,
     entry: &CertificateEntry,
@@ -107,7 +113,7 @@ pub(super) fn of_entry(
 }
 
 /// Returns the number of records that claim an observation and name none. Only covers without counts have such records.
-pub(super) fn not_recorded(entries: &[CertificateEntry]) -> usize {
+pub(in crate::destruction::certificate) fn not_recorded(entries: &[CertificateEntry]) -> usize {
     SourceCounts::of(entries).not_recorded
 }
 
