@@ -9,7 +9,7 @@ use crate::{
             Retained, Software, checked_json,
             contents::{self, caveats, judge, names, results, supplement_caveat, title},
             rules,
-            sentences::sources::SourceCounts,
+            sentences::source_counts::SourceCounts,
         },
         inventory::{Inventory, paged},
         legal_hold::{HoldScope, Pivot},

@@ -5,7 +5,7 @@ use super::{
     problem::Problem,
     sentences::{
         self,
-        sources::{self, SourceCounts},
+        source_counts::{self, SourceCounts},
     },
 };
 use crate::{
@@ -42,11 +42,11 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
     let mut problems = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         of_entry(certificate, place, entry, &mut problems);
-        sources::of_entry(certificate, place, entry, &mut problems);
+        source_counts::of_entry(certificate, place, entry, &mut problems);
     }
     of_list(certificate, entries, &mut problems);
     of_summary(certificate, entries, &mut problems);
-    sources::of_cover(certificate, &SourceCounts::of(entries), &mut problems);
+    source_counts::of_cover(certificate, &SourceCounts::of(entries), &mut problems);
     for (place, approval) in certificate.approvals.iter().enumerate() {
         of_approval(certificate, place, approval, &mut problems);
     }

@@ -6,10 +6,10 @@
 #[cfg(test)]
 mod first_version;
 mod kind;
-pub(super) mod sources;
+pub(super) mod source_counts;
 
 pub use kind::SentenceKind;
-pub use sources::RecordSources;
+pub use source_counts::RecordSources;
 
 use super::{Certificate, CertificateEntry, Problem, RecordedRepair};
 use crate::{

@@ -4,7 +4,7 @@
 
 use super::{
     Certificate, CertificateEntry, FORMAT, ReadWithdrawals, checked_json, envelope::Envelope,
-    problem::Problem, rules, sentences::sources,
+    problem::Problem, rules, sentences::source_counts,
 };
 use crate::{
     destruction::sanitisation::record::SanitisationOutcome,
@@ -367,7 +367,7 @@ impl Verification {
     pub fn limitations(&self) -> Vec<String> {
         let Some(certificate) = &self.certificate else { return Vec::new() };
         let mut not = certificate.caveats.clone();
-        let bare = sources::not_recorded(&self.assets);
+        let bare = source_counts::not_recorded(&self.assets);
         if bare > 0 {
             not.push(format!(
                 "On which observations {bare} of its records rest: they name none, as records of earlier versions do, and the cover does not count them."
