@@ -129,7 +129,10 @@ async fn a_certificate_can_be_withdrawn_after_the_signing_key_was_changed() {
     let withdrawn = served.run(&["certificate", "withdraw", &id, "--reason", "a backup came back"]);
     assert_eq!(withdrawn.exit, 0, "{withdrawn:?}");
 
-    for list in [vec!["certificate", "withdrawals", "--to", "all.jsonl"], vec!["certificate", "withdrawals", &id, "--to", "all.jsonl"]] {
+    for list in [
+        vec!["certificate", "withdrawals", "--to", "all.jsonl"],
+        vec!["certificate", "withdrawals", &id, "--to", "all.jsonl"],
+    ] {
         assert_eq!(served.run(&list).exit, 0);
         let verify = ["certificate", "verify", "acme.json", "--key", "old.pem", "--withdrawals", "all.jsonl"];
         let refused = served.run(&verify);

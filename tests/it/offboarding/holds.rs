@@ -153,7 +153,8 @@ async fn a_typo_in_the_id_of_an_asset_is_refused_with_the_nearest_ids() {
     let known = unknown_asset(&stage.engine, &stage.tenant, &bucket("t-acme--eu-west")).await.unwrap();
     assert_eq!(known, None);
 
-    let typo = unknown_asset(&stage.engine, &stage.tenant, &bucket("t-acme--eu-wset")).await.unwrap().unwrap();
+    let typo =
+        unknown_asset(&stage.engine, &stage.tenant, &bucket("t-acme--eu-wset")).await.unwrap().unwrap();
 
     assert!(typo.to_string().contains("has no asset"), "{typo}");
     assert!(typo.nearest.contains(&bucket("t-acme--eu-west").as_str().to_owned()), "{typo:?}");

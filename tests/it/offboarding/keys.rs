@@ -301,12 +301,24 @@ async fn what_the_platform_may_not_remove_is_named_before_anyone_agrees_to_its_d
     let stage = Stage::slurm(|world| world.furnish(&bucket(), "acme", denied.clone())).await;
 
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
-    let record = serde_json::to_string(&stage.engine.journal(stage.id).await.unwrap().iter().map(|entry| {
-        String::from_utf8_lossy(&entry.detail).into_owned()
-    }).collect::<Vec<_>>()).unwrap();
+    let record = serde_json::to_string(
+        &stage
+            .engine
+            .journal(stage.id)
+            .await
+            .unwrap()
+            .iter()
+            .map(|entry| String::from_utf8_lossy(&entry.detail).into_owned())
+            .collect::<Vec<_>>(),
+    )
+    .unwrap();
     assert!(record.contains("cannot be removed: its store says no"), "{record}");
 
-    stage.world().furnish(&bucket(), "acme", json!({ "class": "workload", "versions": 2, "removal_denied": null }));
+    stage.world().furnish(
+        &bucket(),
+        "acme",
+        json!({ "class": "workload", "versions": 2, "removal_denied": null }),
+    );
     stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
     assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
 }

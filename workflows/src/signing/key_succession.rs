@@ -84,7 +84,8 @@ impl KeySuccession {
         if envelope.written().as_bytes() != line {
             return Err("is not written as it was: spaces, order or escapes differ".into());
         }
-        let payload = STANDARD.decode(&envelope.payload).map_err(|error| format!("is not base64: {error}"))?;
+        let payload =
+            STANDARD.decode(&envelope.payload).map_err(|error| format!("is not base64: {error}"))?;
         let said: Self =
             serde_json::from_slice(&payload).map_err(|error| format!("cannot be read: {error}"))?;
         if said.format != FORMAT {
@@ -153,7 +154,8 @@ impl KeySuccessions {
     ) -> Vec<PublicKey> {
         let mut found = keys.to_vec();
         loop {
-            let is_new = |(one, other): &(&PublicKey, &PublicKey)| found.contains(one) && !found.contains(other);
+            let is_new =
+                |(one, other): &(&PublicKey, &PublicKey)| found.contains(one) && !found.contains(other);
             let next = self.all.iter().map(|(succession, _)| ends(succession)).find(is_new);
             let Some((_, next)) = next else { return found };
             let next = next.clone();
@@ -225,7 +227,10 @@ mod tests {
         let genuine: Envelope = serde_json::from_str(&line(1, 2)).unwrap();
         assert!(matches!(KeySuccession::read(line(1, 2).as_bytes()), Some(Ok(_))));
 
-        let one = |place: usize| Envelope { signatures: vec![genuine.signatures[place].clone()], ..genuine.clone() };
+        let one = |place: usize| Envelope {
+            signatures: vec![genuine.signatures[place].clone()],
+            ..genuine.clone()
+        };
         let other: Envelope = serde_json::from_str(&line(1, 3)).unwrap();
         let moved = Envelope { signatures: other.signatures, ..genuine.clone() };
         for forged in [one(0), one(1), moved] {

@@ -168,7 +168,9 @@ fn rotate_key(common: &Common, reason: &str, from: Option<&Path>) -> Result<Exit
         )?,
         Format::Table => output::say(&key.to_pem())?,
     }
-    output::note("give the new public key to the readers of certificates; copy key and statements to the other servers");
+    output::note(
+        "give the new public key to the readers of certificates; copy key and statements to the other servers",
+    );
     Ok(Exit::Done)
 }
 

@@ -99,11 +99,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         held: &AttemptLease<'_>,
         beats: watch::Receiver<Heartbeat>,
     ) -> Result<Result<Answer, ActionError>, AttemptLost> {
-        let bend = if probe {
-            self.injected_probe_fault(&deed, &call)
-        } else {
-            self.injected_fault(&deed, &call)
-        };
+        let bend =
+            if probe { self.injected_probe_fault(&deed, &call) } else { self.injected_fault(&deed, &call) };
         let platform = self.inner.platform.clone();
         let number = call.attempt;
         let work = async move { run_action(&deed, &platform, &call, probe, bend).await };

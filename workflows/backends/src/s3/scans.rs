@@ -115,7 +115,8 @@ pub(super) fn is_short(begun: Instant, until: Instant) -> bool {
 /// The error of a scan that continues at the next attempt. It says how many versions were read.
 pub(super) fn still_counting(bucket: &str, held: &Contents) -> ActionError {
     let read = held.versions.saturating_add(held.markers).saturating_add(held.locked);
-    let message = format!("bucket {bucket}: the locks of {read} versions are read so far, and there are more");
+    let message =
+        format!("bucket {bucket}: the locks of {read} versions are read so far, and there are more");
     ActionError { message, ..ActionError::pending(codes::COUNTING, LOOK_AGAIN) }
 }
 

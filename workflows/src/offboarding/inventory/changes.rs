@@ -128,7 +128,8 @@ fn all_changes(before: &[RemovalTarget], now: &[RemovalTarget]) -> Vec<String> {
     let changed = changed.filter_map(|now| change(find(before, now.thing).as_ref(), &now));
     let gone = before.iter().map(CoveredFacts::of_target);
     let gone = gone.filter(|then| then.was_found() && find(now, then.thing).is_none());
-    let mut changes: Vec<String> = changed.chain(gone.map(|then| format!("{} is gone", then.thing))).collect();
+    let mut changes: Vec<String> =
+        changed.chain(gone.map(|then| format!("{} is gone", then.thing))).collect();
     let more = changes.len().saturating_sub(MOST_LISTED);
     if more > 0 {
         changes.truncate(MOST_LISTED);

@@ -78,7 +78,8 @@ mod tests {
             }
             me.draft().not_checked
         };
-        let is_named = |kind| places(kind).iter().any(|place| place.why.contains("names of accounts, users and jobs"));
+        let is_named =
+            |kind| places(kind).iter().any(|place| place.why.contains("names of accounts, users and jobs"));
         assert!(is_named(ClusterKind::Slurm) && !is_named(ClusterKind::Kubernetes));
     }
 }

@@ -51,7 +51,10 @@ impl Bucket {
             return response("200", if self.locked { lock } else { "" }, "");
         }
         if line.starts_with("DELETE") {
-            assert!(line.contains("versionId=null"), "without a version it would create a delete marker: {line}");
+            assert!(
+                line.contains("versionId=null"),
+                "without a version it would create a delete marker: {line}"
+            );
             let denied = "<Error><Code>AccessDenied</Code><Message>explicit deny</Message></Error>";
             return if self.denies { response("403", "", denied) } else { response("204", "", "") };
         }
@@ -70,7 +73,9 @@ impl Bucket {
         counted(&counts.lists);
         let page = (0..PAGES).rev().find(|page| line.contains(&format!("key-marker=k{page}")));
         let page = page.map_or(0, |page| page + 1);
-        let version = |number| format!("<Version><Key>p{page}-{number}</Key><VersionId>v</VersionId><Size>1</Size></Version>");
+        let version = |number| {
+            format!("<Version><Key>p{page}-{number}</Key><VersionId>v</VersionId><Size>1</Size></Version>")
+        };
         let versions: String = (0..PAGE).map(version).collect();
         let more = page + 1 < PAGES;
         response(
@@ -85,7 +90,10 @@ impl Bucket {
 }
 
 fn response(status: &str, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status} X\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 async fn line_of(stream: &mut TcpStream) -> String {
@@ -192,6 +200,8 @@ async fn a_policy_that_denies_the_removal_of_versions_is_found_without_a_removal
         let refusal = store.refusal_to_remove("b", within(Duration::from_secs(10))).await.unwrap();
 
         assert_eq!(refusal.is_some(), denies);
-        assert!(refusal.is_none_or(|why| why.contains("AccessDenied") && why.contains("policy of the bucket")));
+        assert!(
+            refusal.is_none_or(|why| why.contains("AccessDenied") && why.contains("policy of the bucket"))
+        );
     }
 }
