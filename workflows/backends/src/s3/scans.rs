@@ -99,7 +99,8 @@ impl S3 {
         }
         let mut all = Vec::with_capacity(versions.len());
         for some in versions.chunks(AT_ONCE) {
-            let asked = some.iter().map(|version| self.locked(client, bucket, version, locks, until));
+            let asked: Vec<_> =
+                some.iter().map(|version| self.locked(client, bucket, version, locks, until)).collect();
             all.extend(try_join_all(asked).await?);
         }
         Ok(all)
