@@ -99,11 +99,6 @@ impl Journal {
         }
     }
 
-    /// Returns true if the journal has an answer that should have been withheld.
-    pub(super) fn answered(&self, withheld: &Withheld) -> bool {
-        self.answers.iter().any(|answer| withheld.is_attempt(&answer.attempt))
-    }
-
     /// Returns every answer that can be withheld to remove a source of these sentences, one per source.
     pub(super) fn answers_behind(&self, said: &[Statement]) -> Vec<Withheld> {
         let sources: BTreeSet<&Source> =
