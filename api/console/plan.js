@@ -153,6 +153,7 @@ const TOLD = [
   'breaches',
   'cause',
   'sanitise',
+  'changes_since_last_inventory',
 ];
 
 /** The cause of the request, and the exceeded bounds. */
@@ -221,6 +222,7 @@ export function shown(plan) {
     ),
   );
   const gone = destroyed(decides);
+  const since = (decides.changes_since_last_inventory ?? []).map((change) => line('~', 'changed', change));
   const terms = Object.entries(decides).filter(
     ([name, value]) =>
       !TOLD.includes(name) &&
@@ -235,6 +237,7 @@ export function shown(plan) {
         'dl.facts',
         reasons(decides).map(([name, value]) => h('div', h('dt', name), h('dd', value))),
       ),
+    group('Changed since the last inventory', since, 'An earlier plan did not show this.'),
     group('Permanently destroyed', gone, 'These objects cannot be restored.'),
     group('Evicted', evicted),
     group('Changed', altered),

@@ -12,7 +12,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 fn print(report: &SentenceReport, begun: Instant) {
     println!(
-        "{} runs in {:.0} s: {} certificates, {} sentences; {} answers withheld: {} certificates changed, {} not issued, {} answered by a probe; {} violations",
+        "{} runs in {:.0} s: {} certificates, {} sentences; {} answers withheld: {} certificates changed, {} not issued; {} violations",
         report.runs,
         begun.elapsed().as_secs_f64(),
         report.certificates,
@@ -20,7 +20,6 @@ fn print(report: &SentenceReport, begun: Instant) {
         report.withheld,
         report.changed,
         report.refused,
-        report.answered,
         report.violations.len(),
     );
 }

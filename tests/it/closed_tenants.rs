@@ -114,3 +114,30 @@ async fn a_closed_tenant_is_checked_and_without_findings_there_is_nothing_to_off
     let refused = served.run(&refused);
     assert!(refused.exit != 0 && format!("{refused:?}").contains("nothing is left"), "{refused:?}");
 }
+
+/// A reader who has only the old public key accepts the withdrawal that the new key signed.
+#[tokio::test]
+async fn a_certificate_can_be_withdrawn_after_the_signing_key_was_changed() {
+    let (served, id) = closed().await;
+    assert_eq!(served.run(&["certificate", "download", &id, "--to", "acme.json"]).exit, 0);
+    let old = served.run(&["certificate", "key"]).out;
+    fs::write(served.dir.path().join("old.pem"), &old).unwrap();
+
+    let rotated = served.run(&["certificate", "rotate-key", "--reason", "yearly"]);
+    assert_eq!(rotated.exit, 0, "{rotated:?}");
+    assert_ne!(served.run(&["certificate", "key"]).out, old);
+    let withdrawn = served.run(&["certificate", "withdraw", &id, "--reason", "a backup came back"]);
+    assert_eq!(withdrawn.exit, 0, "{withdrawn:?}");
+
+    for list in [
+        vec!["certificate", "withdrawals", "--to", "all.jsonl"],
+        vec!["certificate", "withdrawals", &id, "--to", "all.jsonl"],
+    ] {
+        assert_eq!(served.run(&list).exit, 0);
+        let verify = ["certificate", "verify", "acme.json", "--key", "old.pem", "--withdrawals", "all.jsonl"];
+        let refused = served.run(&verify);
+        assert!(refused.exit == 1 && refused.out.contains("WITHDRAWN"), "{refused:?}");
+    }
+    let own = served.run(&["certificate", "verify", "acme.json"]);
+    assert_eq!(own.exit, 0, "the data folder trusts its earlier keys: {own:?}");
+}

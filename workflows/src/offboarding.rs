@@ -31,7 +31,7 @@ pub use ledger::{
 pub use preview::{Preview, preview, preview_remaining};
 pub use record::{
     ASSETS_CLASSIFIED, EXPORT_CONFIRMED, HOLD_RELEASED, LeavingTenant, Offboarding, OffboardingTerms,
-    RemainingAsset, RemainingAssets, RemovalTarget,
+    RemainingAsset, RemainingAssets, RemovalTarget, WRITES_STOPPED,
 };
 pub use removal_records::{FileRecords, RecordsFiled, ValidateRecords};
 pub use store_locks::StoreLock;
@@ -74,6 +74,8 @@ pub enum State {
     TakingInventory,
     CheckingRetention,
     AwaitingClassification,
+    WeighingChanges,
+    AwaitingWriteStop,
     AwaitingDestruction,
     RecheckingInventory,
     ExportExtended,
@@ -130,7 +132,6 @@ impl Workflow for Offboarding {
     fn step(&self, state: State) -> Step<Self> {
         use State::*;
         let tenant = self.tenant.clone();
-        let of = tenant.to_string();
         match state {
             // Checks that the tenant may leave. It waits while a hold is in force. A signal wakes it, and it checks once a day.
             Checking => act(CheckLeaving { tenant, remaining: self.remaining.is_some() })
@@ -148,7 +149,6 @@ impl Workflow for Offboarding {
                 .granted(MarkingLeaving)
                 .refused(Declined)
                 .expired(Lapsed),
-
             // Rejects new work, while all data stay readable. After an undo the tenant continues.
             MarkingLeaving => act(BeginLeaving { tenant: tenant.clone() })
                 .undo(StayOn { tenant })
@@ -204,7 +204,15 @@ impl Workflow for Offboarding {
             CheckingRetention => act_each(self.rewrap_questions())
                 .nothing_to_undo()
                 .on_failure(actuator_codes::UNSUPPORTED, AwaitingClassification)
-                .then(AwaitingDestruction),
+                .then(WeighingChanges),
+            // After several replaced plans, approvers are asked only about an inventory that has stopped changing.
+            WeighingChanges => when(self.keeps_changing(), "it keeps changing", AwaitingWriteStop)
+                .otherwise("approvers can decide", AwaitingDestruction),
+            AwaitingWriteStop => await_signal(WRITES_STOPPED)
+                .forget_earlier()
+                .within(DAY)
+                .then(Surveying)
+                .expired(AwaitingWriteStop),
             AwaitingClassification => {
                 await_signal(ASSETS_CLASSIFIED).within(DAY).then(Surveying).expired(Surveying)
             }
@@ -227,7 +235,6 @@ impl Workflow for Offboarding {
                 .within(self.extension())
                 .then(Surveying)
                 .expired(Surveying),
-
             // The point of no return, in one commit with a last check of the holds.
             PassingPivot => act(BeginDestroying { tenant: tenant.clone(), approved: self.approved() })
                 .forward_only()
@@ -241,7 +248,6 @@ impl Workflow for Offboarding {
                 .nothing_to_undo()
                 .on_failure(destruction_codes::HELD, HeldAtPivot)
                 .then(Surveying),
-
             // Retained data are re-encrypted with a provider's key. Then the tenant's keys are destroyed, with all data that they encrypt.
             Rewrapping => act_each(self.rewraps()).forward_only().within(DAY).then(ReadingLocks),
             // A lock or legal hold that was created after the approval spares the keys as well.
@@ -273,7 +279,6 @@ impl Workflow for Offboarding {
                 .record(|me: &mut Self, node: ChildEnd<(NodeId, Option<String>)>| me.sanitised(node))
                 .within((14 * DAY).max(self.for_nodes(DAY, self.at_once())))
                 .then(Verifying),
-
             // The verifier checks that the data are gone. Remaining data are deleted once more, and then an operator must decide.
             Verifying => act(self.verification())
                 .forward_only()
@@ -298,7 +303,6 @@ impl Workflow for Offboarding {
             ValidatingData => {
                 act(self.validation(true)).forward_only().record(Self::validated).then(Dismantling)
             }
-
             // Removes the containers of the data: queues, namespaces, accounts, names.
             Dismantling => act_each(self.dismantlings())
                 .forward_only()
@@ -327,7 +331,6 @@ impl Workflow for Offboarding {
             ValidatingDismantled => {
                 act(self.validation(false)).forward_only().record(Self::validated).then(ReturningNodes)
             }
-
             // Clean nodes become free. The others stay with the tenant.
             ReturningNodes => act_each(self.returns())
                 .forward_only()
@@ -338,7 +341,6 @@ impl Workflow for Offboarding {
                 .forward_only()
                 .then(ClosingBooks),
             ClosingBooks => act(CloseTenant { tenant }).forward_only().then(Certifying),
-
             // A certificate without exceptions requires that every asset passes.
             Certifying => act(self.assembly(Exceptions::Refuse))
                 .forward_only()
@@ -362,9 +364,8 @@ impl Workflow for Offboarding {
                 act(self.signing()).forward_only().record(Self::signed).then(FilingExceptions)
             }
             FilingExceptions => act_each(self.certificate()).forward_only().then(DestroyingRecords),
-
             // Destroys the key of the tenant's own records last. This execution, its inventory and its evidence stay.
-            DestroyingRecords => act(DestroyRecordKey { tenant: of })
+            DestroyingRecords => act(DestroyRecordKey { tenant: tenant.to_string() })
                 .nothing_to_undo()
                 .destroys()
                 .record(|me: &mut Self, keys: Vec<String>| me.record_keys = keys)

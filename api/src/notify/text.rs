@@ -169,6 +169,7 @@ fn usual(told: &Notification) -> NotificationText {
         "hold.review_due" => "Hold to review",
         "offboarding.held" => "Waiting for a hold",
         "offboarding.unclassified" => "Waiting for a classification",
+        "offboarding.changing" => "Waiting until writes stop",
         "certificate.issued" => "Certificate issued",
         "workload.fits_no_node" => "Fits on no node",
         "channel.test" => "Test",

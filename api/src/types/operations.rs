@@ -234,9 +234,9 @@ pub(crate) struct StuckHold {
     pub(crate) workflow: &'static str,
     /// The subject, such as `hold/acme/case-9` or `tenant/acme`.
     pub(crate) subject: String,
-    /// `review_due`, `held` or `unclassified`.
+    /// `review_due`, `held`, `unclassified` or `changing`.
     pub(crate) state: &'static str,
-    /// `hold_review_due`, `offboarding_held` or `offboarding_unclassified`.
+    /// `hold_review_due`, `offboarding_held`, `offboarding_unclassified` or `offboarding_changing`.
     pub(crate) reason: &'static str,
     #[schemars(with = "Time")]
     pub(crate) since: String,

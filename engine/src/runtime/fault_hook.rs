@@ -9,6 +9,11 @@ use serde_json::Value;
 pub trait FaultInjector: Send + Sync + 'static {
     /// Returns the fault for the attempt of the action `name` that `call` describes.
     fn inject(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault;
+
+    /// Returns the error that replaces the answer of a probe that found the action done. `None` keeps the answer.
+    fn inject_probe(&self, _name: &str, _arguments: &Value, _call: &Call) -> Option<ActionError> {
+        None
+    }
 }
 
 /// A fault of an attempt.

@@ -7,8 +7,9 @@ use super::{
 use engine::Request as Asked;
 use simulator::verification::{left_behind, ready};
 use workflows::{
-    destruction::{HoldError, Inventory, SanitisationRecord},
+    destruction::{AssetId, AssetType, HoldError, Inventory, SanitisationRecord},
     incident::{IncidentCause, IncidentResponse},
+    offboarding::unknown_asset,
 };
 
 /// The acceptance test places a hold after every commit of an undisturbed run. If the hold is accepted, nothing is
@@ -142,4 +143,19 @@ async fn an_incident_during_the_destruction_of_its_tenant_continues_and_reports_
     let incident: IncidentResponse = serde_json::from_value(body["data"].clone()).unwrap();
     let contains = engine::Workflow::plan(&incident).decides["contains"].to_string();
     assert!(contains.contains("none can keep it"), "{contains}");
+}
+
+/// Holds and classifications are refused for an asset that the tenant does not have.
+#[tokio::test]
+async fn a_typo_in_the_id_of_an_asset_is_refused_with_the_nearest_ids() {
+    let stage = Stage::slurm(|_| {}).await;
+    let bucket = |name: &str| AssetId::new(AssetType::Bucket, &format!("objects/eu-west/Bucket/{name}"));
+    let known = unknown_asset(&stage.engine, &stage.tenant, &bucket("t-acme--eu-west")).await.unwrap();
+    assert_eq!(known, None);
+
+    let typo =
+        unknown_asset(&stage.engine, &stage.tenant, &bucket("t-acme--eu-wset")).await.unwrap().unwrap();
+
+    assert!(typo.to_string().contains("has no asset"), "{typo}");
+    assert!(typo.nearest.contains(&bucket("t-acme--eu-west").as_str().to_owned()), "{typo:?}");
 }

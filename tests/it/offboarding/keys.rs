@@ -7,7 +7,7 @@ use engine::Event;
 use serde_json::{Value, json};
 use workflows::{
     destruction::{SanitisationOutcome, certificate},
-    offboarding::ASSETS_CLASSIFIED,
+    offboarding::{ASSETS_CLASSIFIED, WRITES_STOPPED},
     platform::TenantResource,
 };
 
@@ -258,4 +258,67 @@ async fn growth_within_the_tolerance_and_shrinkage_need_no_new_approval() {
         stage.world().furnish(&bucket(), "acme", held(versions));
         just_before(&stage, "PassingPivot").await;
     }
+}
+
+/// Approvers see three plans of a tenant that keeps writing. Then the offboarding waits until an operator has stopped the writes.
+#[tokio::test]
+async fn a_tenant_that_keeps_writing_does_not_ask_the_approvers_without_end() {
+    let held = |versions: u64| json!({ "class": "workload", "versions": versions, "bytes": versions * 10 });
+    let stage = leaving(|world| world.furnish(&bucket(), "acme", held(1_000))).await;
+    for round in 1..=3 {
+        stage.world().furnish(&bucket(), "acme", held(1_000 << round));
+        just_before(&stage, "Surveying").await;
+        let next = if round < 3 { "AwaitingDestruction" } else { "AwaitingWriteStop" };
+        assert_eq!(stage.until(next).await.0, next);
+        let change = format!("holds {} objects", (1_000 << round) + 2);
+        let listed = changes(&stage).await.to_string();
+        assert!(listed.contains(&change), "{change}: {listed}");
+    }
+
+    for _ in 0..50 {
+        stage.step().await;
+        assert_eq!(stage.state().await.0, "AwaitingWriteStop", "time alone asks nobody");
+    }
+    assert!(stage.engine.approval(stage.id).await.unwrap().is_none());
+
+    stage.engine.deliver(stage.id, Event::Signalled { name: WRITES_STOPPED.into() }).await.unwrap();
+    assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
+    assert_eq!(changes(&stage).await, Value::Null, "the inventory is the same as before");
+    assert!(stage.to_rest().await.0.starts_with("Closed"), "{}", stage.trouble().await);
+}
+
+/// Returns the changes that the plan lists.
+async fn changes(stage: &Stage) -> Value {
+    let body = stage.engine.execution(stage.id).await.unwrap().1.body;
+    let me: workflows::offboarding::Offboarding = serde_json::from_value(body["data"].clone()).unwrap();
+    engine::Workflow::plan(&me).decides["changes_since_last_inventory"].clone()
+}
+
+/// A store that denies the platform the removal is found before the approval, when the policy can still be changed.
+#[tokio::test]
+async fn what_the_platform_may_not_remove_is_named_before_anyone_agrees_to_its_destruction() {
+    let denied = json!({ "class": "workload", "versions": 2, "removal_denied": "its store says no" });
+    let stage = Stage::slurm(|world| world.furnish(&bucket(), "acme", denied.clone())).await;
+
+    assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
+    let record = serde_json::to_string(
+        &stage
+            .engine
+            .journal(stage.id)
+            .await
+            .unwrap()
+            .iter()
+            .map(|entry| String::from_utf8_lossy(&entry.detail).into_owned())
+            .collect::<Vec<_>>(),
+    )
+    .unwrap();
+    assert!(record.contains("cannot be removed: its store says no"), "{record}");
+
+    stage.world().furnish(
+        &bucket(),
+        "acme",
+        json!({ "class": "workload", "versions": 2, "removal_denied": null }),
+    );
+    stage.engine.deliver(stage.id, Event::Signalled { name: ASSETS_CLASSIFIED.into() }).await.unwrap();
+    assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
 }

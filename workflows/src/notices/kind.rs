@@ -152,6 +152,12 @@ pub const KINDS: &[NoticeKind] = &[
         "an offboarding waits until an asset is classified, or the verifier gets a missing permission",
     ),
     kind(
+        "offboarding.changing",
+        Severity::Warning,
+        MatterChange::Tells,
+        "an offboarding waits until the tenant's resources stop changing",
+    ),
+    kind(
         "certificate.issued",
         Severity::Info,
         MatterChange::Tells,

@@ -2,6 +2,7 @@
 
 mod agreed;
 mod amount;
+mod changes;
 mod survey;
 
 pub use agreed::RecheckInventory;
@@ -229,16 +230,19 @@ fn cannot_be_removed(
     kept: &BTreeMap<DataClass, ResolvedRetention>,
     at: Moment,
 ) -> Option<String> {
-    let policy = seen.text("reclaimPolicy").filter(|policy| *policy != "Delete")?;
+    let policy = seen.text("reclaimPolicy").filter(|policy| *policy != "Delete");
+    let why = match (seen.text(ObservedResource::REMOVAL_DENIED), policy) {
+        (Some(denied), _) => format!("{} cannot be removed: {denied}", seen.thing),
+        (None, Some(policy)) => format!(
+            "{} has the reclaim policy {policy}, so its data would stay: set the policy to Delete, or remove the data and its record",
+            seen.thing
+        ),
+        (None, None) => return None,
+    };
     let id = AssetId::new(assets::kind_of(&seen.thing).0, &seen.thing.to_string());
     let class = inventory.get(&id)?.data_class?;
     let is_kept = kept.get(&class).is_some_and(|rule| rule.keeps(at));
-    (!is_kept).then(|| {
-        format!(
-            "{} has the reclaim policy {policy}, so its data would stay: set the policy to Delete, or remove the data and its record",
-            seen.thing
-        )
-    })
+    (!is_kept).then_some(why)
 }
 
 /// Returns an asset with its classification, which counts as a record.

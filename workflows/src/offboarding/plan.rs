@@ -41,6 +41,9 @@ pub(super) fn of(me: &Offboarding) -> Plan {
     if let Some(fields) = decides.as_object_mut().filter(|_| !locks.is_empty()) {
         fields.insert("locked".into(), json!(locks));
     }
+    if let Some(fields) = decides.as_object_mut().filter(|_| !me.changed.is_empty()) {
+        fields.insert("changes_since_last_inventory".into(), json!(me.changed));
+    }
     // Only present for the remains of a closed tenant, so that plans of earlier versions keep their digest.
     if let (Some(fields), Some(remaining)) = (decides.as_object_mut(), &me.remaining) {
         fields.insert("remaining".into(), json!(remaining));

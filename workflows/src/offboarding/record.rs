@@ -32,6 +32,9 @@ pub const EXPORT_CONFIRMED: &str = "export.confirmed";
 /// The signal of an operator who has classified the open assets of an inventory.
 pub const ASSETS_CLASSIFIED: &str = "assets.classified";
 
+/// The signal of an operator who has stopped the writes to a tenant's resources. Another inventory is taken then.
+pub const WRITES_STOPPED: &str = "writes.stopped";
+
 /// The engine's code for a state that exceeded its timeout.
 pub(super) const TOO_LATE: &str = "step.deadline";
 
@@ -184,6 +187,15 @@ pub struct Offboarding {
     pub assets: usize,
     /// The treatment of each asset that is not part of a node.
     pub targets: Vec<RemovalTarget>,
+    /// The changes from the inventory before the current one, in sentences. The plan lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// True if an approval of the inventory before would not cover the current one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsettled: bool,
+    /// The number of inventories that an approval of the one before would not cover.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replaced_plans: u32,
     /// The id of this execution, as its records name it. Set by `PassingPivot`.
     pub run: Option<ExecutionId>,
     /// The start of the current work.
@@ -229,4 +241,9 @@ pub struct Offboarding {
     /// The record keys that were destroyed at the end, where encryption at rest is on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub record_keys: Vec<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

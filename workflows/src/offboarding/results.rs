@@ -49,6 +49,7 @@ impl Offboarding {
     }
 
     pub(super) fn record_inventory(&mut self, taken: TakenInventory) {
+        self.note_changes(&taken.targets);
         self.inventory = Some(taken.digest);
         self.assets = taken.assets;
         self.targets = taken.targets;

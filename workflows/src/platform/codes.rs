@@ -14,6 +14,8 @@ pub const STUCK: &str = "asset.stuck";
 pub const AUDIT_BEHIND: &str = "audit.behind";
 /// Versions, markers and uploads are being removed.
 pub const EMPTYING: &str = "bucket.emptying";
+/// The locks of the bucket's versions are being read.
+pub const COUNTING: &str = "bucket.counting";
 /// The bucket still holds objects.
 pub const BUCKET_NOT_EMPTY: &str = "bucket.not_empty";
 /// The bucket does not encrypt with the tenant's key, or keeps no versions.
@@ -129,6 +131,10 @@ pub const ALL: &[(&str, &str)] = &[
     (
         AUDIT_BEHIND,
         "nothing: the audit first seals the entries that become unreadable; if this lasts, read the server's log for errors of the audit",
+    ),
+    (
+        COUNTING,
+        "nothing: the locks of the bucket's versions are being read, and the message says how many were read",
     ),
     (EMPTYING, "nothing: the container is emptied over several calls"),
     (

@@ -4,9 +4,11 @@
 
 pub(crate) mod canonical;
 pub mod dsse;
+mod key_succession;
 mod moment;
 mod signer;
 
 pub use canonical::Digest;
+pub use key_succession::{KeySuccession, KeySuccessions};
 pub use moment::Moment;
 pub use signer::{KeyFile, PublicKey, Signer, SigningKey};

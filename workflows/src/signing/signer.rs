@@ -1,6 +1,6 @@
 //! Ed25519 keys: signing and verification.
 
-use crate::signing::Digest;
+use crate::signing::{Digest, KeySuccession, KeySuccessions, Moment};
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::{
@@ -125,6 +125,11 @@ impl SigningKey {
         pair.map(|pair| Self { pair }).map_err(|e| format!("it is not an Ed25519 key: {e}"))
     }
 
+    /// Returns the signature of `message`.
+    pub(crate) fn signature(&self, message: &[u8]) -> Vec<u8> {
+        self.pair.sign(message).as_ref().to_vec()
+    }
+
     /// Returns the public key.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
@@ -145,7 +150,7 @@ impl fmt::Debug for SigningKey {
 #[async_trait]
 impl Signer for SigningKey {
     async fn sign(&self, message: &[u8]) -> Result<(Vec<u8>, PublicKey), String> {
-        Ok((self.pair.sign(message).as_ref().to_vec(), self.public_key()))
+        Ok((self.signature(message), self.public_key()))
     }
 }
 
@@ -182,6 +187,70 @@ impl KeyFile {
         }
     }
 
+    /// Returns the statements of succession beside the file.
+    ///
+    /// # Errors
+    /// The problem of their file, with its path.
+    pub fn successions(&self) -> Result<KeySuccessions, String> {
+        let path = self.path.with_file_name(KeySuccessions::NAME);
+        match std::fs::read(&path) {
+            Ok(file) => Ok(KeySuccessions::read(&file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(KeySuccessions::default()),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// Returns the public key of the file and its predecessors.
+    ///
+    /// # Errors
+    /// The problem of a file, with its path.
+    pub fn public_keys(&self) -> Result<Vec<PublicKey>, String> {
+        Ok(self.successions()?.predecessors(&[self.load_or_create()?.public_key()]))
+    }
+
+    /// States that the key of the file succeeds `old`, and returns the statement.
+    ///
+    /// # Errors
+    /// The problem of a file, with its path.
+    pub fn succeed(&self, old: &SigningKey, at: Moment, reason: &str) -> Result<String, String> {
+        let line = KeySuccession::sign(old, &self.load_or_create()?, at, reason);
+        self.append_succession(&line).map_err(|error| format!("{}: {error}", KeySuccessions::NAME))?;
+        Ok(line)
+    }
+
+    /// Replaces the key by a new one, and returns the statement of its succession. The old key stays in a file that its id names.
+    ///
+    /// The statement is written before the key is replaced: after a crash in between, the old key is still in use.
+    ///
+    /// # Errors
+    /// The problem of a file, with its path.
+    pub fn rotate(&self, at: Moment, reason: &str) -> Result<String, String> {
+        let old = self.load_or_create()?;
+        let named = |error: io::Error| format!("{}: {error}", self.path.display());
+        let (aside, text) = self.write_aside().map_err(named)?;
+        let line = KeySuccession::sign(&old, &SigningKey::from_pem(text.as_bytes())?, at, reason);
+        let id = Digest(old.public_key().id());
+        let kept = self.path.with_file_name(format!("certificate-key-{}.pem", id.short()));
+        let replaced = self.append_succession(&line).and_then(|()| {
+            match std::fs::hard_link(&self.path, &kept) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Err(_) | Ok(()) => {}
+            }
+            std::fs::rename(&aside, &self.path)?;
+            sync_folder(&self.path)
+        });
+        replaced.map_err(named)?;
+        Ok(line)
+    }
+
+    fn append_succession(&self, line: &str) -> io::Result<()> {
+        let path = self.path.with_file_name(KeySuccessions::NAME);
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.sync_all()?;
+        sync_folder(&path)
+    }
+
     /// Rejects a file that other users can read, because its key is not secret.
     fn read(&self) -> io::Result<Vec<u8>> {
         use std::os::unix::fs::PermissionsExt as _;
@@ -197,21 +266,30 @@ impl KeyFile {
     /// Two processes may create the file at the same time and end with one key: each writes a temporary file, and links it only if the key file does
     /// not exist.
     fn make(&self) -> io::Result<()> {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let (seed, mark) = (random::<32>()?, random::<8>()?);
-        let aside = self.path.with_extension(format!("pem.{:016x}", u64::from_le_bytes(mark)));
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
-        let text = pem("PRIVATE KEY", &[&PRIVATE_PREFIX[..], &seed].concat());
-        let linked = file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .and_then(|()| std::fs::hard_link(&aside, &self.path));
+        let (aside, _) = self.write_aside()?;
+        let linked = std::fs::hard_link(&aside, &self.path);
         std::fs::remove_file(&aside)?;
         match linked {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
             Ok(()) => sync_folder(&self.path),
         }
+    }
+}
+
+impl KeyFile {
+    /// Writes a new key to a temporary file, and returns its path and its text.
+    fn write_aside(&self) -> io::Result<(PathBuf, String)> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let (seed, mark) = (random::<32>()?, random::<8>()?);
+        let aside = self.path.with_extension(format!("pem.{:016x}", u64::from_le_bytes(mark)));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+        let text = pem("PRIVATE KEY", &[&PRIVATE_PREFIX[..], &seed].concat());
+        if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+            std::fs::remove_file(&aside)?;
+            return Err(error);
+        }
+        Ok((aside, text))
     }
 }
 

@@ -5,7 +5,7 @@
 use super::report::SweepReport;
 use crate::{
     destruction::{HoldScope, Holds},
-    offboarding::{Offboarding, State},
+    offboarding::{Offboarding, State, WRITES_STOPPED},
     platform::Platform,
     tenancy::TenantId,
 };
@@ -29,6 +29,8 @@ pub enum HoldConcern {
     OffboardingHeld,
     /// An offboarding waits for a classification, or for a right that the verifier lacks.
     OffboardingUnclassified,
+    /// An offboarding waits until the tenant's resources stop changing.
+    OffboardingChanging,
 }
 
 impl HoldConcern {
@@ -39,6 +41,7 @@ impl HoldConcern {
             Self::HoldReviewDue => "hold.review_due",
             Self::OffboardingHeld => "offboarding.held",
             Self::OffboardingUnclassified => "offboarding.unclassified",
+            Self::OffboardingChanging => "offboarding.changing",
         }
     }
 }
@@ -84,6 +87,8 @@ pub async fn hold_matters(engine: &Engine<Platform>) -> Result<Vec<HoldMatter>, 
     let waits = waiting(engine, State::AwaitingClassification).await?;
     let is_late = |wait: &Wait| now.since(wait.since) >= UNCLASSIFIED_FOR;
     all.extend(waits.into_iter().filter(is_late).map(unclassified));
+    let waits = waiting(engine, State::AwaitingWriteStop).await?;
+    all.extend(waits.into_iter().map(changing));
     Ok(all)
 }
 
@@ -131,6 +136,19 @@ fn unclassified(Wait { tenant, id, since }: Wait) -> HoldMatter {
         concern: HoldConcern::OffboardingUnclassified,
         text: format!(
             "the offboarding of {tenant} cannot complete its inventory: `tenure executions show {id}` shows the reason"
+        ),
+        tenant,
+        id: id.to_string(),
+        since,
+    }
+}
+
+/// Returns the matter of an offboarding whose tenant keeps changing.
+fn changing(Wait { tenant, id, since }: Wait) -> HoldMatter {
+    HoldMatter {
+        concern: HoldConcern::OffboardingChanging,
+        text: format!(
+            "the resources of {tenant} changed after each of its plans: stop the writes to them, then run `tenure executions signal {id} {WRITES_STOPPED}`"
         ),
         tenant,
         id: id.to_string(),
@@ -199,7 +217,9 @@ fn tell(view: &mut View, matter: &HoldMatter) -> Result<bool, Undecided> {
     let about = match matter.concern {
         // A later review of the same hold is a separate matter.
         HoldConcern::HoldReviewDue => format!("{} {}", matter.id, matter.since.0),
-        HoldConcern::OffboardingHeld | HoldConcern::OffboardingUnclassified => matter.id.clone(),
+        HoldConcern::OffboardingHeld
+        | HoldConcern::OffboardingUnclassified
+        | HoldConcern::OffboardingChanging => matter.id.clone(),
     };
     let kind = matter.concern.notice();
     let notice = HoldNotice { tenant: matter.tenant.clone(), kind: kind.into(), about, at: view.now() };
@@ -217,7 +237,7 @@ fn tell(view: &mut View, matter: &HoldMatter) -> Result<bool, Undecided> {
             HoldConcern::HoldReviewDue | HoldConcern::OffboardingHeld => {
                 format!("{}; `tenure holds list`", matter.text)
             }
-            HoldConcern::OffboardingUnclassified => matter.text.clone(),
+            HoldConcern::OffboardingUnclassified | HoldConcern::OffboardingChanging => matter.text.clone(),
         },
         at: view.now(),
     })?;

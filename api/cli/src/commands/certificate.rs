@@ -19,7 +19,7 @@ use std::{
 };
 use workflows::{
     destruction::certificate::{Verification, apply_withdrawals, print, verify_at},
-    signing::{KeyFile, Moment, PublicKey},
+    signing::{KeyFile, Moment, PublicKey, SigningKey},
 };
 
 /// Certificate commands.
@@ -89,6 +89,17 @@ pub(crate) enum Certificate {
     ///
     /// Creates the key pair if it does not exist.
     Key,
+    /// Replace the data folder's signing key.
+    ///
+    /// A statement signed with both keys links them, so that older certificates can still be withdrawn.
+    RotateKey {
+        /// Reason for the statement.
+        #[arg(long)]
+        reason: String,
+        /// Link this earlier private key (PEM) to the current key, and replace nothing.
+        #[arg(long, value_name = "PRIVATE.pem")]
+        from: Option<PathBuf>,
+    },
 }
 
 pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure> {
@@ -125,6 +136,7 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
         Certificate::Download { id, to } => block_on(download(common, &id, to)),
         Certificate::Withdraw { id, reason, found } => block_on(withdraw(common, &id, &reason, &found)),
         Certificate::Withdrawals { id, to } => block_on(withdrawals(common, id.as_deref(), &to)),
+        Certificate::RotateKey { reason, from } => rotate_key(common, &reason, from.as_deref()),
         Certificate::Key => {
             let path = settings::settings(common)?.data.join(KeyFile::NAME);
             let key = KeyFile::new(&path).load_or_create().map_err(Failure::other)?.public_key();
@@ -137,6 +149,29 @@ pub(crate) fn run(common: &Common, command: Certificate) -> Result<Exit, Failure
             Ok(Exit::Done)
         }
     }
+}
+
+/// Replaces the signing key, or links an earlier key to it.
+fn rotate_key(common: &Common, reason: &str, from: Option<&Path>) -> Result<Exit, Failure> {
+    let path = settings::settings(common)?.data.join(KeyFile::NAME);
+    let (file, now) = (KeyFile::new(&path), Moment::from(SystemClock.now()));
+    let statement = match from {
+        Some(old) => SigningKey::from_pem(&bytes(old)?).and_then(|old| file.succeed(&old, now, reason)),
+        None => file.rotate(now, reason),
+    };
+    let statement = statement.map_err(Failure::other)?;
+    let key = file.load_or_create().map_err(Failure::other)?.public_key();
+    match common.output {
+        format @ (Format::Json | Format::Yaml) => output::one(
+            format,
+            &json!({ "id": key.id(), "pem": key.to_pem(), "file": path, "statement": statement }),
+        )?,
+        Format::Table => output::say(&key.to_pem())?,
+    }
+    output::note(
+        "give the new public key to the readers of certificates; copy key and statements to the other servers",
+    );
+    Ok(Exit::Done)
 }
 
 /// Verifies a certificate against these keys and statements of withdrawal.
@@ -289,7 +324,7 @@ fn unreadable(file: &Path, found: &Verification) -> Failure {
     Failure::other(format!("{}: {}", file.display(), output::sanitize(&first.unwrap_or_default())))
 }
 
-/// Returns the named keys, or that of the data folder. A key inside the certificate is never trusted.
+/// Returns the named keys, or that of the data folder and its predecessors. A key inside the certificate is never trusted.
 pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
     if named.is_empty() {
         let path = settings::settings(common)?.data.join(KeyFile::NAME);
@@ -300,7 +335,7 @@ pub(crate) fn trusted(common: &Common, named: &[PathBuf]) -> Result<Vec<PublicKe
             );
             return Err(Failure::new(Exit::Usage, why));
         }
-        return Ok(vec![KeyFile::new(path).load_or_create().map_err(Failure::other)?.public_key()]);
+        return KeyFile::new(path).public_keys().map_err(Failure::other);
     }
     let mut keys = Vec::new();
     for path in named {

@@ -31,7 +31,7 @@ use workflows::{
         CertificateWithdrawal, NotWithdrawn, StoredCertificate, WithdrawalOrder, apply_withdrawals,
         certificate_file, keep_withdrawal, print, sign_withdrawal, verify, withdrawal_draft,
     },
-    signing::KeyFile,
+    signing::{KeyFile, KeySuccessions},
     tenancy::Cohort,
 };
 
@@ -167,13 +167,11 @@ async fn show(
     let file = file.ok_or_else(|| Problem::not_found("signature yet on certificate", &id))?;
     // The page shows the result of verifying the certificate with this server's key.
     let path = app.config.data.join(KeyFile::NAME);
-    let read =
-        tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create().map(|key| key.public_key()))
-            .await;
-    let key = read.ok().and_then(Result::ok);
-    let mut verified = verify(file.as_bytes(), key.as_slice());
+    let read = tokio::task::spawn_blocking(move || KeyFile::new(path).public_keys()).await;
+    let keys = read.ok().and_then(Result::ok).unwrap_or_default();
+    let mut verified = verify(file.as_bytes(), &keys);
     if let Some(withdrawal) = withdrawal_of(&app, &caller, &kept).await? {
-        apply_withdrawals(&mut verified, withdrawal.file().as_bytes(), key.as_slice());
+        apply_withdrawals(&mut verified, withdrawal.file().as_bytes(), &keys);
     }
     let page = print::html(&verified);
     let page = page
@@ -206,7 +204,7 @@ async fn withdrawal_of(
     get_visible(app, caller, &CertificateWithdrawal::key(&kept.tenant, kept.id)).await
 }
 
-/// The signed statement, as a file of one line.
+/// The signed statement as a file, with the statements that link the certificate's key to its key.
 async fn show_withdrawal(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
@@ -251,10 +249,22 @@ async fn withdraw(
     let signed = signed.map_err(|why| {
         Problem::new(ProblemCode::Internal, format!("the withdrawal cannot be signed: {why}"))
     })?;
-    let keep = app.engine.transact(true, |view| keep_withdrawal(view, &drafted, &signed));
+    let successions = successions(&app).await?;
+    let keep = app.engine.transact(true, |view| keep_withdrawal(view, &drafted, &signed, &successions));
     let withdrawal = with_reason(&order.reason, keep).await?.map_err(|refused| not_withdrawn(&refused))?;
     tracing::warn!(tenant = %withdrawal.tenant, certificate = id, by = caller.name, "certificate withdrawn");
     Ok((StatusCode::CREATED, Json(withdrawal.seen(None))).into_response())
+}
+
+/// Reads the statements that link earlier keys of this server to its current key.
+async fn successions(app: &SharedState) -> Result<KeySuccessions, Problem> {
+    let path = app.config.data.join(KeyFile::NAME);
+    let read = tokio::task::spawn_blocking(move || KeyFile::new(path).successions()).await;
+    match read {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(why)) => Err(Problem::new(ProblemCode::Internal, why)),
+        Err(error) => Err(Problem::new(ProblemCode::Internal, error.to_string())),
+    }
 }
 
 fn not_withdrawn(refused: &NotWithdrawn) -> Problem {

@@ -99,7 +99,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         held: &AttemptLease<'_>,
         beats: watch::Receiver<Heartbeat>,
     ) -> Result<Result<Answer, ActionError>, AttemptLost> {
-        let bend = if probe { InjectedFault::NoFault } else { self.injected_fault(&deed, &call) };
+        let bend =
+            if probe { self.injected_probe_fault(&deed, &call) } else { self.injected_fault(&deed, &call) };
         let platform = self.inner.platform.clone();
         let number = call.attempt;
         let work = async move { run_action(&deed, &platform, &call, probe, bend).await };
@@ -209,6 +210,12 @@ impl<P: Send + Sync + 'static> Engine<P> {
             .map_or(InjectedFault::NoFault, |tap| tap.inject(deed.name, &deed.arguments, call))
     }
 
+    fn injected_probe_fault(&self, deed: &ErasedAction<P>, call: &Call) -> InjectedFault {
+        let injector = self.inner.options.fault_injector.as_ref();
+        let error = injector.and_then(|tap| tap.inject_probe(deed.name, &deed.arguments, call));
+        error.map_or(InjectedFault::NoFault, InjectedFault::After)
+    }
+
     pub(crate) fn count(
         &self,
         id: ExecutionId,
@@ -260,7 +267,11 @@ async fn run_action<P>(
         return Err(ActionError::permanent("engine.kind", "a ledger action does not run on the platform"));
     };
     if probe {
-        return action.probe(on, call).await.map(Answer::Probed);
+        let answer = action.probe(on, call).await?;
+        return match (answer, bend) {
+            (Probe::Done(_), InjectedFault::After(error)) => Err(error),
+            (answer, _) => Ok(Answer::Probed(answer)),
+        };
     }
     match bend {
         InjectedFault::NoFault => action.run(on, call).await.map(Answer::Ran),

@@ -187,6 +187,14 @@ impl TenantResources for Estates {
         self.of(key)?.undecryptable(key, stamp).await
     }
 
+    async fn removal_denied(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
+        self.of(thing)?.removal_denied(thing, stamp).await
+    }
+
     async fn destruction_tool(
         &self,
         thing: &TenantResource,

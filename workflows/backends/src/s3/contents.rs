@@ -4,6 +4,7 @@ use crate::s3::{
     S3,
     client::{Client, S3Request},
     locks::Lock,
+    scans::{Scan, ScanKind, is_short, still_counting},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
@@ -109,18 +110,20 @@ pub(super) fn say_unencrypted(spec: &mut Value) {
 }
 
 impl S3 {
-    /// Counts the contents of the bucket: all if object locks are enabled, otherwise the first page of each listing.
+    /// Counts the contents of the bucket up to the first page with something removable. If nothing is removable, the
+    /// counts of locked versions are complete.
     pub(super) async fn holdings(
         &self,
         client: &Client,
         bucket: &str,
         until: Instant,
     ) -> Result<Contents, ActionError> {
-        self.counted(client, bucket, 1, until).await
+        let locks = self.locks(client, bucket, until).await?;
+        self.count(client, bucket, (1, locks, false), until).await
     }
 
     /// Counts the contents of the bucket: all if object locks are enabled, otherwise the first `most` versions and
-    /// delete markers, in whole pages.
+    /// delete markers, in whole pages. A count that takes too long fails as pending, and the next call continues it.
     pub(super) async fn counted(
         &self,
         client: &Client,
@@ -129,27 +132,45 @@ impl S3 {
         until: Instant,
     ) -> Result<Contents, ActionError> {
         let locks = self.locks(client, bucket, until).await?;
-        let mut held = Contents::default();
+        self.count(client, bucket, (most, locks, locks), until).await
+    }
+
+    /// Counts the contents. `all` also counts what follows the first `most` removable versions.
+    async fn count(
+        &self,
+        client: &Client,
+        bucket: &str,
+        (most, locks, all): (u64, bool, bool),
+        until: Instant,
+    ) -> Result<Contents, ActionError> {
+        let begun = Instant::now();
+        let kind = if all { ScanKind::Count } else { ScanKind::Look };
+        let interrupted = self.interrupted(kind, client, bucket).filter(|_| locks);
+        let (mut held, mut from) =
+            interrupted.map_or_else(Default::default, |scan| (scan.held, Some(scan.from)));
         let uploads = uploads(client, bucket, until).await?;
         held.uploads = count(uploads.items.len());
         held.more = uploads.next.is_some();
-        let mut from = None;
         loop {
             let page = versions(client, bucket, from.as_ref(), until).await?;
-            for version in &page.items {
+            let found = self.locks_of(client, bucket, &page.items, locks, until).await?;
+            for (version, lock) in page.items.iter().zip(found) {
                 held.bytes = held.bytes.saturating_add(version.bytes);
-                match self.locked(client, bucket, version, locks, until).await? {
+                match lock {
                     Some(lock) => held.lock(lock),
                     None if version.marker => held.markers += 1,
                     None => held.versions += 1,
                 }
             }
-            let enough = !locks && held.versions.saturating_add(held.markers) >= most;
+            let enough = !all && held.versions.saturating_add(held.markers) >= most;
             held.more |= enough && page.next.is_some();
-            from = page.next.filter(|_| !enough);
-            if from.is_none() {
-                return Ok(held);
+            let Some(next) = page.next.filter(|_| !enough) else { return Ok(held) };
+            if locks && is_short(begun, until) {
+                let error = still_counting(bucket, &held);
+                self.interrupt(kind, client, bucket, Scan { from: next, held });
+                return Err(error);
             }
+            from = Some(next);
         }
     }
 }

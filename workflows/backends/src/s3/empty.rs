@@ -5,17 +5,25 @@ use crate::s3::{
     S3,
     bucket::changed,
     client::S3Request,
-    contents::{Upload, Version, count, uploads, versions},
+    contents::{Contents, Upload, Version, count, uploads, versions},
+    scans::{Marker, Scan, ScanKind, is_short},
     xml::escaped,
 };
 use engine::ActionError;
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 use workflows::platform::{CallMetadata, EmptyProgress, codes};
 
 /// The number of uploads that one call aborts, each with its own request.
 const UPLOADS: usize = 100;
+/// The answers to the removal of a version that does not exist that do not tell whether removals are allowed.
+const UNTOLD: [StatusCode; 4] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::NOT_IMPLEMENTED,
+];
 
 impl S3 {
     /// Removes one page and returns what remains.
@@ -53,6 +61,29 @@ impl S3 {
         })
     }
 
+    /// Returns the reason why the platform may not remove versions of the bucket.
+    ///
+    /// S3 has no dry run, so this requests the removal of a version that does not exist, under a random key. It creates no delete marker, because it
+    /// names a version.
+    pub(super) async fn refusal_to_remove(
+        &self,
+        name: &str,
+        until: Instant,
+    ) -> Result<Option<String>, ActionError> {
+        let key = format!(".tenure-may-remove-{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
+        let ask = S3Request::delete(name, &key, &[("versionId", "null")]);
+        match self.platform.send(&ask, until).await {
+            Ok(_) => Ok(None),
+            Err(refused) if refused.is(&["AccessDenied"]) => Ok(Some(format!(
+                "its store denies the platform the removal of its objects ({}): change the policy of the bucket or of the account",
+                ActionError::from(refused).message
+            ))),
+            // The store has no such version or no such bucket, or does not accept this version id.
+            Err(refused) if refused.status.is_some_and(|status| UNTOLD.contains(&status)) => Ok(None),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
     async fn abort(&self, name: &str, upload: &Upload, until: Instant) -> Result<u64, ActionError> {
         let ask = S3Request::delete(name, &upload.key, &[("uploadId", &upload.id)]);
         match self.platform.send(&ask, until).await {
@@ -62,23 +93,34 @@ impl S3 {
         }
     }
 
-    /// Removes the first page of versions that contains removable ones.
+    /// Removes the first page of versions that contains removable ones. The next call does not read the locked pages
+    /// before it again.
     async fn remove_versions(&self, name: &str, until: Instant) -> Result<u64, ActionError> {
-        let locks = self.locks(&self.platform, name, until).await?;
-        let mut from = None;
-        loop {
-            let page = versions(&self.platform, name, from.as_ref(), until).await?;
-            let mut free = Vec::new();
-            for version in page.items {
-                if self.locked(&self.platform, name, &version, locks, until).await?.is_none() {
-                    free.push(version);
-                }
+        let (begun, platform) = (Instant::now(), &self.platform);
+        let locks = self.locks(platform, name, until).await?;
+        let interrupted = self.interrupted(ScanKind::Remove, platform, name).filter(|_| locks);
+        let mut from = interrupted.map(|scan| scan.from);
+        let keep = |from: Option<Marker>| {
+            if let Some(from) = from {
+                let scan = Scan { from, held: Contents::default() };
+                self.interrupt(ScanKind::Remove, platform, name, scan);
             }
+        };
+        loop {
+            let page = versions(platform, name, from.as_ref(), until).await?;
+            let found = self.locks_of(platform, name, &page.items, locks, until).await?;
+            let free = page.items.into_iter().zip(found).filter(|(_, lock)| lock.is_none());
+            let free: Vec<Version> = free.map(|(version, _)| version).collect();
             if !free.is_empty() {
+                keep(from);
                 return self.remove_these(name, &free, until).await;
             }
             from = page.next;
             if from.is_none() {
+                return Ok(0);
+            }
+            if is_short(begun, until) {
+                keep(from);
                 return Ok(0);
             }
         }

@@ -13,6 +13,7 @@ mod client;
 mod contents;
 mod empty;
 mod locks;
+mod scans;
 mod settings;
 mod tags;
 mod tenant_resources;
@@ -32,6 +33,7 @@ pub struct S3 {
     target: S3Target,
     platform: Client,
     verifier: Option<Client>,
+    scans: scans::Scans,
 }
 
 impl S3 {
@@ -48,6 +50,7 @@ impl S3 {
             platform: client(&target.account, "account.secret_key_file"),
             verifier: target.verifier.as_ref().map(|account| client(account, "verifier.secret_key_file")),
             target: target.clone(),
+            scans: scans::Scans::default(),
         })
     }
 

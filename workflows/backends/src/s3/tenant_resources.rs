@@ -360,6 +360,14 @@ impl TenantResources for S3 {
         }
     }
 
+    async fn removal_denied(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
+        self.refusal_to_remove(self.bucket_of(thing)?, until(stamp)).await
+    }
+
     async fn undecryptable(
         &self,
         key: &TenantResource,

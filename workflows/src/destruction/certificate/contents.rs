@@ -5,7 +5,10 @@
 use crate::{
     destruction::{
         asset::{Asset, AssetId, AssetType},
-        certificate::{CertificateEntry, CertificateKind, CertificateRef, FormerTenant},
+        certificate::{
+            CertificateEntry, CertificateKind, CertificateRef, FormerTenant,
+            sentences::source_counts::SourceCounts,
+        },
         inventory::open_question,
         legal_hold::HoldScope,
         sanitisation::{
@@ -96,6 +99,9 @@ pub(crate) struct ListSummary {
     pub(crate) last_moment: Option<Moment>,
     /// The different repairs that records depend on.
     pub(crate) statements: Vec<RecordedRepair>,
+    /// The number of records by their sources.
+    #[serde(default)]
+    pub(crate) sources: SourceCounts,
     has_gpus: bool,
     has_luks: bool,
     /// The number of entries that were not verified by the verifier alone, by kind of asset.
@@ -123,6 +129,7 @@ impl ListSummary {
             }
         }
         let Some(record) = &entry.record else { return };
+        self.sources.add(record);
         self.last_moment = self.last_moment.max(record.last_moment());
         if let Some(repair) = record.stated.as_ref().filter(|repair| !self.statements.contains(repair)) {
             self.statements.push(repair.clone());

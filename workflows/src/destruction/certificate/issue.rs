@@ -263,6 +263,7 @@ pub(super) fn cover(
         },
         results: summary.results.clone(),
         exceptions,
+        sources: summary.sources.for_cover(),
         retained: draft.retained,
         not_checked: draft.not_checked,
         caveats,

@@ -28,7 +28,7 @@ pub(crate) use documents::ListPart;
 pub use documents::{CertificatePage, KeepCertificate, StoredCertificate, certificate_file};
 pub use issue::{CertificateDraft, Exceptions, IssuedCertificate, NotIssued, issue};
 pub use problem::Problem;
-pub use sentences::{SentenceKind, Source, Statement, statements};
+pub use sentences::{RecordSources, SentenceKind, Source, Statement, statements};
 pub use sign::{CertificateSignature, SignCertificate};
 pub use verify::{CLOCK_SKEW, Verification, verify, verify_at};
 pub use withdrawal::{
@@ -291,6 +291,9 @@ pub struct Certificate {
     pub results: BTreeMap<String, usize>,
     /// The number of assets without a valid record plus the number of skipped steps.
     pub exceptions: usize,
+    /// The number of records by their sources. `None` if a record is of an earlier version, which names no observations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<RecordSources>,
     /// Retained data.
     pub retained: Vec<Retained>,
     /// Places that were not searched.

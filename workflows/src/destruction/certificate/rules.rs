@@ -4,7 +4,7 @@ use super::{
     Certificate, CertificateEntry, CertificateKind, RecordedApproval,
     contents::{self, ListSummary},
     problem::Problem,
-    sentences,
+    sentences::{self, source_counts},
 };
 use crate::{
     destruction::{
@@ -46,6 +46,7 @@ pub(super) fn broken(certificate: &Certificate, entries: &[CertificateEntry]) ->
 pub(super) fn of_cover(certificate: &Certificate, summary: &ListSummary) -> Vec<Problem> {
     let mut problems = Vec::new();
     of_summary(certificate, summary, &mut problems);
+    source_counts::of_cover(certificate, &summary.sources, &mut problems);
     for (place, approval) in certificate.approvals.iter().enumerate() {
         of_approval(certificate, place, approval, &mut problems);
     }
@@ -66,6 +67,7 @@ pub(super) fn of_entries(
     let mut problems = Vec::new();
     for (place, entry) in (first..).zip(entries) {
         of_entry(certificate, place, entry, &mut problems);
+        source_counts::of_entry(certificate, place, entry, &mut problems);
         of_record_times(certificate, place, entry, &mut problems);
         of_record_repairs(certificate, place, entry, &mut problems);
     }

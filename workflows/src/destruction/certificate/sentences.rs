@@ -6,8 +6,10 @@
 #[cfg(test)]
 mod first_version;
 mod kind;
+pub(super) mod source_counts;
 
 pub use kind::SentenceKind;
+pub use source_counts::RecordSources;
 
 use super::{Certificate, CertificateEntry, Problem, RecordedRepair};
 use crate::{
@@ -252,7 +254,8 @@ fn sources(
         RecordOf | Doer | Moments | Device | Work | Memory | Firmware | Key | Verification | Validation
         | Result | Destination | Evidence | Stated | Observed => {
             let record = entry.and_then(|entry| entry.record.as_ref());
-            record.ok_or("has no record").and_then(|record| of_record(kind, field, record))
+            let record = record.ok_or("has no record")?;
+            of_record(kind, field, record, certificate.sources.is_some())
         }
     }
 }
@@ -272,11 +275,12 @@ fn person(repair: &RecordedRepair) -> Source {
     Source::Person { state: repair.state.clone(), by: repair.by.clone() }
 }
 
-/// Returns the sources of a record's field.
+/// Returns the sources of a record's field. A record without observations is accepted only if its certificate does not state the sources.
 fn of_record(
     kind: SentenceKind,
     field: &str,
     record: &SanitisationRecord,
+    certificate_names_sources: bool,
 ) -> Result<Vec<Source>, &'static str> {
     use SentenceKind::*;
     let filed = if record.kind.is_medium() { kind::FILE_NODE } else { kind::FILE_RECORDS };
@@ -289,7 +293,7 @@ fn of_record(
         let looked = seen(Aspect::Looked).filter(|_| matches!(kind, Result | Observed));
         return Ok([person(repair), filed].into_iter().chain(looked).collect());
     }
-    let old = record.observed.is_empty();
+    let old = record.observed.is_empty() && !certificate_names_sources;
     let needed: Vec<Aspect> = match kind {
         RecordOf | Doer | Moments | Stated | Destination => return Ok(vec![filed]),
         Observed => record.observed.keys().copied().collect(),
@@ -327,7 +331,6 @@ fn of_record(
     for aspect in needed {
         match seen(aspect) {
             Some(answer) => from.push(answer),
-            // A record of an earlier version, which names no observations.
             None if old => from.push(Source::NotRecorded),
             None => return Err("is presented as observed, but its record names no observation of it"),
         }

@@ -4,7 +4,7 @@
 
 use super::{
     Certificate, CertificateEntry, FORMAT, ReadWithdrawals, checked_json, envelope::Envelope,
-    problem::Problem, rules,
+    problem::Problem, rules, sentences::source_counts,
 };
 use crate::{
     destruction::sanitisation::record::SanitisationOutcome,
@@ -367,6 +367,12 @@ impl Verification {
     pub fn limitations(&self) -> Vec<String> {
         let Some(certificate) = &self.certificate else { return Vec::new() };
         let mut not = certificate.caveats.clone();
+        let bare = source_counts::not_recorded(&self.assets);
+        if bare > 0 {
+            not.push(format!(
+                "On which observations {bare} of its records rest: they name none, as records of earlier versions do, and the cover does not count them."
+            ));
+        }
         not.push(
             "The owner of the key: get the key's id from the issuer in another way than this file, and compare.".into(),
         );

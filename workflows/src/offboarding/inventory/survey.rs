@@ -43,7 +43,7 @@ impl Offboarding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{offboarding::examples, platform::Devices};
+    use crate::{offboarding::examples, platform::Devices, tenancy::ClusterKind};
     use std::collections::BTreeSet;
 
     fn location(me: &Offboarding) -> Option<String> {
@@ -67,5 +67,19 @@ mod tests {
         let simulated = BTreeSet::from(["registry".to_owned(), "slurm/eu-1".to_owned()]);
         me.surveyed(TenantSurvey { simulated, ..TenantSurvey::default() });
         assert_eq!(location(&me).as_deref(), Some("the platform (registry, slurm/eu-1)"));
+    }
+
+    #[test]
+    fn a_certificate_of_a_slurm_tenant_says_what_accounting_keeps() {
+        let places = |kind| {
+            let mut me = examples::all().remove(0);
+            if let Some(leaver) = &mut me.leaver {
+                leaver.kind = kind;
+            }
+            me.draft().not_checked
+        };
+        let is_named =
+            |kind| places(kind).iter().any(|place| place.why.contains("names of accounts, users and jobs"));
+        assert!(is_named(ClusterKind::Slurm) && !is_named(ClusterKind::Kubernetes));
     }
 }

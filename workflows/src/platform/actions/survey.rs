@@ -20,7 +20,8 @@ pub struct SurveyTenant {
     pub systems: Vec<String>,
     /// The credentials to use.
     pub eyes: Observer,
-    /// If true, fails with `platform.denied` if the verifier does not see a resource that the platform sees.
+    /// If true, fails with `platform.denied` if the verifier does not see a resource that the platform sees, and marks the resources that the platform may
+    /// not remove.
     #[serde(default)]
     pub compared: bool,
     /// The resources in Tenure's records. Their places are also checked for simulators.
@@ -46,15 +47,31 @@ impl Action for SurveyTenant {
         let stamp = CallMetadata::for_action(self, call);
         let mut all = Vec::new();
         for system in &self.systems {
-            let found = on.tenant_resources.survey(system, &self.tenant, self.eyes, &stamp).await?;
+            let mut found = on.tenant_resources.survey(system, &self.tenant, self.eyes, &stamp).await?;
             if self.compared {
                 self.compare(on, system, &found, &stamp).await?;
+                mark_denied(on, &mut found, &stamp).await?;
             }
             all.extend(found);
         }
         let simulated = self.simulated(on, &all);
         Ok(TenantSurvey { seen: all, simulated })
     }
+}
+
+/// Marks the resources that the platform may not remove, so that this is known before their destruction is approved.
+async fn mark_denied(
+    on: &Platform,
+    found: &mut [ObservedResource],
+    stamp: &CallMetadata,
+) -> Result<(), ActionError> {
+    for seen in found {
+        let denied = on.tenant_resources.removal_denied(&seen.thing, stamp).await?;
+        if let (Some(why), Some(spec)) = (denied, seen.spec.as_object_mut()) {
+            spec.insert(ObservedResource::REMOVAL_DENIED.into(), why.into());
+        }
+    }
+    Ok(())
 }
 
 impl SurveyTenant {

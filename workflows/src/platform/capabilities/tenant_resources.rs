@@ -103,6 +103,9 @@ pub struct ObservedResource {
 }
 
 impl ObservedResource {
+    /// The property with the reason why the platform may not remove the resource.
+    pub const REMOVAL_DENIED: &'static str = "removal_denied";
+
     /// Returns a numeric property, or 0 if it is missing.
     #[must_use]
     pub fn number(&self, field: &str) -> u64 {
@@ -328,6 +331,17 @@ pub trait TenantResources: Debug + Send + Sync {
         key: &TenantResource,
         stamp: &CallMetadata,
     ) -> Result<crate::platform::ProbeFinding, ActionError>;
+
+    /// Returns the reason why the platform may not remove the resource or its contents. `None` if it may, or if the backend cannot tell. Changes
+    /// nothing.
+    async fn removal_denied(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
+        let _ = (thing, stamp);
+        Ok(None)
+    }
 
     /// Returns the tool that destroys the resource. `None` if only API calls of this program are used.
     async fn destruction_tool(

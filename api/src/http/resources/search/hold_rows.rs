@@ -34,6 +34,12 @@ fn row(matter: HoldMatter, now: Timestamp) -> StuckHold {
             "unclassified",
             "classify the assets that it names, or give the verifier the missing permission; the survey is repeated each day",
         ),
+        HoldConcern::OffboardingChanging => (
+            Offboarding::NAME,
+            format!("tenant/{}", matter.tenant),
+            "changing",
+            "stop the writes to the tenant's resources, then send the signal writes.stopped; it takes another inventory",
+        ),
     };
     StuckHold {
         id: matter.id,

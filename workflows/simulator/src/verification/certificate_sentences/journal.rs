@@ -1,7 +1,7 @@
 //! The journal of a run: answers of actions, votes and repairs.
 
 use super::withheld::{Answer, Attempt, Withheld, is_answer};
-use engine::{Call, FaultInjector, InjectedFault};
+use engine::{ActionError, Call, FaultInjector, InjectedFault};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,16 +20,30 @@ pub(super) struct Tap {
 
 impl FaultInjector for Tap {
     fn inject(&self, name: &str, arguments: &Value, call: &Call) -> InjectedFault {
-        let (execution, state, slot) = (call.execution, call.state.clone(), call.slot);
-        let attempt = Attempt { execution, action: name.into(), arguments: arguments.clone(), state, slot };
-        let hit = self.withheld.as_ref().is_some_and(|withheld| withheld.is_attempt(&attempt));
+        let attempt = attempt(name, arguments, call);
+        let error = self.withhold(&attempt);
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
-        if !hit {
-            return InjectedFault::NoFault;
-        }
-        *self.hits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        InjectedFault::After(engine::ActionError::permanent(Withheld::CODE, "the answer was withheld"))
+        error.map_or(InjectedFault::NoFault, InjectedFault::After)
     }
+
+    /// A probe returns the same answer as the attempt, so it is withheld too.
+    fn inject_probe(&self, name: &str, arguments: &Value, call: &Call) -> Option<ActionError> {
+        self.withhold(&attempt(name, arguments, call))
+    }
+}
+
+impl Tap {
+    /// Returns the error in place of the answer, if the answers of this attempt are withheld.
+    fn withhold(&self, attempt: &Attempt) -> Option<ActionError> {
+        self.withheld.as_ref().filter(|withheld| withheld.is_attempt(attempt))?;
+        *self.hits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Some(ActionError::permanent(Withheld::CODE, "the answer was withheld"))
+    }
+}
+
+fn attempt(name: &str, arguments: &Value, call: &Call) -> Attempt {
+    let (execution, state, slot) = (call.execution, call.state.clone(), call.slot);
+    Attempt { execution, action: name.into(), arguments: arguments.clone(), state, slot }
 }
 
 /// The evidence in a run's journal.
@@ -85,24 +99,16 @@ impl Journal {
         }
     }
 
-    /// Returns true if a withheld answer is in the journal because a probe returned it.
-    pub(super) fn answered(&self, withheld: &Withheld) -> bool {
-        self.answers.iter().any(|answer| withheld.is_attempt(&answer.attempt))
-    }
-
     /// Returns every answer that can be withheld to remove a source of these sentences, one per source.
     pub(super) fn answers_behind(&self, said: &[Statement]) -> Vec<Withheld> {
         let sources: BTreeSet<&Source> =
             said.iter().flat_map(Statement::sources).filter(|source| is_answer(source)).collect();
-        let withheld = |source: &&Source| {
-            let answer = self.answers.iter().rev().find(|answer| answer.is(source));
-            match source {
-                Source::Vote { .. } => Some(Withheld::new((*source).clone(), None)),
-                Source::Decision(_) | Source::Observation(_) => {
-                    Some(Withheld::new((*source).clone(), Some(answer?.clone())))
-                }
-                Source::Program | Source::Request | Source::Person { .. } | Source::NotRecorded => None,
+        let withheld = |source: &&Source| match source {
+            Source::Vote { .. } => Some(Withheld::vote((*source).clone())),
+            Source::Decision(_) | Source::Observation(_) => {
+                Withheld::answers((*source).clone(), &self.answers)
             }
+            Source::Program | Source::Request | Source::Person { .. } | Source::NotRecorded => None,
         };
         sources.iter().filter_map(withheld).collect()
     }

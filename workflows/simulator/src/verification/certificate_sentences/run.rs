@@ -91,8 +91,8 @@ impl Scene {
             return Ok(true);
         }
         let record = self.engine.record(self.id).await?;
-        // Classifications are never made; the workflow would repeat the survey every day.
-        if !record.open || record.state == "AwaitingClassification" {
+        // No operator classifies or stops writes; the workflow would wait every day.
+        if !record.open || ["AwaitingClassification", "AwaitingWriteStop"].contains(&record.state.as_str()) {
             return Ok(false);
         }
         let all = self.store.list(&Filter::default(), None, 1_000).await?.items;

@@ -59,28 +59,35 @@ fn about(arguments: &Value) -> BTreeSet<String> {
 pub(super) struct Withheld {
     source: Source,
     pub(super) answer: Option<Answer>,
+    /// The states in which the execution of that answer received answers of the source.
+    states: BTreeSet<String>,
 }
 
 impl Withheld {
     /// The error code of an action whose answer is withheld.
     pub(super) const CODE: &str = "answer.withheld";
 
-    pub(super) fn new(source: Source, answer: Option<Answer>) -> Self {
-        Self { source, answer }
+    /// Withholds a vote.
+    pub(super) fn vote(source: Source) -> Self {
+        Self { source, answer: None, states: BTreeSet::new() }
+    }
+
+    /// Withholds the last answer of this source, and the earlier ones of the same execution: any of them is the source.
+    pub(super) fn answers(source: Source, all: &[Answer]) -> Option<Self> {
+        let answers = || all.iter().filter(|answer| answer.is(&source));
+        let answer = answers().next_back()?.clone();
+        let same = answers().filter(|other| other.attempt.execution == answer.attempt.execution);
+        let states = same.map(|other| other.attempt.state.clone()).collect();
+        Some(Self { source, answer: Some(answer), states })
     }
 
     fn source(&self) -> &Source {
         &self.source
     }
 
-    fn state(&self) -> Option<&str> {
-        self.answer.as_ref().map(|answer| answer.attempt.state.as_str())
-    }
-
-    /// Returns true if the answers of this attempt are withheld: same action, same object, and the state of the last
-    /// answer.
+    /// Returns true if the answers of this attempt are withheld: same action, same object, and one of the states.
     pub(super) fn is_attempt(&self, attempt: &Attempt) -> bool {
-        self.state() == Some(attempt.state.as_str())
+        self.states.contains(&attempt.state)
             && Answer { attempt: attempt.clone(), output: Value::Null }.is(self.source())
     }
 

@@ -210,7 +210,7 @@ impl SentenceKind {
             Self::Form => &["format", "software.name", "software.version"],
             Self::Issuer => &["issuer"],
             Self::IssuedAt => &["issued_at"],
-            Self::Summary => &["title", "kind", "exceptions", "results.*"],
+            Self::Summary => &["title", "kind", "exceptions", "results.*", "sources.*"],
             Self::Tenant => &["tombstone.tenant", "tombstone.onboarded_by", "tombstone.onboarded_at"],
             Self::Request => REQUEST_FIELDS,
             Self::Approval => APPROVAL_FIELDS,

@@ -7,7 +7,7 @@ use crate::{
         forgeries::{at, issued, key, sealed},
         print, verify_at,
     },
-    signing::{Digest, SigningKey},
+    signing::{Digest, KeySuccession, SigningKey},
 };
 
 /// Another key that a verifier may trust for certificates of another issuer.
@@ -46,7 +46,8 @@ async fn signed(said: &WithdrawalStatement, with: &SigningKey) -> CertificateWit
     let unsigned = UnsignedWithdrawal { statement: said.clone(), text: text.clone() };
     let signature = sign_withdrawal(&unsigned, with).await.unwrap().signature;
     let (tenant, certificate) = (said.tenant.clone(), said.certificate.id);
-    CertificateWithdrawal { tenant, certificate, statement: said.clone(), text, signature }
+    let (statement, successions) = (said.clone(), Vec::new());
+    CertificateWithdrawal { tenant, certificate, statement, text, signature, successions }
 }
 
 fn verified(file: &str, statements: &str, keys: &[&SigningKey]) -> Verification {
@@ -148,6 +149,33 @@ async fn a_withdrawal_counts_only_with_the_key_of_the_certificate() {
     let reworded = WithdrawalStatement { reason: "a mistake of ours".into(), ..said };
     let moved = CertificateWithdrawal { signature: genuine.signature, ..signed(&reworded, &key()).await };
     refused(&verified(&file, &moved.file(), &[&key()]), "a signature of another statement", "sig");
+}
+
+/// The certificate's key was changed twice. The reader has only the first public key.
+#[tokio::test]
+async fn a_withdrawal_counts_by_a_key_that_succeeds_the_key_of_the_certificate() {
+    let (file, certificate, reference) = certificate().await;
+    let said = statement(&certificate, reference);
+    let (second, third) = (other_key(), SigningKey::from_seed([11; 32]).unwrap());
+    let link = |from: &SigningKey, to: &SigningKey| KeySuccession::sign(from, to, at(500), "yearly");
+    let chain = vec![link(&key(), &second), link(&second, &third)];
+    let signed = signed(&said, &third).await;
+    let with = |successions: &[String]| {
+        CertificateWithdrawal { successions: successions.to_vec(), ..signed.clone() }.file()
+    };
+
+    let found = verified(&file, &with(&chain), &[&key()]);
+    assert!(found.withdrawals.withdrawn.is_some() && found.withdrawals.read == 1, "{:?}", found.problems);
+    assert_eq!(found.problems.iter().map(|it| it.field.as_str()).collect::<Vec<_>>(), ["withdrawn"]);
+
+    // A chain with a gap, a chain in the wrong direction, and a link without the signature of the old key.
+    let wrong = vec![link(&third, &key())];
+    for incomplete in [&chain[..1], &chain[1..], &wrong[..], &chain[..0]] {
+        refused(&verified(&file, &with(incomplete), &[&key()]), "no chain", "keyid");
+    }
+    let foreign = link(&second, &third).replace(&second.public_key().id(), &key().public_key().id());
+    let found = verified(&file, &with(&[foreign]), &[&key()]);
+    assert!(found.withdrawals.withdrawn.is_none() && !found.is_valid());
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::{CertificateRef, CertificateSignature, Software, StoredCertificate, c
 use crate::{
     destruction::closed_look::ClosedTenantLook,
     signing::{
-        Moment, Signer,
+        KeySuccessions, Moment, Signer,
         canonical::value,
         dsse::{Signature, pae},
     },
@@ -99,6 +99,9 @@ pub struct CertificateWithdrawal {
     pub text: String,
     /// The signature.
     pub signature: Signature,
+    /// The statements that link the certificate's key to the key of the signature. Empty if they are the same key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub successions: Vec<String>,
 }
 
 impl CertificateWithdrawal {
@@ -108,7 +111,8 @@ impl CertificateWithdrawal {
         CompositeKey::of(&[tenant, &certificate]).into()
     }
 
-    /// Returns the statement as a file of one line: a DSSE envelope. A file with several statements has one line for each.
+    /// Returns the statement as a file: a DSSE envelope on one line, after one line for each succession of keys. A file with several statements has
+    /// the lines of all.
     #[must_use]
     pub fn file(&self) -> String {
         let envelope = StatementEnvelope {
@@ -116,7 +120,8 @@ impl CertificateWithdrawal {
             payload_type: PAYLOAD_TYPE.into(),
             signatures: vec![self.signature.clone()],
         };
-        envelope.written() + "\n"
+        let lines = self.successions.iter().cloned().chain([envelope.written()]);
+        lines.map(|line| line + "\n").collect()
     }
 }
 
@@ -187,7 +192,7 @@ pub enum NotWithdrawn {
     },
     /// The certificate was signed with a different key than the server's current one.
     #[error(
-        "the certificate is signed with key {certificate}, but this server signs with key {now}: verifiers would reject the withdrawal"
+        "the certificate is signed with key {certificate}, and this server signs with key {now}: no verifier would accept the withdrawal. With the old private key, run `tenure certificate rotate-key --from OLD.pem`, then try again"
     )]
     OtherKey {
         /// The key of the certificate.
@@ -295,6 +300,7 @@ pub fn keep_withdrawal(
     view: &mut View,
     unsigned: &UnsignedWithdrawal,
     signed: &CertificateSignature,
+    keys: &KeySuccessions,
 ) -> Result<Result<CertificateWithdrawal, NotWithdrawn>, Undecided> {
     let statement = &unsigned.statement;
     let kept = match standing(view, statement.certificate.id)? {
@@ -303,10 +309,10 @@ pub fn keep_withdrawal(
         Err(refused) => return Ok(Err(refused)),
     };
     let certificate = kept.signature.as_ref().map(|signature| signature.keyid.clone()).unwrap_or_default();
-    if certificate != signed.signature.keyid {
+    let Some(successions) = keys.chain(&certificate, &signed.signature.keyid) else {
         let now = signed.signature.keyid.clone();
         return Ok(Err(NotWithdrawn::OtherKey { certificate, now }));
-    }
+    };
     let sig = STANDARD.decode(&signed.signature.sig).unwrap_or_default();
     let fits = signed.public_key.verifies(&pae(PAYLOAD_TYPE, unsigned.text.as_bytes()), &sig);
     if !fits || signed.public_key.id() != signed.signature.keyid {
@@ -323,6 +329,7 @@ pub fn keep_withdrawal(
         statement: statement.clone(),
         text: unsigned.text.clone(),
         signature: signed.signature.clone(),
+        successions,
     };
     view.put(&notice(&kept, statement, view.now()))?;
     view.put(&withdrawal)?;

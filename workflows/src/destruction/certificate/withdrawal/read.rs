@@ -10,7 +10,7 @@ use crate::{
         problem::Problem,
         verify::{decoded, typed},
     },
-    signing::{PublicKey, dsse::pae},
+    signing::{KeySuccession, KeySuccessions, PublicKey, dsse::pae},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
@@ -29,13 +29,24 @@ pub struct ReadWithdrawals {
 }
 
 /// Applies a file with one statement on each line to a verified certificate. A matching withdrawal becomes a problem with its author and reason.
+///
+/// Lines that link a trusted key to its successor let the successor sign withdrawals in the same file.
 pub fn apply_withdrawals(found: &mut Verification, file: &[u8], keys: &[PublicKey]) {
-    let lines = file.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    for line in lines {
+    let lines = || file.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let mut successions = KeySuccessions::default();
+    for line in lines() {
+        match KeySuccession::read(line.trim_ascii()) {
+            Some(Ok(succession)) => successions.add(succession, line.trim_ascii()),
+            Some(Err(why)) => found.problems.push(Problem::new("withdrawals.key_succession", why)),
+            None => {}
+        }
+    }
+    let keys = successions.successors(keys);
+    for line in lines().filter(|line| KeySuccession::read(line.trim_ascii()).is_none()) {
         let place = format!("withdrawals[{}]", found.withdrawals.read);
         found.withdrawals.read = found.withdrawals.read.saturating_add(1);
-        match statement(line, keys) {
-            Ok((statement, signers)) => apply(found, &place, statement, &signers),
+        match statement(line, &keys) {
+            Ok((statement, signers)) => apply(found, &place, statement, &signers, &successions),
             Err(problems) => {
                 let named = |it: Problem| Problem::new(format!("{place}.{}", it.field), it.problem);
                 found.problems.extend(problems.into_iter().map(named));
@@ -47,7 +58,13 @@ pub fn apply_withdrawals(found: &mut Verification, file: &[u8], keys: &[PublicKe
 }
 
 /// Compares a valid statement with the certificate.
-fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signers: &[String]) {
+fn apply(
+    found: &mut Verification,
+    place: &str,
+    said: WithdrawalStatement,
+    signers: &[String],
+    successions: &KeySuccessions,
+) {
     let mut wrong =
         |field: &str, problem: String| found.problems.push(Problem::new(format!("{place}.{field}"), problem));
     let certificate = found.certificate.as_ref();
@@ -80,7 +97,10 @@ fn apply(found: &mut Verification, place: &str, said: WithdrawalStatement, signe
             format!("is not {}, the date of issue of the certificate", certificate.issued_at),
         );
     }
-    if !found.signed_by.is_empty() && !signers.iter().any(|signer| found.signed_by.contains(signer)) {
+    // The certificate's own key, or a key that succeeds it.
+    let is_entitled =
+        |signer: &String| found.signed_by.iter().any(|key| successions.chain(key, signer).is_some());
+    if !found.signed_by.is_empty() && !signers.iter().any(is_entitled) {
         let other = format!(
             "is of key {}, but the certificate is signed with key {}",
             signers.join(", "),
