@@ -95,6 +95,6 @@ fn borrow(fields: &Fields<'_>) -> Option<BorrowWithin> {
     }
     let range = -2_000_000_000..=2_000_000_000_i32;
     let max_priority =
-        fields.optional("max_priority").map_or(Some(None), |item| reader.whole(item, range).map(Some));
+        fields.optionally("max_priority", |item| reader.whole(item, range));
     Some(BorrowWithin { policy: policy?, max_priority: max_priority? })
 }
