@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::{
-    AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
+    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource,
     TenantResources, VerifiedAs, codes,
 };
 
@@ -165,15 +165,6 @@ impl TenantResources for KubernetesCluster {
         Err(unsupported(&why))
     }
 
-    async fn empty(
-        &self,
-        _: &TenantResource,
-        _: &str,
-        _: &CallMetadata,
-    ) -> Result<EmptyProgress, ActionError> {
-        Err(unsupported("nothing in kubernetes is emptied before it is removed"))
-    }
-
     async fn remove(
         &self,
         thing: &TenantResource,
@@ -181,9 +172,5 @@ impl TenantResources for KubernetesCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.removed(thing, uid, stamp).await
-    }
-
-    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("kubernetes keeps no keys of tenants"))
     }
 }

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
-    AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
+    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource,
     TenantResources, VerifiedAs, codes, tenant_name,
 };
 
@@ -72,25 +72,6 @@ impl TenantResources for SlurmCluster {
         within(stamp, true, self.admitted(thing, tenant, admits, stamp)).await
     }
 
-    async fn rewrap(
-        &self,
-        _: &TenantResource,
-        _: &str,
-        _: &str,
-        _: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("slurm keeps nothing under a key"))
-    }
-
-    async fn empty(
-        &self,
-        _: &TenantResource,
-        _: &str,
-        _: &CallMetadata,
-    ) -> Result<EmptyProgress, ActionError> {
-        Err(unsupported("nothing in slurm is emptied before it is removed"))
-    }
-
     async fn remove(
         &self,
         thing: &TenantResource,
@@ -98,10 +79,6 @@ impl TenantResources for SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         within(stamp, true, self.removed(thing, uid, stamp)).await
-    }
-
-    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("slurm keeps nothing under a key"))
     }
 }
 
