@@ -28,7 +28,8 @@ impl Onboarding {
     }
 
     pub(super) fn qualified(&mut self, found: QualifyFinding) {
-        self.unfit.extend(self.new_nodes().unfit(&found));
+        let unfit = self.new_nodes().unfit(&found);
+        self.unfit.extend(unfit);
     }
 
     pub(super) fn quarantined(&mut self, all: Vec<NodeId>) {

@@ -5,6 +5,7 @@
 use reqwest::Url;
 use ring::{digest, hmac};
 use std::path::{Path, PathBuf};
+use store::hex;
 
 /// The minimum length of a secret, in bytes.
 const SECRET: usize = 16;
