@@ -9,9 +9,10 @@ set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
-bill=$("$here/sbom.sh" "$@")
+target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
+bill=$("$here/sbom.sh" "$target")
 # One line for each crate: name, version, licence, source, folder of its files.
-crates=$(cargo metadata --format-version 1 --locked | jq -r --argjson bill "$bill" '
+crates=$(cargo metadata --format-version 1 --locked --filter-platform "$target" | jq -r --argjson bill "$bill" '
     ([$bill.components[] | {key: "\(.name)@\(.version)", value: .licenses[0].expression}] | from_entries) as $licence
     | [.packages[] | select(.source != null) | "\(.name)@\(.version)" as $key | select($licence[$key])
         | [.name, .version, $licence[$key], (.repository // .homepage // "https://crates.io/crates/\(.name)"),
