@@ -10,18 +10,18 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 target=${1:-$(rustc -vV | sed -n 's/^host: //p')}
-bill=$("$here/sbom.sh" "$target")
+texts=$(mktemp -d)
+trap 'rm -rf "$texts"' EXIT
+"$here/sbom.sh" "$target" >"$texts/bill"
 # One line for each crate: name, version, licence, source, folder of its files.
-crates=$(cargo metadata --format-version 1 --locked --filter-platform "$target" | jq -r --argjson bill "$bill" '
-    ([$bill.components[] | {key: "\(.name)@\(.version)", value: .licenses[0].expression}] | from_entries) as $licence
+crates=$(cargo metadata --format-version 1 --locked --filter-platform "$target" | jq -r --slurpfile bill "$texts/bill" '
+    ([$bill[0].components[] | {key: "\(.name)@\(.version)", value: .licenses[0].expression}] | from_entries) as $licence
     | [.packages[] | select(.source != null) | "\(.name)@\(.version)" as $key | select($licence[$key])
         | [.name, .version, $licence[$key], (.repository // .homepage // "https://crates.io/crates/\(.name)"),
             (.manifest_path | rtrimstr("/Cargo.toml"))] | @tsv]
     | sort | .[]')
 
-texts=$(mktemp -d)
-trap 'rm -rf "$texts"' EXIT
-version=$(jq -r .metadata.component.version <<<"$bill")
+version=$(jq -r .metadata.component.version "$texts/bill")
 printf 'Third-party software in Tenure %s\n\n' "$version"
 printf 'Tenure is licensed under Apache-2.0. The program contains the crates below, under their own licences.\nThe licence texts follow the list.\n\n'
 without=()

@@ -115,7 +115,7 @@ fn the_notices_have_the_licence_of_every_third_party_crate_in_the_bill_of_materi
     for part in parts {
         let (name, version) = (text(part, "name"), text(part, "version"));
         let licence = text(&part["licenses"][0], "expression");
-        assert!(notices.contains(&format!("\n{name} {version}\n    {licence}\n    https://")), "{part}");
+        assert!(notices.contains(&format!("\n{name} {version}\n    {licence}\n    http")), "{part}");
     }
     assert!(!notices.contains("\ntenure-"), "crates of this repository are not third-party");
     assert!(notices.contains("Permission is hereby granted, free of charge"), "the text of the MIT licence");
