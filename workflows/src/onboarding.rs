@@ -150,9 +150,9 @@ impl Workflow for Onboarding {
                 .granted(ExtendingWait)
                 .refused(Declined)
                 .expired(Lapsed),
-            ExtendingWait => act(ExtendWait { ask, constraints, by: self.waits().wait })
-                .nothing_to_undo()
-                .then(Waitlisted),
+            ExtendingWait => {
+                act(ExtendWait { ask, constraints, by: self.waits().wait }).nothing_to_undo().then(Waitlisted)
+            }
 
             // The tenant's key and cluster objects.
             CreatingKey => act(CreateTenantKey { tenant: of.clone() })

@@ -5,13 +5,7 @@
 //! another has destroyed.
 
 use super::cipher::Secret;
-use crate::{
-    Error, Timestamp,
-    hex,
-    model::encrypted_body::KeyId,
-    random,
-    sync::lock_unpoisoned,
-};
+use crate::{Error, Timestamp, hex, model::encrypted_body::KeyId, random, sync::lock_unpoisoned};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
@@ -256,8 +250,9 @@ fn wrap(owner: &str, key: &RecordKey, wrapping: &Secret) -> Result<Wrapped, Stri
 
 fn unwrap(wrapped: &Wrapped, wrapping: &Secret) -> Option<RecordKey> {
     let id = KeyId::parse(&wrapped.key)?;
-    let bytes =
-        zeroize::Zeroizing::new(wrapping.decrypt(&about(&wrapped.owner, id), &hex::decode(&wrapped.wrapped)?)?);
+    let bytes = zeroize::Zeroizing::new(
+        wrapping.decrypt(&about(&wrapped.owner, id), &hex::decode(&wrapped.wrapped)?)?,
+    );
     Some(RecordKey { id, secret: Secret::from_bytes(&bytes)? })
 }
 

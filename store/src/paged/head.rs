@@ -2,8 +2,7 @@
 
 use super::split::{Part, split_again};
 use crate::{
-    Error, ExecutionId, Key,
-    hex,
+    Error, ExecutionId, Key, hex,
     model::page_key::{PAGES, PAGES_OF_RECORD},
 };
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,7 @@
 //! The lines of an export.
 
 use super::Counts;
-use crate::{
-    Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp,
-    hex,
-};
+use crate::{Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

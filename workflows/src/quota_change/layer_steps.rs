@@ -46,9 +46,8 @@ impl LayerSteps<'_> {
     }
 
     pub(crate) fn waits(&self) -> Waits {
-        self.terms.map_or_else(Waits::default, |terms| {
-            Waits::new(terms.approve_within, terms.wait, terms.patience)
-        })
+        self.terms
+            .map_or_else(Waits::default, |terms| Waits::new(terms.approve_within, terms.wait, terms.patience))
     }
 
     /// The allowance before and after.

@@ -218,7 +218,6 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
     })
 }
 
-
 fn resource(reader: &Reader, item: &Item) -> Option<Resource> {
     match reader.text(item)?.parse() {
         Ok(resource) => Some(resource),

@@ -28,9 +28,8 @@ impl SlaChange {
 
     pub(super) fn waits(&self) -> Waits {
         let terms = self.terms.as_ref();
-        terms.map_or_else(Waits::default, |terms| {
-            Waits::new(terms.approve_within, terms.wait, terms.patience)
-        })
+        terms
+            .map_or_else(Waits::default, |terms| Waits::new(terms.approve_within, terms.wait, terms.patience))
     }
 
     pub(super) fn tightening(&self) -> TightenSla {

@@ -22,8 +22,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::{
-    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource,
-    TenantResources, VerifiedAs, codes,
+    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 /// The system name of clusters.

@@ -4,8 +4,8 @@ use crate::pkcs11::{Pkcs11, key_lookup::Key, keys::remove, token::Work};
 use async_trait::async_trait;
 use engine::ActionError;
 use workflows::platform::{
-    CallMetadata, DriveTool, EmptyProgress, FoundObject, ObservedResource, Observer,
-    ProbeFinding, TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
+    CallMetadata, DriveTool, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
-    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource,
-    TenantResources, VerifiedAs, codes, tenant_name,
+    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource, TenantResources, VerifiedAs, codes,
+    tenant_name,
 };
 
 const SYSTEM: &str = "slurm";

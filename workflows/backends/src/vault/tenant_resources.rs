@@ -7,8 +7,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use engine::ActionError;
 use tokio::time::Instant;
 use workflows::platform::{
-    CallMetadata, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
+    CallMetadata, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding, TenantResource,
+    TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
