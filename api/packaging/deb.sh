@@ -5,13 +5,14 @@
 #
 # With the program of static.sh, the package needs no particular glibc, but cannot run as an agent on nodes with GPUs.
 # The same program, sources and SOURCE_DATE_EPOCH (default: time of the last commit) give the same bytes. TENURE_MAINTAINER is the
-# maintainer; DEB_COMPRESSION is dpkg-deb's compression (default: xz). Needs dpkg-deb, and strip and objdump of binutils.
+# maintainer; DEB_COMPRESSION is dpkg-deb's compression (default: xz). Needs dpkg-deb, strip and objdump of binutils, and, for the licences
+# of third-party crates, cargo and jq.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 program=${1:-$root/target/dist/tenure}
 folder=${2:-$root/target/packages}
-[ -x "$program" ] || { echo "deb: $program does not exist; build it with: cargo build --profile dist -p cli --bin tenure --no-default-features --features packaged" >&2; exit 2; }
+[ -x "$program" ] || { echo "deb: $program does not exist; build it with: cargo build --profile dist -p tenure-cli --bin tenure --no-default-features --features packaged" >&2; exit 2; }
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 arch=$(dpkg --print-architecture)
@@ -58,9 +59,10 @@ Copyright: 2026 the authors of Tenure
 License: Apache-2.0
  On Debian systems the text of this licence is in /usr/share/common-licenses/Apache-2.0.
  .
- The program is linked with libraries under licences of their own; its bill of materials (api/packaging/sbom.sh) names each.
+ The program contains third-party crates under their own licences. THIRD-PARTY.txt.gz lists them, with the licence texts.
 TEXT
-find "$doc" "$tree/usr/share/man" -type f \( -name '*.md' -o -name changelog -o -name '*.1' \) -exec gzip -9n {} +
+"$here/notices.sh" >"$doc/THIRD-PARTY.txt"
+find "$doc" "$tree/usr/share/man" -type f \( -name '*.md' -o -name changelog -o -name THIRD-PARTY.txt -o -name '*.1' \) -exec gzip -9n {} +
 find "$tree" -type d -exec chmod 0755 {} +
 
 # A static program (static.sh) has no symbol versions of glibc and does not depend on it.

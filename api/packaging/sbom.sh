@@ -18,7 +18,7 @@ cargo metadata --format-version 1 --locked --filter-platform "$target" | jq --ar
     . as $all
     | ([.packages[] | {key: .id, value: .}] | from_entries) as $package
     | ([.resolve.nodes[] | {key: .id, value: [.deps[] | select(any(.dep_kinds[]; .kind == null)) | .pkg]}] | from_entries) as $needs
-    | (.packages[] | select(.name == "cli" and .source == null) | .id) as $root
+    | (.packages[] | select(.name == "tenure-cli" and .source == null) | .id) as $root
     | def ref: $package[.] | "pkg:cargo/\(.name)@\(.version)";
     # The transitive dependencies of the program.
     {seen: {}, todo: [$root]}

@@ -62,7 +62,7 @@ features=$(sed -n 's/^packaged = \[\(.*\)\]$/\1/p' "$root/api/cli/Cargo.toml" | 
 [ -n "$features" ] || fail "api/cli/Cargo.toml has no features for packages"
 
 # An explicit target, so that build scripts and macros, which are loaded at build time, are not static.
-(cd "$root" && RUSTFLAGS=$flags cargo build --locked -p cli --bin tenure --profile "$profile" --target "$target" \
+(cd "$root" && RUSTFLAGS=$flags cargo build --locked -p tenure-cli --bin tenure --profile "$profile" --target "$target" \
     --target-dir "$folder" --no-default-features --features "$features" >&2)
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 install -D -m 0755 "$folder/$target/$built/tenure" "$out"

@@ -1,6 +1,6 @@
 //! A complete workflow: a greeting card is written, approved and posted. It has a platform, an undo and a pivot.
 //!
-//! `cargo run -p engine --example card` runs it on the in-memory store and prints its diagram and its history.
+//! `cargo run -p tenure-engine --example card` runs it on the in-memory store and prints its diagram and its history.
 
 use engine::{
     Action, ActionError, Call, DAY, Engine, Outcome, Person, Plan, Request, Seat, Step, Subject, SystemClock,

@@ -1,4 +1,4 @@
-//! A workflow with one action. Run it with `cargo run -p engine --example hello`.
+//! A workflow with one action. Run it with `cargo run -p tenure-engine --example hello`.
 
 use engine::*;
 use serde::{Deserialize, Serialize};

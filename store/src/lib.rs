@@ -11,7 +11,7 @@ pub mod conformance;
 #[cfg(feature = "embedded")]
 mod embedded;
 pub mod encrypted;
-mod hex;
+pub mod hex;
 mod memory;
 mod model;
 pub mod paged;

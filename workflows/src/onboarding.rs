@@ -9,9 +9,11 @@ mod preview;
 mod record;
 mod resources;
 mod results;
+mod waits;
 
 pub use preview::{Preview, preview};
 pub use record::Onboarding;
+pub(crate) use waits::{Waits, default_seats};
 
 use crate::{
     ledger::{
@@ -22,7 +24,7 @@ use crate::{
     platform::{
         ClearResourceQuota, CreateIdentity, CreateTenantKey, CredentialReference, DeleteAccount,
         DeleteBucket, DeleteCohort, DeleteFlavor, DeleteIdentity, DeleteNamespace, DeleteQueue,
-        DestroyTenantKey, GpuLayout, HoldQueue, Platform, PublishCredentials, RestoreNetwork, ReturnNode,
+        DestroyTenantKey, GpuLayout, HoldQueue, Platform, PublishCredentials, RestoreNetwork, TakeNode,
     },
 };
 use engine::{
@@ -147,9 +149,9 @@ impl Workflow for Onboarding {
                 .granted(ExtendingWait)
                 .refused(Declined)
                 .expired(Lapsed),
-            ExtendingWait => act(ExtendWait { ask, constraints, by: self.waits().waitlist })
-                .nothing_to_undo()
-                .then(Waitlisted),
+            ExtendingWait => {
+                act(ExtendWait { ask, constraints, by: self.waits().wait }).nothing_to_undo().then(Waitlisted)
+            }
 
             // The tenant's key and cluster objects.
             CreatingKey => act(CreateTenantKey { tenant: of.clone() })
@@ -175,23 +177,18 @@ impl Workflow for Onboarding {
 
             // The nodes: labelled, tainted and partitioned as agreed. Replacement nodes pass through here again.
             PreparingNodes => act(PrepareNodes { tenant }).nothing_to_undo().then(TakingNodes),
-            TakingNodes => act_each(self.takings())
-                .undo_each(|taking| ReturnNode {
-                    cluster: taking.cluster.clone(),
-                    node: taking.node.clone(),
-                    tenant: taking.tenant.clone(),
-                    owner_epoch: taking.owner_epoch,
-                })
-                .within(self.for_nodes(HOUR))
+            TakingNodes => act_each(self.new_nodes().takings())
+                .undo_each(TakeNode::undo)
+                .within(self.new_nodes().time_limit(HOUR))
                 .then(ReadingLayouts),
-            ReadingLayouts => act_each(self.layout_readings())
+            ReadingLayouts => act_each(self.new_nodes().layout_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
-                .within(self.for_nodes(HOUR))
+                .within(self.new_nodes().time_limit(HOUR))
                 .then(ShapingGpus),
-            ShapingGpus => act_each(self.layout_settings())
-                .undo_each(self.layout_before())
-                .within(self.for_nodes(HOUR))
+            ShapingGpus => act_each(self.new_nodes().layout_settings(&self.profile()))
+                .undo_each(self.new_nodes().layout_before())
+                .within(self.new_nodes().time_limit(HOUR))
                 .then(CheckingQueues),
             CheckingQueues => when(!self.quarantined.is_empty(), "replacement nodes join", Qualifying)
                 .otherwise("the tenant needs queues", CreatingCohort),
@@ -254,11 +251,11 @@ impl Workflow for Onboarding {
                 .then(Qualifying),
 
             // Test the nodes, then the isolation.
-            Qualifying => act_each(self.qualifications())
+            Qualifying => act_each(self.new_nodes().qualifications())
                 .nothing_to_undo()
                 .record(Self::qualified)
                 .attempt_within(20 * MINUTE)
-                .within(self.for_nodes(45 * MINUTE))
+                .within(self.new_nodes().time_limit(45 * MINUTE))
                 .then(Judging),
             Judging => when(self.unfit.is_empty(), "all nodes are fit", Probing)
                 .otherwise("some nodes are unfit", Quarantining),

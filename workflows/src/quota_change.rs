@@ -11,6 +11,7 @@ pub mod increase;
 mod increase_approval;
 mod layer_steps;
 mod ledger;
+mod preview;
 mod request;
 mod terms;
 
@@ -18,12 +19,13 @@ pub use crate::ledger::GpuHoldings;
 pub(crate) use evaluate::format_time;
 pub use evaluate::{ChangeEvaluation, QuotaDecision, evaluate};
 pub use facts::{ChangeFacts, ResourceStatus};
-pub(crate) use layer_steps::{ChangeWaits, LayerSteps};
+pub(crate) use layer_steps::LayerSteps;
 pub(crate) use ledger::write_line;
 pub use ledger::{
     CheckUse, EvaluateChange, ExcessMeasured, GrantQuota, HoldCapacity, LowerQuota, MeasureExcess,
     PrepareHeld, QuarantineHeld, ReleaseCapacity, RestoreQuota, SettleDecrease, change_facts,
 };
+pub use preview::ChangePreview;
 pub(crate) use request::parse_time;
 pub use request::{Change, Direction, QuotaRequest, subject};
 pub use terms::{ChangeTerms, layer_names};

@@ -15,7 +15,7 @@ mod resources;
 
 pub use evaluate::{SlaDecision, SlaEvaluation, SlaFacts, SlaTerms, SlaWorkspace, evaluate};
 pub use ledger::{CommitSla, EvaluateSla, KeepWindow, LoosenSla, MeasureSla, TightenSla, sla_facts};
-pub use preview::{Preview, preview};
+pub use preview::preview;
 pub use record::SlaChange;
 pub use request::SlaRequest;
 

@@ -278,16 +278,23 @@ pub(crate) enum Repair {
     UndoWith { slot: u32, undo: String, arguments: Value, reason: String },
 }
 
-/// The decision on a tenant and its plan.
+/// The plan.
 #[derive(JsonSchema)]
-pub(crate) struct OnboardingPlan {
-    /// The verdict, the result of every rule, and the terms.
-    decision: Object,
+pub(crate) struct PlanOnly {
     plan: Plan,
     digest: String,
     /// `not_enforced` in a trial, where votes of persons who are not separate count.
     #[schemars(skip_serializing_if = "Option::is_none")]
     separation: Option<String>,
+}
+
+/// The decision on a tenant and its plan.
+#[derive(JsonSchema)]
+pub(crate) struct OnboardingPlan {
+    /// The verdict, the result of every rule, and the terms.
+    decision: Object,
+    #[serde(flatten)]
+    planned: PlanOnly,
 }
 
 /// The decision on a change and its plan.
@@ -298,21 +305,15 @@ pub(crate) struct ChangePlan {
     /// For a decrease: the usage above the new quota.
     #[schemars(skip_serializing_if = "Option::is_none")]
     excess: Option<u64>,
-    plan: Plan,
-    digest: String,
-    /// `not_enforced` in a trial, where votes of persons who are not separate count.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    separation: Option<String>,
+    #[serde(flatten)]
+    planned: PlanOnly,
 }
 
 /// The assets to destroy, and the obstacles.
 #[derive(JsonSchema)]
 pub(crate) struct OffboardingPlan {
-    plan: Plan,
-    digest: String,
-    /// `not_enforced` in a trial, where votes of persons who are not separate count.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    separation: Option<String>,
+    #[serde(flatten)]
+    planned: PlanOnly,
     holds: Vec<Object>,
     /// Open executions that must end first.
     others: Vec<String>,
@@ -325,24 +326,11 @@ pub(crate) struct OffboardingPlan {
     steps: Vec<String>,
 }
 
-/// The plan.
-#[derive(JsonSchema)]
-pub(crate) struct PlanOnly {
-    plan: Plan,
-    digest: String,
-    /// `not_enforced` in a trial, where votes of persons who are not separate count.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    separation: Option<String>,
-}
-
 /// The plan of a reclaim.
 #[derive(JsonSchema)]
 pub(crate) struct ReclaimPlan {
-    plan: Plan,
-    digest: String,
-    /// `not_enforced` in a trial, where votes of persons who are not separate count.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    separation: Option<String>,
+    #[serde(flatten)]
+    planned: PlanOnly,
     #[schemars(skip_serializing_if = "Option::is_none")]
     verdict: Option<Value>,
     /// Why each candidate is a victim or not.
@@ -353,11 +341,8 @@ pub(crate) struct ReclaimPlan {
 /// The plan of an incident response.
 #[derive(JsonSchema)]
 pub(crate) struct IncidentPlan {
-    plan: Plan,
-    digest: String,
-    /// `not_enforced` in a trial, where votes of persons who are not separate count.
-    #[schemars(skip_serializing_if = "Option::is_none")]
-    separation: Option<String>,
+    #[serde(flatten)]
+    planned: PlanOnly,
     /// For `gpu_fault`: the workloads on the node.
     running_there: Option<Vec<String>>,
 }

@@ -8,7 +8,7 @@ use crate::{
     search::parse_knowing,
 };
 use sha2::{Digest as _, Sha256};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use store::{Commit, ExecutionId, Key, Put, Query, Read, Record, Timestamp};
 
 /// The default limit of executions in one batch.
@@ -227,9 +227,5 @@ fn digest(ask: &BatchRequest, ids: &[ExecutionId]) -> String {
         hash.update([0]);
     }
     ids.iter().for_each(|id| hash.update(id.as_bytes()));
-    hash.finalize().iter().fold(String::from("sha256:"), |mut text, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256:{}", store::hex::encode(&hash.finalize()))
 }

@@ -25,11 +25,7 @@ impl Plan {
         canonicalise(&self.decides, &mut canonical);
         let mut hash = Sha256::new();
         hash.update(format!("tenure plan 1\n{workflow} {schema}\n{canonical}"));
-        let mut text = String::from("sha256:");
-        for byte in hash.finalize() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        PlanDigest(text)
+        PlanDigest(format!("sha256:{}", store::hex::encode(&hash.finalize())))
     }
 }
 

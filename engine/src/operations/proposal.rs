@@ -79,40 +79,19 @@ pub struct CommandPreview {
 /// events.
 #[must_use]
 pub fn command_name(event: &Event) -> Option<&'static str> {
-    match event {
-        Event::Repaired { repair, .. } => Some(repair.name()),
-        Event::TerminateRequested(_) => Some("terminate"),
-        Event::LeftoversReleased(_) => Some("release"),
-        Event::CancelRequested(_) => Some("cancel"),
-        Event::RetryRequested(_) => Some("retry"),
-        Event::PauseRequested(_) => Some("pause"),
-        Event::ResumeRequested(_) => Some("resume"),
-        Event::Started
-        | Event::Settled { .. }
-        | Event::Probed { .. }
-        | Event::Held { .. }
-        | Event::Voted { .. }
-        | Event::VoteWithdrawn(_)
-        | Event::Reminded(_)
-        | Event::Escalated(_)
-        | Event::Extended(_)
-        | Event::DeadlinePassed { .. }
-        | Event::Overdue
-        | Event::CommitRefused { .. }
-        | Event::Signalled { .. }
-        | Event::Seconded { .. } => None,
-    }
+    command(event).map(|(name, _)| name)
 }
 
-fn attribution_of(event: &Event) -> Option<&Attribution> {
+/// Returns the name of a command with its person and reason, or `None` for other events.
+fn command(event: &Event) -> Option<(&'static str, &Attribution)> {
     match event {
-        Event::Repaired { order, .. }
-        | Event::TerminateRequested(order)
-        | Event::LeftoversReleased(order)
-        | Event::CancelRequested(order)
-        | Event::RetryRequested(order)
-        | Event::PauseRequested(order)
-        | Event::ResumeRequested(order) => Some(order),
+        Event::Repaired { repair, order } => Some((repair.name(), order)),
+        Event::TerminateRequested(order) => Some(("terminate", order)),
+        Event::LeftoversReleased(order) => Some(("release", order)),
+        Event::CancelRequested(order) => Some(("cancel", order)),
+        Event::RetryRequested(order) => Some(("retry", order)),
+        Event::PauseRequested(order) => Some(("pause", order)),
+        Event::ResumeRequested(order) => Some(("resume", order)),
         Event::Started
         | Event::Settled { .. }
         | Event::Probed { .. }
@@ -183,8 +162,8 @@ impl<P: Send + Sync + 'static> Engine<P> {
         }
         let now = self.inner.clock.now();
         self.machine(&record.workflow, record.schema)?.advance(&record, event.clone(), now)?;
-        let order = attribution_of(&event)
-            .cloned()
+        let order = command(&event)
+            .map(|(_, order)| order.clone())
             .unwrap_or_else(|| Attribution { by: String::new(), reason: String::new() });
         let proposal = Proposal {
             id: format!("{id}.{}", record.revision),

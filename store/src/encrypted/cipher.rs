@@ -1,7 +1,7 @@
 //! The keys that encrypt and decrypt bodies.
 
 use crate::{
-    hex::unhex,
+    hex,
     model::encrypted_body::{self, EncryptedBody, KeyId, NONCE},
     random,
 };
@@ -26,7 +26,7 @@ impl Secret {
     /// A secret from 64 hexadecimal digits, with white space around them allowed; `None` if it is anything else.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        let bytes = Zeroizing::new(unhex(text.trim())?);
+        let bytes = Zeroizing::new(hex::decode(text.trim())?);
         Self::from_bytes(&bytes)
     }
 

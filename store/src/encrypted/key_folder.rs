@@ -5,13 +5,7 @@
 //! another has destroyed.
 
 use super::cipher::Secret;
-use crate::{
-    Error, Timestamp,
-    hex::{hex, unhex},
-    model::encrypted_body::KeyId,
-    random,
-    sync::lock_unpoisoned,
-};
+use crate::{Error, Timestamp, hex, model::encrypted_body::KeyId, random, sync::lock_unpoisoned};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
@@ -241,7 +235,7 @@ fn file_name(owner: &str) -> String {
     if owner.len() <= 100 && owner.chars().all(plain) && owner != PLATFORM {
         owner.into()
     } else {
-        format!("sha256.{}", hex(&Sha256::digest(owner)))
+        format!("sha256.{}", hex::encode(&Sha256::digest(owner)))
     }
 }
 
@@ -250,14 +244,15 @@ fn about(owner: &str, id: KeyId) -> Vec<u8> {
 }
 
 fn wrap(owner: &str, key: &RecordKey, wrapping: &Secret) -> Result<Wrapped, String> {
-    let wrapped = hex(&wrapping.encrypt(&about(owner, key.id), key.secret.bytes())?);
+    let wrapped = hex::encode(&wrapping.encrypt(&about(owner, key.id), key.secret.bytes())?);
     Ok(Wrapped { version: 1, owner: owner.into(), key: key.id.to_string(), wrapped })
 }
 
 fn unwrap(wrapped: &Wrapped, wrapping: &Secret) -> Option<RecordKey> {
     let id = KeyId::parse(&wrapped.key)?;
-    let bytes =
-        zeroize::Zeroizing::new(wrapping.decrypt(&about(&wrapped.owner, id), &unhex(&wrapped.wrapped)?)?);
+    let bytes = zeroize::Zeroizing::new(
+        wrapping.decrypt(&about(&wrapped.owner, id), &hex::decode(&wrapped.wrapped)?)?,
+    );
     Some(RecordKey { id, secret: Secret::from_bytes(&bytes)? })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Written and read by [`encrypted`](crate::encrypted). It is here because limits do not count what encryption adds.
 
-use crate::hex::unhex;
+use crate::hex;
 use std::fmt;
 
 /// The first bytes of an encrypted body. Neither JSON nor UTF-8 begins with them.
@@ -20,7 +20,7 @@ pub struct KeyId(pub(crate) [u8; 8]);
 
 impl KeyId {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        Some(Self(unhex(text)?.try_into().ok()?))
+        Some(Self(hex::decode(text)?.try_into().ok()?))
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::split::{Part, split_again};
 use crate::{
-    Error, ExecutionId, Key,
-    hex::hex,
+    Error, ExecutionId, Key, hex,
     model::page_key::{PAGES, PAGES_OF_RECORD},
 };
 use serde::{Deserialize, Serialize};
@@ -47,7 +46,7 @@ impl Owner {
         match self {
             Self::Record(id) => format!("{PAGES_OF_RECORD}{id}/"),
             Self::Document(Key { collection, id }) if id.len() > LONGEST_ID => {
-                format!("hashed/{collection}/{}/", hex(&Sha256::digest(id)))
+                format!("hashed/{collection}/{}/", hex::encode(&Sha256::digest(id)))
             }
             Self::Document(Key { collection, id }) => format!("document/{collection}/{id}/"),
         }
@@ -85,7 +84,7 @@ impl PageRef {
 /// The digest of a page's content.
 pub(super) fn digest(content: &[u8]) -> String {
     let whole: [u8; 32] = Sha256::digest(content).into();
-    hex(whole.get(..16).unwrap_or(&whole))
+    hex::encode(whole.get(..16).unwrap_or(&whole))
 }
 
 /// The pages of a body.

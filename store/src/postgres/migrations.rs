@@ -24,7 +24,7 @@ pub(super) fn migrator() -> Migrator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hex::hex;
+    use crate::hex;
     use std::path::Path;
 
     #[tokio::test]
@@ -38,7 +38,7 @@ mod tests {
                     one.description.to_string(),
                     one.migration_type,
                     sql,
-                    hex(&one.checksum),
+                    hex::encode(&one.checksum),
                     one.no_tx,
                 )
             };
@@ -54,7 +54,7 @@ mod tests {
     /// The value that databases have recorded, by version 0.1.0 and later.
     #[test]
     fn the_checksum_of_a_released_migration_never_changes() {
-        let first = migrator().iter().next().map(|first| (first.version, hex(&first.checksum)));
+        let first = migrator().iter().next().map(|first| (first.version, hex::encode(&first.checksum)));
 
         let recorded = "3f0b9cbdf81dce407994f4bf8c3e660b5874b595cb65b2b46cfa3b8e5ffcb89ad2f101634a12da7184f55bd55ed80c8a";
         assert_eq!(first, Some((1, recorded.to_owned())));

@@ -1,10 +1,7 @@
 //! The lines of an export.
 
 use super::Counts;
-use crate::{
-    Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp,
-    hex::{hex, unhex},
-};
+use crate::{Document, Entry, ExecutionId, Key, Record, Revision, Sequence, Task, TaskId, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -58,7 +55,7 @@ impl Body {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let none = Self { json: None, text: None, hex: None };
         let Ok(text) = std::str::from_utf8(bytes) else {
-            return Self { hex: Some(hex(bytes)), ..none };
+            return Self { hex: Some(hex::encode(bytes)), ..none };
         };
         let one_line = !text.contains(['\n', '\r']) && text.trim() == text;
         match RawValue::from_string(text.to_owned()) {
@@ -71,7 +68,7 @@ impl Body {
         match (self.json, self.text, self.hex) {
             (Some(json), None, None) => Ok(String::from(Box::<str>::from(json)).into_bytes()),
             (None, Some(text), None) => Ok(text.into_bytes()),
-            (None, None, Some(hex)) => unhex(&hex).ok_or_else(|| "a body is not hexadecimal".into()),
+            (None, None, Some(text)) => hex::decode(&text).ok_or_else(|| "a body is not hexadecimal".into()),
             _ => Err("a body must be one of json, text and hex".into()),
         }
     }

@@ -4,7 +4,7 @@ use super::{
     Counts,
     line::{FORMAT, LINE_LIMIT, Line, VERSION},
 };
-use crate::{BODY_LIMIT, Error, Hold, Sequence, hex::hex, model::limits};
+use crate::{BODY_LIMIT, Error, Hold, Sequence, hex, model::limits};
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read};
 
@@ -109,7 +109,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn trailer(&mut self, wanted: &Counts, sha256: &str, counts: &Counts) -> Result<(), String> {
-        if hex(&self.sha.clone().finalize()) != sha256 {
+        if hex::encode(&self.sha.clone().finalize()) != sha256 {
             return Err("the digest does not match: the export was changed".into());
         }
         if wanted != counts {

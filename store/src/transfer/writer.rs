@@ -4,7 +4,7 @@ use super::{
     Counts, Source,
     line::{FORMAT, Line, VERSION},
 };
-use crate::{Epoch, Error, Hold, Sequence, hex::hex};
+use crate::{Epoch, Error, Hold, Sequence, hex};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ impl<W: Write> Lines<W> {
 
     /// Writes the trailer, without which an export is invalid.
     pub(crate) fn end(mut self, counts: Counts, source: &Source) -> Result<Counts, Error> {
-        let sha256 = hex(&self.sha.clone().finalize());
+        let sha256 = hex::encode(&self.sha.clone().finalize());
         self.write(&Line::Trailer { counts, sha256, moved: *source == Source::Replaced })?;
         self.out.flush().map_err(|error| failed(&error))?;
         Ok(counts)

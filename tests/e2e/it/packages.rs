@@ -23,8 +23,8 @@ fn has(program: &str) -> bool {
 
 #[test]
 fn the_package_can_be_installed_upgraded_and_removed_and_only_a_purge_removes_the_data() {
-    if !has("dpkg-deb") || !has("objdump") {
-        return e2e::skipped("dpkg-deb, or objdump", "install dpkg and binutils");
+    if !has("dpkg-deb") || !has("objdump") || !has("jq") {
+        return e2e::skipped("dpkg-deb, objdump or jq", "install dpkg, binutils and jq");
     }
     let dir = tempfile::tempdir().unwrap();
     let built = Command::new(packaging().join("deb.sh"))
@@ -78,7 +78,7 @@ fn the_bill_of_materials_lists_every_dependency_of_the_program_and_none_of_the_t
         assert!(!text(&part["licenses"][0], "expression").contains("NOASSERTION"), "{part}");
     }
     let names: BTreeSet<_> = parts.iter().map(|part| text(part, "name")).collect();
-    for linked in ["engine", "store", "workflows", "tokio", "sled", "axum", "ring"] {
+    for linked in ["tenure-engine", "tenure-store", "tenure-workflows", "tokio", "sled", "axum", "ring"] {
         assert!(names.contains(linked), "{linked}");
     }
     for apart in ["proptest", "tests", "e2e", "nvml-stand-in"] {
@@ -93,6 +93,32 @@ fn the_bill_of_materials_lists_every_dependency_of_the_program_and_none_of_the_t
         "every component lists its dependencies, and so does the program"
     );
     assert!(needs.iter().flat_map(|one| one["dependsOn"].as_array().unwrap()).all(known));
+}
+
+#[test]
+fn the_notices_have_the_licence_of_every_third_party_crate_in_the_bill_of_materials() {
+    if !has("jq") {
+        return e2e::skipped("jq", "tests/servers/prepare.sh installs it");
+    }
+    let run = |script: &str| {
+        let ran = Command::new(packaging().join(script)).output().unwrap();
+        assert!(ran.status.success(), "{}", said(&ran));
+        ran.stdout
+    };
+    let bill: Value = serde_json::from_slice(&run("sbom.sh")).unwrap();
+
+    let notices = String::from_utf8(run("notices.sh")).unwrap();
+
+    // Only crates from a registry have a checksum.
+    let parts = bill["components"].as_array().unwrap().iter().filter(|part| part["hashes"].is_array());
+    let text = |part: &Value, field: &str| part[field].as_str().unwrap().to_owned();
+    for part in parts {
+        let (name, version) = (text(part, "name"), text(part, "version"));
+        let licence = text(&part["licenses"][0], "expression");
+        assert!(notices.contains(&format!("\n{name} {version}\n    {licence}\n    http")), "{part}");
+    }
+    assert!(!notices.contains("\ntenure-"), "crates of this repository are not third-party");
+    assert!(notices.contains("Permission is hereby granted, free of charge"), "the text of the MIT licence");
 }
 
 /// Checks that `values` and `schema` have the same fields.

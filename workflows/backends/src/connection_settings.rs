@@ -46,7 +46,7 @@ pub(super) fn random_id() -> String {
     if ring::rand::SystemRandom::new().fill(&mut bytes).is_err() {
         bytes.fill_with(|| fastrand::u8(..));
     }
-    hex(&bytes)
+    store::hex::encode(&bytes)
 }
 
 /// Returns an id derived from the parts, so that concurrent creators get the same id.
@@ -57,12 +57,7 @@ pub(super) fn derived_id(parts: &[&str]) -> String {
         whole.update(part.as_bytes());
         whole.update(b"\n");
     }
-    hex(whole.finish().as_ref()).chars().take(24).collect()
-}
-
-/// Formats bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    store::hex::encode(whole.finish().as_ref()).chars().take(24).collect()
 }
 
 /// Returns an HTTP client for the target at `endpoint`. It follows no redirects, because they would send the secret to

@@ -11,7 +11,6 @@ use crate::{
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 /// The maximum number of reported problems. Later ones are mostly consequences of the first.
 const MOST_PROBLEMS: usize = 20;
@@ -258,10 +257,7 @@ impl FileCheck<'_> {
         if !self.found.problems.is_empty() {
             return;
         }
-        let mut digest = String::from("sha256:");
-        for byte in before.finalize() {
-            let _ = write!(digest, "{byte:02x}");
-        }
+        let digest = format!("sha256:{}", store::hex::encode(&before.finalize()));
         let lines = self.line.saturating_sub(1);
         let checkpoints = u64::try_from(self.found.checkpoints.len()).unwrap_or(u64::MAX);
         let says = (end.lines, end.entries, end.checkpoints);

@@ -10,6 +10,7 @@ mod cluster_keys;
 pub mod codes;
 mod evaluate_request;
 pub(crate) mod node_claim;
+pub(crate) mod node_preparation;
 mod node_replacement;
 pub(crate) mod pool_index;
 pub(crate) mod quotas;

@@ -1,13 +1,12 @@
 //! The objects of an onboarding, from data that plan and steps share.
 
-use super::Onboarding;
+use super::{Onboarding, Waits, default_seats};
 use crate::{
-    ledger::{IssueClusterKey, JoinWaitlist, RegisterTenant},
+    ledger::{IssueClusterKey, JoinWaitlist, RegisterTenant, node_preparation::NodePreparation},
     placement::{Constraints, NodeRequest},
     platform::{
         Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        DiagnosisLevel, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, QualifyNode, ReadGpuLayout,
-        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
+        FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, SetResourceQuota,
     },
     policy::{PolicyRef, WorkspaceTerms, decisions::isolation_probes},
     tenancy::{
@@ -15,23 +14,8 @@ use crate::{
         quotas::limit_names,
     },
 };
-use engine::{DAY, HOUR, Procedure, Rule, Seat};
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
-
-/// The number of nodes that a step processes at once: the engine's default.
-const NODES_AT_ONCE: usize = 16;
-
-/// The time limits of approvals and of capacity.
-pub(super) struct Waits {
-    pub(super) approve: Duration,
-    pub(super) waitlist: Duration,
-    pub(super) patience: Duration,
-    /// The longest wait for a signal before a check of capacity without it, so that a lost signal does not block the onboarding.
-    pub(super) recheck: Duration,
-}
+use engine::{Procedure, Rule, Seat};
+use std::collections::BTreeMap;
 
 impl Onboarding {
     pub(super) fn ask(&self) -> NodeRequest {
@@ -90,13 +74,11 @@ impl Onboarding {
     }
 
     pub(super) fn seats(&self) -> Vec<Seat> {
-        let none = || vec![Seat::new("platform_ops", 1)];
-        self.terms.as_ref().map_or_else(none, |terms| terms.seats.clone())
+        self.terms.as_ref().map_or_else(default_seats, |terms| terms.seats.clone())
     }
 
     pub(super) fn patience_seats(&self) -> Vec<Seat> {
-        let none = || vec![Seat::new("platform_ops", 1)];
-        self.terms.as_ref().map_or_else(none, |terms| terms.patience_seats.clone())
+        self.terms.as_ref().map_or_else(default_seats, |terms| terms.patience_seats.clone())
     }
 
     pub(super) fn procedure(&self) -> Procedure {
@@ -104,17 +86,14 @@ impl Onboarding {
     }
 
     pub(super) fn waits(&self) -> Waits {
-        let none = || Waits { approve: 5 * DAY, waitlist: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
-        self.terms.as_ref().map_or_else(none, |terms| Waits {
-            approve: terms.approve_within,
-            waitlist: terms.waitlist,
-            patience: terms.patience,
-            recheck: HOUR.min(terms.waitlist),
+        let terms = self.terms.as_ref();
+        terms.map_or_else(Waits::default, |terms| {
+            Waits::new(terms.approve_within, terms.waitlist, terms.patience)
         })
     }
 
     pub(super) fn joining(&self) -> JoinWaitlist {
-        let (tenant, limit) = (self.request.name.clone(), self.waits().waitlist);
+        let (tenant, limit) = (self.request.name.clone(), self.waits().wait);
         JoinWaitlist { tenant, ask: self.ask(), constraints: self.constraints(), limit }
     }
 
@@ -192,28 +171,14 @@ impl Onboarding {
         })
     }
 
-    pub(super) fn takings(&self) -> Vec<TakeNode> {
-        let taking = |node: &crate::ledger::ClaimedNode| TakeNode {
+    /// Returns the preparation of the nodes that are new in the claim.
+    pub(super) fn new_nodes(&self) -> NodePreparation<'_> {
+        NodePreparation {
             cluster: self.cluster(),
-            node: node.node.to_string(),
-            tenant: self.tenant(),
-            owner_epoch: node.epoch.0,
-        };
-        self.fresh.iter().map(taking).collect()
-    }
-
-    /// Returns the time limit of a step for all new nodes, if `round` is enough for the nodes processed at once.
-    pub(super) fn for_nodes(&self, round: Duration) -> Duration {
-        let rounds = self.fresh.len().div_ceil(NODES_AT_ONCE).max(1);
-        round.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
-    }
-
-    fn fresh_nodes(&self) -> impl Iterator<Item = String> {
-        self.fresh.iter().map(|node| node.node.to_string())
-    }
-
-    pub(super) fn layout_readings(&self) -> Vec<ReadGpuLayout> {
-        self.fresh_nodes().map(|node| ReadGpuLayout { cluster: self.cluster(), node }).collect()
+            tenant: &self.request.name,
+            nodes: &self.fresh,
+            layouts: &self.layouts,
+        }
     }
 
     /// Returns the layout of the GPUs, by its name on nodes.
@@ -222,26 +187,6 @@ impl Onboarding {
         let layout = self.terms.as_ref().map_or(Layout::Whole, |terms| terms.layout);
         let whole = || layout.profile(&self.request.entitlement.gpu_model).into();
         slicing.map_or_else(whole, GpuSlicing::layout)
-    }
-
-    pub(super) fn layout_settings(&self) -> Vec<SetGpuLayout> {
-        let profile = self.profile();
-        self.fresh_nodes()
-            .map(|node| SetGpuLayout { cluster: self.cluster(), node, profile: profile.clone() })
-            .collect()
-    }
-
-    /// Returns the undo with the previous layout. A node that was not read was not changed.
-    pub(super) fn layout_before(&self) -> impl Fn(&SetGpuLayout) -> RestoreGpuLayout {
-        let nodes = self.fresh.iter().map(|node| node.node.as_str());
-        let read: HashMap<&str, &String> = nodes.zip(&self.layouts).collect();
-        move |setting| RestoreGpuLayout {
-            cluster: setting.cluster.clone(),
-            node: setting.node.clone(),
-            previous: read
-                .get(setting.node.as_str())
-                .map_or_else(|| setting.profile.clone(), |&read| read.clone()),
-        }
     }
 
     pub(super) fn cohorts(&self) -> Vec<CreateCohort> {
@@ -325,11 +270,6 @@ impl Onboarding {
     fn key_for(&self, cluster: &ClusterId) -> IssueClusterKey {
         let (tenant, hash) = (self.request.name.clone(), self.cluster_key_hash.clone());
         IssueClusterKey { cluster: cluster.clone(), tenant, hash }
-    }
-
-    pub(super) fn qualifications(&self) -> Vec<QualifyNode> {
-        let one = |node| QualifyNode { cluster: self.cluster(), node, level: DiagnosisLevel::Medium };
-        self.fresh_nodes().map(one).collect()
     }
 
     /// Returns all six probes for each workspace of a Kubernetes cluster; for other clusters only the probe without a namespace.

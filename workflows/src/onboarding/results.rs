@@ -2,7 +2,7 @@
 
 use super::Onboarding;
 use crate::{
-    ledger::{ClaimedNode, NodeClaim, RequestEvaluation},
+    ledger::{NodeClaim, RequestEvaluation, node_preparation::NodePreparation},
     placement::{CapacityShortage, Placement},
     platform::QualifyFinding,
     policy::Reason,
@@ -22,16 +22,14 @@ impl Onboarding {
 
     /// Records the claim. New nodes in it still need preparation.
     pub(super) fn claimed(&mut self, claim: NodeClaim) {
-        let known =
-            |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
-        self.fresh = claim.nodes.iter().filter(|node| !known(node)).cloned().collect();
+        self.fresh = NodePreparation::newly_claimed(self.claim.as_ref(), &claim);
         self.layouts.clear();
         self.claim = Some(claim);
     }
 
     pub(super) fn qualified(&mut self, found: QualifyFinding) {
-        let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
-        self.unfit.extend(unfit.map(|node| node.node.clone()));
+        let unfit = self.new_nodes().unfit(&found);
+        self.unfit.extend(unfit);
     }
 
     pub(super) fn quarantined(&mut self, all: Vec<NodeId>) {

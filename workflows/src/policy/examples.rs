@@ -214,7 +214,7 @@ fn expected(reader: &Reader, item: &Item) -> Option<Expected> {
     let asked = fields.optional("seats").map_or(Some(None), |item| {
         if nobody(item) { Some(Some(Vec::new())) } else { seats(reader, item).map(Some) }
     });
-    let reasons = fields.optional("reasons").map_or(Some(None), |item| reader.texts(item).map(Some));
+    let reasons = fields.optionally("reasons", |item| reader.texts(item));
     Some(Expected {
         verdict: verdict?,
         seats: asked?,

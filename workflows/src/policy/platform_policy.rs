@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     time::Duration,
 };
 use store::Timestamp;
@@ -212,9 +211,5 @@ impl PlatformPolicy {
 
 /// Returns `sha256:` and the digest of `text` in hexadecimal.
 pub(crate) fn sha256(text: &[u8]) -> String {
-    let mut shown = String::from("sha256:");
-    for byte in Sha256::digest(text) {
-        let _ = write!(shown, "{byte:02x}");
-    }
-    shown
+    format!("sha256:{}", store::hex::encode(&Sha256::digest(text)))
 }

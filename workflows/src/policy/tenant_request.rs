@@ -178,7 +178,7 @@ fn request(reader: &Reader, top: &Fields<'_>) -> Option<OnboardingRequest> {
         top.optional("workspaces").map_or_else(|| Some(Vec::new()), |item| workspaces(reader, item));
     let compliance =
         top.optional("compliance").map_or_else(|| Some(BTreeSet::new()), |item| tags(reader, item));
-    let multitenancy = top.optional("multitenancy").map_or(Some(None), |item| reader.one_of(item).map(Some));
+    let multitenancy = top.optionally("multitenancy", |item| reader.one_of(item));
     let mut workspaces = workspaces?;
     if workspaces.is_empty() {
         workspaces.push(WorkspaceRequest {

@@ -12,14 +12,14 @@ mod record;
 mod resources;
 mod results;
 
-pub use preview::{Preview, preview};
+pub use preview::preview;
 pub use record::QuotaIncrease;
 
 use crate::{
     ledger::{JoinedWaitlist, LeaveWaitlist, codes},
     onboarding::CAPACITY_FREED,
     platform::{
-        GpuLayout, LayerLimits, Platform, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, ReturnNode,
+        GpuLayout, LayerLimits, Platform, ReadLimits, RestoreCohortQuota, RestoreQueueQuota, TakeNode,
     },
     quota_change::{Direction, EvaluateChange, QuarantineHeld, ReleaseCapacity},
 };
@@ -137,29 +137,24 @@ impl Workflow for QuotaIncrease {
 
             // The missing nodes, if any: labelled, tainted, partitioned and tested like those of an onboarding.
             PreparingNodes => act_each(self.preparations()).nothing_to_undo().then(TakingNodes),
-            TakingNodes => act_each(self.takings())
-                .undo_each(|taking| ReturnNode {
-                    cluster: taking.cluster.clone(),
-                    node: taking.node.clone(),
-                    tenant: taking.tenant.clone(),
-                    owner_epoch: taking.owner_epoch,
-                })
-                .within(self.for_nodes(HOUR))
+            TakingNodes => act_each(self.new_nodes().takings())
+                .undo_each(TakeNode::undo)
+                .within(self.new_nodes().time_limit(HOUR))
                 .then(ReadingLayouts),
-            ReadingLayouts => act_each(self.layout_readings())
+            ReadingLayouts => act_each(self.new_nodes().layout_readings())
                 .nothing_to_undo()
                 .record(|me: &mut Self, layout: GpuLayout| me.layouts.push(layout.profile))
-                .within(self.for_nodes(HOUR))
+                .within(self.new_nodes().time_limit(HOUR))
                 .then(ShapingGpus),
-            ShapingGpus => act_each(self.layout_settings())
-                .undo_each(self.layout_before())
-                .within(self.for_nodes(HOUR))
+            ShapingGpus => act_each(self.new_nodes().layout_settings(&self.profile()))
+                .undo_each(self.new_nodes().layout_before())
+                .within(self.new_nodes().time_limit(HOUR))
                 .then(Qualifying),
-            Qualifying => act_each(self.qualifications())
+            Qualifying => act_each(self.new_nodes().qualifications())
                 .nothing_to_undo()
                 .record(Self::qualified)
                 .attempt_within(20 * MINUTE)
-                .within(self.for_nodes(45 * MINUTE))
+                .within(self.new_nodes().time_limit(45 * MINUTE))
                 .then(Judging),
             Judging => when(self.unfit.is_empty(), "all nodes are fit", ReadingLimits)
                 .otherwise("some nodes are unfit", Quarantining),

@@ -2,23 +2,14 @@
 
 use super::{ChangeTerms, QuotaRequest, layer_names};
 use crate::{
+    onboarding::{Waits, default_seats},
     platform::{
         ChangeAssociationLimit, ChangeCohortQuota, ChangeQueueQuota, ChangeResourceQuota, KeepLimits,
         LayerLimits, LimitNames,
     },
     tenancy::Allowance,
 };
-use engine::{DAY, HOUR, Procedure, Rule, Seat};
-use std::time::Duration;
-
-/// The time limits of approvals, of capacity, and of excess usage.
-pub(crate) struct ChangeWaits {
-    pub(crate) approve: Duration,
-    pub(crate) wait: Duration,
-    pub(crate) patience: Duration,
-    /// The longest wait for a signal before a check without it, so that a lost signal does not block the change.
-    pub(crate) recheck: Duration,
-}
+use engine::{Procedure, Rule, Seat};
 
 /// The data of a change. Without terms, its steps are empty.
 pub(crate) struct LayerSteps<'a> {
@@ -43,25 +34,20 @@ impl LayerSteps<'_> {
     }
 
     pub(crate) fn seats(&self) -> Vec<Seat> {
-        self.terms.map_or_else(nobody, |terms| terms.seats.clone())
+        self.terms.map_or_else(default_seats, |terms| terms.seats.clone())
     }
 
     pub(crate) fn patience_seats(&self) -> Vec<Seat> {
-        self.terms.map_or_else(nobody, |terms| terms.patience_seats.clone())
+        self.terms.map_or_else(default_seats, |terms| terms.patience_seats.clone())
     }
 
     pub(crate) fn procedure(&self) -> Procedure {
         self.terms.map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn waits(&self) -> ChangeWaits {
-        let none = || ChangeWaits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
-        self.terms.map_or_else(none, |terms| ChangeWaits {
-            approve: terms.approve_within,
-            wait: terms.wait,
-            patience: terms.patience,
-            recheck: HOUR.min(terms.wait),
-        })
+    pub(crate) fn waits(&self) -> Waits {
+        self.terms
+            .map_or_else(Waits::default, |terms| Waits::new(terms.approve_within, terms.wait, terms.patience))
     }
 
     /// The allowance before and after.
@@ -109,8 +95,4 @@ impl LayerSteps<'_> {
     pub(crate) fn keeping(&self) -> KeepLimits {
         KeepLimits { of: self.names(), limits: self.target_limits() }
     }
-}
-
-fn nobody() -> Vec<Seat> {
-    vec![Seat::new("platform_ops", 1)]
 }

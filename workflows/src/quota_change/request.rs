@@ -1,7 +1,7 @@
 //! The request for a quota change, as a YAML document or a JSON value.
 
 use crate::{
-    policy::{Invalid, Item, Reader, Value, from_json, from_yaml},
+    policy::{Invalid, Item, Reader, from_json, from_yaml},
     tenancy::{Allowance, Quota, Resource, TenantId, WorkspaceName},
 };
 use serde::{Deserialize, Serialize};
@@ -101,12 +101,7 @@ impl QuotaRequest {
     /// Every problem of the document, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = from_yaml(text)?;
-        let mut request = Self::read(&root)?;
-        if let Value::Map(fields) = &root.value {
-            let lines = fields.iter().filter_map(|(name, at, _)| Some((name.clone(), (*at)?.line)));
-            request.lines = lines.collect();
-        }
-        Ok(request)
+        Ok(Self { lines: root.lines(), ..Self::read(&root)? })
     }
 
     /// Reads the request in a JSON value.
@@ -190,8 +185,8 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
     let tenant = top.required("tenant").and_then(|item| reader.name(item));
     let workspace = top.required("workspace").and_then(|item| reader.name(item));
     let resource = top.required("resource").and_then(|item| resource(reader, item));
-    let whole = |name| top.optional(name).map(|item| reader.whole(item, 0..=MOST));
-    let change = match (whole("by"), whole("to")) {
+    let amount = |item: &Item| reader.whole(item, 0..=MOST);
+    let change = match (top.optional("by").map(amount), top.optional("to").map(amount)) {
         (Some(by), None) => by.map(Change::By),
         (None, Some(to)) => to.map(Change::To),
         (Some(_), Some(_)) => {
@@ -203,8 +198,9 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
             None
         }
     };
-    let (borrowing_limit, lending_limit) = (whole("borrowing_limit"), whole("lending_limit"));
-    let until = top.optional("until").map(|item| parse_time(reader, item));
+    let borrowing_limit = top.optionally("borrowing_limit", amount);
+    let lending_limit = top.optionally("lending_limit", amount);
+    let until = top.optionally("until", |item| parse_time(reader, item));
     let exception = top.optional("exception").map_or(Some(false), |item| reader.bool(item));
     let reason = top.required("reason").and_then(|item| reader.text(item));
     Some(QuotaRequest {
@@ -212,19 +208,14 @@ fn request(reader: &Reader, root: &Item) -> Option<QuotaRequest> {
         workspace: workspace?,
         resource: resource?,
         change: change?,
-        borrowing_limit: optional(borrowing_limit)?,
-        lending_limit: optional(lending_limit)?,
-        until: optional(until)?,
+        borrowing_limit: borrowing_limit?,
+        lending_limit: lending_limit?,
+        until: until?,
         exception: exception?,
         reason: reason?.to_owned(),
         ended: false,
         lines: BTreeMap::new(),
     })
-}
-
-/// Converts an optional field: it may be absent, but must be valid if present.
-fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    read.map_or(Some(None), |read| read.map(Some))
 }
 
 fn resource(reader: &Reader, item: &Item) -> Option<Resource> {

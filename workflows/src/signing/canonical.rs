@@ -19,11 +19,7 @@ impl Digest {
     /// Returns the digest of bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let hex = Sha256::digest(bytes).iter().fold(String::from("sha256:"), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        Self(hex)
+        Self(format!("sha256:{}", store::hex::encode(&Sha256::digest(bytes))))
     }
 
     /// Returns the digest of content, independent of the order of its fields. `kind` separates digests of different types.

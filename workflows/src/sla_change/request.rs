@@ -41,12 +41,7 @@ impl SlaRequest {
     /// Every problem of the document, by line and column.
     pub fn from_yaml(text: &str) -> Result<Self, Invalid> {
         let root = from_yaml(text)?;
-        let mut request = Self::read(&root)?;
-        if let Value::Map(fields) = &root.value {
-            let lines = fields.iter().filter_map(|(name, at, _)| Some((name.clone(), (*at)?.line)));
-            request.lines = lines.collect();
-        }
-        Ok(request)
+        Ok(Self { lines: root.lines(), ..Self::read(&root)? })
     }
 
     /// Reads the request in a JSON value.
@@ -79,28 +74,23 @@ impl SlaRequest {
 fn request(reader: &Reader, root: &Item) -> Option<SlaRequest> {
     let top = reader.fields(root, &FIELDS)?;
     let tenant = top.required("tenant").and_then(|item| reader.name(item));
-    let tier = top.optional("tier").map(|item| reader.one_of(item));
-    let isolation = top.optional("isolation").map(|item| match &item.value {
+    let tier = top.optionally("tier", |item| reader.one_of(item));
+    let isolation = top.optionally("isolation", |item| match &item.value {
         Value::Text(text) if text == "dedicated" => Some(Isolation::DedicatedNodes),
         _ => reader.one_of(item),
     });
-    let flag = |name| top.optional(name).map(|item| reader.bool(item));
+    let flag = |name| top.optionally(name, |item| reader.bool(item));
     let (preemption, sharing) = (flag("allow_preemption"), flag("allow_gpu_sharing"));
-    let not_before = top.optional("not_before").map(|item| parse_time(reader, item));
+    let not_before = top.optionally("not_before", |item| parse_time(reader, item));
     let reason = top.required("reason").and_then(|item| reader.text(item));
     Some(SlaRequest {
         tenant: tenant?,
-        tier: optional(tier)?,
-        isolation: optional(isolation)?,
-        allow_preemption: optional(preemption)?,
-        allow_gpu_sharing: optional(sharing)?,
-        not_before: optional(not_before)?,
+        tier: tier?,
+        isolation: isolation?,
+        allow_preemption: preemption?,
+        allow_gpu_sharing: sharing?,
+        not_before: not_before?,
         reason: reason?.to_owned(),
         lines: BTreeMap::new(),
     })
-}
-
-/// Converts an optional field: it may be absent, but must be valid if present.
-fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    read.map_or(Some(None), |read| read.map(Some))
 }

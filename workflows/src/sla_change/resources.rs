@@ -2,20 +2,20 @@
 
 use super::{MeasureSla, SlaChange, SlaWorkspace, State, TightenSla, evaluate::labels};
 use crate::{
+    onboarding::{Waits, default_seats},
     platform::{
         ChangeCohortQuota, ChangeNamespaceLabels, ChangeQueueQuota, ChangeResourceQuota, DiagnoseNode,
         DiagnosisLevel, KeepLimits, LayerLimits, LimitNames, ReadGpuLayout, ReadLimits, RestoreGpuLayout,
         RestoreQueueQuota, RestoreResourceQuota, SetGpuLayout,
     },
-    quota_change::{ChangeWaits, layer_limits, layer_names},
+    quota_change::{layer_limits, layer_names},
     tenancy::{ClusterKind, GpuOffer, Gpus},
 };
-use engine::{DAY, HOUR, Procedure, Seat, Step, act_each};
+use engine::{Procedure, Seat, Step, act_each};
 
 impl SlaChange {
     pub(super) fn seats(&self) -> Vec<Seat> {
-        let none = || vec![Seat::new("platform_ops", 1)];
-        self.terms.as_ref().map_or_else(none, |terms| terms.seats.clone())
+        self.terms.as_ref().map_or_else(default_seats, |terms| terms.seats.clone())
     }
 
     pub(super) fn patience_seats(&self) -> Vec<Seat> {
@@ -26,14 +26,10 @@ impl SlaChange {
         self.terms.as_ref().map(|terms| terms.procedure.clone()).unwrap_or_default()
     }
 
-    pub(super) fn waits(&self) -> ChangeWaits {
-        let none = || ChangeWaits { approve: 5 * DAY, wait: 30 * DAY, patience: 5 * DAY, recheck: HOUR };
-        self.terms.as_ref().map_or_else(none, |terms| ChangeWaits {
-            approve: terms.approve_within,
-            wait: terms.wait,
-            patience: terms.patience,
-            recheck: HOUR.min(terms.wait),
-        })
+    pub(super) fn waits(&self) -> Waits {
+        let terms = self.terms.as_ref();
+        terms
+            .map_or_else(Waits::default, |terms| Waits::new(terms.approve_within, terms.wait, terms.patience))
     }
 
     pub(super) fn tightening(&self) -> TightenSla {

@@ -1,5 +1,6 @@
 //! Text encodings that several crates share.
 
-pub mod hex;
 pub mod percent;
 pub mod rfc3339;
+
+pub use store::hex;

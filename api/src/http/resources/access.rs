@@ -8,7 +8,7 @@ use crate::{
     http::{
         extract::{
             QueryParams,
-            page::{ListPage, Page, document, documents},
+            page::{ListPage, Paging, document, documents},
         },
         problem::{Problem, code::ProblemCode},
         route::{Access, Route},
@@ -54,14 +54,6 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 fn kept(policies: AccessPolicies, current: &str) -> Kept {
     Kept {
         in_force: policies.version == current,
@@ -73,9 +65,9 @@ fn kept(policies: AccessPolicies, current: &str) -> Kept {
 
 async fn list(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Kept>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let (found, next) = documents::<AccessPolicies>(&app, "", &page, |_| true).await?;
     let law = app.access.law();
     Ok(Json(ListPage::new(found.into_iter().map(|one| kept(one, law.version())).collect(), next)))

@@ -5,7 +5,7 @@ use crate::{
     http::{
         extract::{
             QueryParams,
-            page::{ListPage, Page},
+            page::{ListPage, Page, Paging},
         },
         problem::{Problem, code::ProblemCode},
         route::{Access, Route},
@@ -211,20 +211,12 @@ async fn newest(
     Ok(Json(ListPage::new(found.iter().map(seen).collect(), next.map(|next| next.to_string()))))
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Numbered")]
-struct CheckpointParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 /// Lists the signed checkpoints in order. They contain no tenant names.
 async fn checkpoints(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<CheckpointParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let wrong =
         |_| Problem::new(ProblemCode::QueryInvalid, "cursor: use the unchanged `next` of a previous page");
     let after = page.after.map(|text| text.parse().map_err(wrong)).transpose()?;
@@ -277,9 +269,9 @@ async fn known(app: &ServerState, chain: &str) -> Result<(), Problem> {
 /// Returns the public key of this server. Verifiers compare its id with one that they got from the operator in another way.
 async fn keys(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<CheckpointParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    wanted.page()?;
     let path = app.config.data.join(KeyFile::NAME);
     let read = tokio::task::spawn_blocking(move || KeyFile::new(path).load_or_create()).await;
     let unreadable = |why: String| Problem::new(ProblemCode::Unreadable, format!("the signing key: {why}"));

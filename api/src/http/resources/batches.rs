@@ -6,7 +6,7 @@ use crate::{
         extract::{
             JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
-            page::{ListPage, Page},
+            page::{ListPage, Paging},
         },
         middleware::guard::require,
         problem::{Problem, code::ProblemCode},
@@ -214,20 +214,12 @@ async fn seen(app: &ServerState, caller: &Caller, id: &str) -> Result<(Batch, Se
     found.filter(|(batch, _)| own(batch)).ok_or_else(missing)
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Paging")]
-struct ItemParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 async fn list(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    QueryParams(paging): QueryParams<ItemParams>,
+    QueryParams(paging): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(paging.limit, paging.cursor.as_deref())?;
+    let page = paging.page()?;
     let (mut items, mut after) = (Vec::new(), page.after);
     loop {
         let room = page.limit.saturating_sub(items.len());
@@ -254,10 +246,10 @@ async fn items(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    QueryParams(paging): QueryParams<ItemParams>,
+    QueryParams(paging): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
     let (batch, _) = seen(&app, &caller, &id).await?;
-    let page = Page::of(paging.limit, paging.cursor.as_deref())?;
+    let page = paging.page()?;
     let found = app.engine.batch_items(&batch.id, page.after.as_deref(), page.limit).await?;
     let item = |item: &BatchItem| mapping::thing(item, &["at"]);
     Ok(Json(ListPage::new(found.items.iter().map(item).collect(), found.next)))

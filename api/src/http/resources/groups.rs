@@ -6,7 +6,7 @@ use crate::{
         extract::{
             JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
-            page::{ListPage, Page, document_with_version, documents},
+            page::{ListPage, Paging, document_with_version, documents},
         },
         problem::{Problem, code::ProblemCode},
         route::{Access, Route},
@@ -78,14 +78,6 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 fn seen(group: &Group) -> Value {
     let mut value = mapping::thing(group, &["created_at"]);
     if let Some(fields) = value.as_object_mut() {
@@ -96,9 +88,9 @@ fn seen(group: &Group) -> Value {
 
 async fn list(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let (groups, next) = documents::<Group>(&app, "", &page, |_| true).await?;
     Ok(Json(ListPage::new(groups.iter().map(seen).collect(), next)))
 }

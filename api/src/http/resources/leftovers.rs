@@ -9,7 +9,7 @@ use crate::{
             JsonBody, QueryParams,
             dry_run::DryRun,
             if_match::IfMatch,
-            page::{ListPage, Page},
+            page::{ListPage, Paging},
         },
         problem::{Problem, code::ProblemCode},
         resources::{
@@ -28,8 +28,6 @@ use axum::{
     response::Response,
 };
 use engine::Event;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 use store::{ExecutionId, Record};
 
@@ -64,20 +62,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "LeftoversWanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 async fn list(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Leftovers>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let named = |text: &str| text.parse::<ExecutionId>().map_err(|_| Problem::not_found("execution", text));
     let after = page.after.as_deref().map(named).transpose()?;
     let query = scope(&caller).and(engine::leftovers());

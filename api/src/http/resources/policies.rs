@@ -6,7 +6,7 @@ use crate::{
         extract::{
             QueryParams, TextBody,
             if_match::{IfMatch, tagged},
-            page::{ListPage, Page, document, documents, scope::get_visible},
+            page::{ListPage, Paging, document, documents, scope::get_visible},
             understood,
         },
         problem::{Problem, code::ProblemCode},
@@ -23,8 +23,6 @@ use axum::{
 };
 use engine::View;
 use program::encoding::rfc3339::format_time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Filter;
 use workflows::{
@@ -78,20 +76,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 /// Lists the publications of the policy, each with the version that it replaced, its author and time.
 async fn list(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let (changes, next) = documents::<PolicyChange>(&app, "", &page, |_| true).await?;
     let row = |change: &PolicyChange| {
         json!({

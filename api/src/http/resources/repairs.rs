@@ -8,7 +8,7 @@ use crate::{
             QueryParams, RawJsonBody,
             dry_run::DryRun,
             if_match::{IfMatch, tag, tagged},
-            page::{ListPage, Page},
+            page::{ListPage, Paging},
         },
         problem::{Problem, code::ProblemCode},
         resources::{
@@ -28,8 +28,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{Attribution, CommandResult, Event, Proposal, Repair};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{ExecutionId, Read, Revision};
 
@@ -171,20 +169,12 @@ async fn shown(app: &ServerState, proposal: &Proposal) -> Result<Value, Problem>
     Ok(value)
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Which")]
-struct ProposalParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 async fn list(
     State(app): State<SharedState>,
     Extension(caller): Extension<Caller>,
-    QueryParams(which): QueryParams<ProposalParams>,
+    QueryParams(which): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(which.limit, which.cursor.as_deref())?;
+    let page = which.page()?;
     let found = app.engine.proposals(page.after.as_deref(), page.limit).await?;
     let mut items = Vec::new();
     for proposal in found.items.iter().filter(|proposal| caller.sees(&proposal.tenant)) {

@@ -5,7 +5,7 @@ use crate::{
     http::{
         extract::{
             QueryParams,
-            page::{ListPage, Page},
+            page::{ListPage, Paging},
         },
         problem::Problem,
         route::{Access, Route},
@@ -17,8 +17,6 @@ use crate::{
 use axum::{Json, extract::State};
 use engine::ExpiredExecution;
 use program::encoding::rfc3339::format_time;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -43,14 +41,6 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 fn seen(one: &ExpiredExecution) -> operations::Expiring {
     operations::Expiring {
         id: one.record.id.to_string(),
@@ -66,9 +56,9 @@ fn seen(one: &ExpiredExecution) -> operations::Expiring {
 /// Lists the executions to remove, and older executions that are kept, with the reason. Changes nothing.
 async fn show(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<operations::Expiring>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let mut after = page.after.as_deref().and_then(|text| text.parse().ok());
     let mut items = Vec::new();
     loop {

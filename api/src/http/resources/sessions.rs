@@ -7,7 +7,7 @@ use crate::{
     http::{
         extract::{
             JsonBody, QueryParams,
-            page::{ListPage, Page, documents},
+            page::{ListPage, Paging, documents},
         },
         middleware::idempotency::ContainsSecret,
         problem::{Problem, code::ProblemCode, denial::Requester},
@@ -303,19 +303,11 @@ fn seen(session: &Session) -> Value {
     value
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 async fn list(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let now = app.engine.clock().now();
     let (sessions, next) = documents::<Session>(&app, "", &page, |session| now < session.ends_at).await?;
     Ok(Json(ListPage::new(sessions.iter().map(seen).collect(), next)))

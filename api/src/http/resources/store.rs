@@ -5,7 +5,7 @@ use crate::{
     http::{
         extract::{
             JsonBody, QueryParams,
-            page::{ListPage, Page},
+            page::{ListPage, Paging},
         },
         problem::{Problem, code::ProblemCode},
         route::{Access, Route},
@@ -96,14 +96,6 @@ impl Entity for StoreHoldEvent {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct PendingParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(rename = "Begin")]
 struct HoldBody {
     reason: String,
@@ -151,9 +143,9 @@ fn awaited(one: &PendingTask) -> Value {
 /// Lists waiting tasks, by execution. Changes nothing.
 async fn pending(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<PendingParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let after = page.after.as_deref().and_then(|text| text.parse().ok());
     let found = app.engine.pending_tasks(after, page.limit).await?;
     Ok(Json(ListPage::new(found.items.iter().map(awaited).collect(), found.next.map(|id| id.to_string()))))

@@ -6,7 +6,7 @@ use crate::{
         extract::{
             JsonBody, QueryParams,
             if_match::{IfMatch, tag, tagged},
-            page::{ListPage, Page, document_with_version, documents, scope::get_visible},
+            page::{ListPage, Paging, document_with_version, documents, scope::get_visible},
         },
         middleware::idempotency::ContainsSecret,
         problem::{Problem, code::ProblemCode},
@@ -23,8 +23,6 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 use workflows::tenancy::Tenant;
 
@@ -62,14 +60,6 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Wanted")]
-struct ListParams {
-    limit: Option<usize>,
-    cursor: Option<String>,
-}
-
 /// Returns a user without fields about tokens.
 fn seen(user: &User) -> Value {
     let mut value = mapping::thing(user, &["created_at", "claimed_at"]);
@@ -84,9 +74,9 @@ fn seen(user: &User) -> Value {
 
 async fn list(
     State(app): State<SharedState>,
-    QueryParams(wanted): QueryParams<ListParams>,
+    QueryParams(wanted): QueryParams<Paging>,
 ) -> Result<Json<ListPage<Value>>, Problem> {
-    let page = Page::of(wanted.limit, wanted.cursor.as_deref())?;
+    let page = wanted.page()?;
     let (users, next) = documents::<User>(&app, "", &page, |_| true).await?;
     Ok(Json(ListPage::new(users.iter().map(seen).collect(), next)))
 }

@@ -22,8 +22,7 @@ pub(super) fn abridged(value: Value) -> Value {
     if whole.len() <= LIMIT {
         return value;
     }
-    let digest: [u8; 32] = Sha256::digest(&whole).into();
-    let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = store::hex::encode(&Sha256::digest(&whole));
     let note = json!({ "bytes": whole.len(), "sha256": sha256 });
     for (entries, bytes) in KEPT {
         let mut shorter = value.clone();

@@ -31,7 +31,7 @@ use crate::{
         },
         memtable::Value,
     },
-    hex::hex,
+    hex,
     sync::lock_unpoisoned,
 };
 use std::{
@@ -242,6 +242,6 @@ fn rows_of<'a>(key: &[u8], plain: &'a [u8]) -> Result<Vec<block::Row<'a>>, Error
 }
 
 fn malformed(key: &[u8], why: &str) -> Error {
-    let what = format!("the block of the index from key {} on", hex(key));
+    let what = format!("the block of the index from key {} on", hex::encode(key));
     Error::Corrupt { what, why: why.into() }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use workflows::platform::{
-    AccessMode, CallMetadata, DriveTool, EmptyProgress, LUKS_KEY, ObservedResource, Observer, ProbeFinding,
+    CallMetadata, DriveTool, EmptyProgress, LUKS_KEY, ObservedResource, Observer, ProbeFinding,
     TenantResource, TenantResources, VerifiedAs, codes,
 };
 
@@ -153,10 +153,6 @@ impl LocalMachine {
     }
 }
 
-fn unsupported(what: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported for a LUKS volume"))
-}
-
 #[async_trait]
 impl TenantResources for LocalMachine {
     fn backend(&self) -> &'static str {
@@ -200,26 +196,6 @@ impl TenantResources for LocalMachine {
         let uuid = self.volume_of(thing)?;
         let found = self.found(&Tools::of(&self.target, eyes, stamp), &uuid).await?;
         Ok(found.filter(|volume| volume.slots > 0).map(|volume| self.seen(&volume)))
-    }
-
-    async fn set_admission(
-        &self,
-        _thing: &TenantResource,
-        _tenant: &str,
-        _admits: AccessMode,
-        _stamp: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("freezing a LUKS volume"))
-    }
-
-    async fn rewrap(
-        &self,
-        _thing: &TenantResource,
-        _tenant: &str,
-        _key: &str,
-        _stamp: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("encrypting it with another key"))
     }
 
     async fn empty(

@@ -4,10 +4,8 @@
 
 use reqwest::Url;
 use ring::{digest, hmac};
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use store::hex;
 
 /// The minimum length of a secret, in bytes.
 const SECRET: usize = 16;
@@ -55,10 +53,10 @@ impl Signer {
 /// `v1`, method, path with query, timestamp, and the SHA-256 of the body in hexadecimal.
 #[must_use]
 pub fn signature(secret: &[u8], method: &str, target: &str, at: u64, body: &[u8]) -> String {
-    let body = hex(digest::digest(&digest::SHA256, body).as_ref());
+    let body = hex::encode(digest::digest(&digest::SHA256, body).as_ref());
     let text = format!("v1\n{method}\n{target}\n{at}\n{body}");
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    format!("v1={}", hex(hmac::sign(&key, text.as_bytes()).as_ref()))
+    format!("v1={}", hex::encode(hmac::sign(&key, text.as_bytes()).as_ref()))
 }
 
 /// Reads the secret without a trailing newline.
@@ -75,13 +73,6 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
         ));
     }
     Ok(secret)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -22,8 +22,7 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::{
-    AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
-    TenantResources, VerifiedAs, codes,
+    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource, TenantResources, VerifiedAs, codes,
 };
 
 /// The system name of clusters.
@@ -165,15 +164,6 @@ impl TenantResources for KubernetesCluster {
         Err(unsupported(&why))
     }
 
-    async fn empty(
-        &self,
-        _: &TenantResource,
-        _: &str,
-        _: &CallMetadata,
-    ) -> Result<EmptyProgress, ActionError> {
-        Err(unsupported("Kubernetes objects are not emptied before their removal"))
-    }
-
     async fn remove(
         &self,
         thing: &TenantResource,
@@ -181,9 +171,5 @@ impl TenantResources for KubernetesCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         self.removed(thing, uid, stamp).await
-    }
-
-    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("Kubernetes has no keys of tenants"))
     }
 }

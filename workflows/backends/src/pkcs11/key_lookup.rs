@@ -78,8 +78,7 @@ impl KeyLabel {
 
     /// Parses a label. The id of a foreign key becomes its uid.
     fn read(id: &[u8]) -> Self {
-        let foreign =
-            || Self { uid: format!("unmarked-{}", connection_settings::hex(id)), ..Self::default() };
+        let foreign = || Self { uid: format!("unmarked-{}", store::hex::encode(id)), ..Self::default() };
         serde_json::from_slice(id).unwrap_or_else(|_| foreign())
     }
 

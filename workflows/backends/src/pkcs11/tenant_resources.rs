@@ -4,8 +4,8 @@ use crate::pkcs11::{Pkcs11, key_lookup::Key, keys::remove, token::Work};
 use async_trait::async_trait;
 use engine::ActionError;
 use workflows::platform::{
-    AccessMode, CallMetadata, DriveTool, EmptyProgress, FoundObject, ObservedResource, Observer,
-    ProbeFinding, TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
+    CallMetadata, DriveTool, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding,
+    TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
@@ -27,10 +27,6 @@ fn seen(key: &Key) -> ObservedResource {
         spec,
         terminating,
     }
-}
-
-fn unsupported(what: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported by a key store"))
 }
 
 /// Tests that no key in the token unwraps the data that the named key wrapped.
@@ -99,26 +95,6 @@ impl TenantResources for Pkcs11 {
     ) -> Result<Option<ObservedResource>, ActionError> {
         let name = named(thing)?;
         self.token.work(stamp, move |on| Ok(on.named(&name)?.as_ref().map(seen))).await
-    }
-
-    async fn set_admission(
-        &self,
-        _thing: &TenantResource,
-        _tenant: &str,
-        _admits: AccessMode,
-        _stamp: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("freezing a key"))
-    }
-
-    async fn rewrap(
-        &self,
-        _thing: &TenantResource,
-        _tenant: &str,
-        _key: &str,
-        _stamp: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("putting a key under another"))
     }
 
     async fn empty(

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use engine::ActionError;
 use serde_json::json;
 use workflows::platform::{
-    AccessMode, CallMetadata, EmptyProgress, ObservedResource, Observer, ProbeFinding, TenantResource,
-    TenantResources, VerifiedAs, codes, tenant_name,
+    AccessMode, CallMetadata, ObservedResource, Observer, TenantResource, TenantResources, VerifiedAs, codes,
+    tenant_name,
 };
 
 const SYSTEM: &str = "slurm";
@@ -72,25 +72,6 @@ impl TenantResources for SlurmCluster {
         within(stamp, true, self.admitted(thing, tenant, admits, stamp)).await
     }
 
-    async fn rewrap(
-        &self,
-        _: &TenantResource,
-        _: &str,
-        _: &str,
-        _: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("Slurm has no encrypted data"))
-    }
-
-    async fn empty(
-        &self,
-        _: &TenantResource,
-        _: &str,
-        _: &CallMetadata,
-    ) -> Result<EmptyProgress, ActionError> {
-        Err(unsupported("Slurm objects are not emptied before their removal"))
-    }
-
     async fn remove(
         &self,
         thing: &TenantResource,
@@ -98,10 +79,6 @@ impl TenantResources for SlurmCluster {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError> {
         within(stamp, true, self.removed(thing, uid, stamp)).await
-    }
-
-    async fn undecryptable(&self, _: &TenantResource, _: &CallMetadata) -> Result<ProbeFinding, ActionError> {
-        Err(unsupported("Slurm has no encrypted data"))
     }
 }
 

@@ -7,8 +7,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use engine::ActionError;
 use tokio::time::Instant;
 use workflows::platform::{
-    AccessMode, CallMetadata, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding,
-    TenantResource, TenantResources, VerifiedAs, codes, tenant_name,
+    CallMetadata, EmptyProgress, FoundObject, ObservedResource, Observer, ProbeFinding, TenantResource,
+    TenantResources, VerifiedAs, codes, tenant_name,
 };
 
 const SYSTEM: &str = "keys";
@@ -26,10 +26,6 @@ fn named(thing: &TenantResource) -> Result<&str, ActionError> {
         return Ok(&thing.name);
     }
     Err(ActionError::permanent(codes::REFUSED, format!("{thing} is not a key, but this is a key store")))
-}
-
-fn unsupported(what: &str) -> ActionError {
-    ActionError::permanent(codes::UNSUPPORTED, format!("{what} is not supported by a key store"))
 }
 
 impl Vault {
@@ -102,26 +98,6 @@ impl TenantResources for Vault {
         stamp: &CallMetadata,
     ) -> Result<Option<ObservedResource>, ActionError> {
         self.seen(named(thing)?, who(eyes), Instant::now() + stamp.deadline).await
-    }
-
-    async fn set_admission(
-        &self,
-        _thing: &TenantResource,
-        _tenant: &str,
-        _admits: AccessMode,
-        _stamp: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("freezing a key"))
-    }
-
-    async fn rewrap(
-        &self,
-        _thing: &TenantResource,
-        _tenant: &str,
-        _key: &str,
-        _stamp: &CallMetadata,
-    ) -> Result<(), ActionError> {
-        Err(unsupported("putting a key under another"))
     }
 
     async fn empty(

@@ -3,7 +3,7 @@
 //! The other capabilities create resources; this one finds and removes them. Invariant: a removal names the unique id that it found, and is complete
 //! only when a read no longer finds that id.
 
-use crate::platform::{CallMetadata, DriveTool, KeySafety};
+use crate::platform::{CallMetadata, DriveTool, KeySafety, codes};
 use async_trait::async_trait;
 use engine::ActionError;
 use serde::{Deserialize, Serialize};
@@ -290,32 +290,41 @@ pub trait TenantResources: Debug + Send + Sync {
         self.read_resource(thing, Observer::Platform, stamp).await
     }
 
-    /// Sets the access mode of the tenant's resource.
+    /// Sets the access mode of the tenant's resource. The default is unsupported.
     async fn set_admission(
         &self,
         thing: &TenantResource,
         tenant: &str,
         admits: AccessMode,
         stamp: &CallMetadata,
-    ) -> Result<(), ActionError>;
+    ) -> Result<(), ActionError> {
+        let _ = (tenant, admits, stamp);
+        Err(unsupported(self.backend(), "restrict the access to", thing))
+    }
 
     /// Re-encrypts the contents of the tenant's resource with another key and records it in `key` of its `spec`. A dry run reports if this is
-    /// possible, before the destruction of the tenant's key is approved.
+    /// possible, before the destruction of the tenant's key is approved. The default is unsupported.
     async fn rewrap(
         &self,
         thing: &TenantResource,
         tenant: &str,
         key: &str,
         stamp: &CallMetadata,
-    ) -> Result<(), ActionError>;
+    ) -> Result<(), ActionError> {
+        let _ = (tenant, key, stamp);
+        Err(unsupported(self.backend(), "encrypt with another key", thing))
+    }
 
-    /// Removes one page of the resource's contents: every version, delete marker and unfinished upload.
+    /// Removes one page of the resource's contents: every version, delete marker and unfinished upload. The default is unsupported.
     async fn empty(
         &self,
         thing: &TenantResource,
         uid: &str,
         stamp: &CallMetadata,
-    ) -> Result<EmptyProgress, ActionError>;
+    ) -> Result<EmptyProgress, ActionError> {
+        let _ = (uid, stamp);
+        Err(unsupported(self.backend(), "empty", thing))
+    }
 
     /// Requests the removal of the resource with this unique id. Success means that the request was accepted.
     async fn remove(
@@ -325,12 +334,16 @@ pub trait TenantResources: Debug + Send + Sync {
         stamp: &CallMetadata,
     ) -> Result<(), ActionError>;
 
-    /// Tries to decrypt a ciphertext with the key, and returns the attempt as evidence. The probe holds if the decryption fails.
+    /// Tries to decrypt a ciphertext with the key, and returns the attempt as evidence. The probe holds if the decryption fails. The default is
+    /// unsupported.
     async fn undecryptable(
         &self,
         key: &TenantResource,
         stamp: &CallMetadata,
-    ) -> Result<crate::platform::ProbeFinding, ActionError>;
+    ) -> Result<crate::platform::ProbeFinding, ActionError> {
+        let _ = stamp;
+        Err(unsupported(self.backend(), "decrypt with", key))
+    }
 
     /// Returns the reason why the platform may not remove the resource or its contents. `None` if it may, or if the backend cannot tell. Changes
     /// nothing.
@@ -352,6 +365,10 @@ pub trait TenantResources: Debug + Send + Sync {
         let _ = (thing, stamp);
         Ok(None)
     }
+}
+
+fn unsupported(backend: &str, what: &str, thing: &TenantResource) -> ActionError {
+    ActionError::permanent(codes::UNSUPPORTED, format!("{backend} cannot {what} {thing}"))
 }
 
 #[cfg(test)]

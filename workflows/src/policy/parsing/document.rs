@@ -62,6 +62,12 @@ impl Value {
 }
 
 impl Item {
+    /// Returns the line of each field of the top level, if the document has lines.
+    pub(crate) fn lines(&self) -> BTreeMap<String, u64> {
+        let Value::Map(fields) = &self.value else { return BTreeMap::new() };
+        fields.iter().filter_map(|(name, at, _)| Some((name.clone(), (*at)?.line))).collect()
+    }
+
     /// Returns the value as JSON, without positions.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;

@@ -351,6 +351,15 @@ impl<'a> Fields<'a> {
         found(self.fields, name).or_else(|| found(self.under, name))
     }
 
+    /// Applies `read` to the field: it may be absent, but must be valid if present.
+    pub(crate) fn optionally<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&'a Item) -> Option<T>,
+    ) -> Option<Option<T>> {
+        self.optional(name).map_or(Some(None), |item| read(item).map(Some))
+    }
+
     /// Returns the section `name` with its defaults. Records unknown fields, or a missing section.
     pub(crate) fn layer(&self, name: &str, known: &[&str]) -> Option<Fields<'a>> {
         match (found(self.fields, name), found(self.under, name)) {

@@ -148,7 +148,7 @@ fn pairs(reader: &Reader, item: &Item) -> Option<Vec<AntiColocate>> {
 
 fn pair(reader: &Reader, item: &Item) -> Option<AntiColocate> {
     let fields = reader.fields(item, &["region", "class_a", "class_b", "scope"])?;
-    let region = fields.optional("region").map_or(Some(None), |item| reader.name(item).map(Some));
+    let region = fields.optionally("region", |item| reader.name(item));
     let class_a = fields.required("class_a").and_then(|item| reader.one_of(item));
     let class_b = fields.required("class_b").and_then(|item| reader.one_of(item));
     let scope = fields.optional("scope").map_or(Some(ColocationScope::Node), |item| reader.one_of(item));

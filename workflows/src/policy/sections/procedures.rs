@@ -18,18 +18,10 @@ const REASON_AT_LEAST: u32 = 20;
 pub(in crate::policy) fn procedure(fields: &Fields<'_>) -> Option<Procedure> {
     let reader = fields.reader();
     let escalate = fields.optional("escalate").map_or(Some(Vec::new()), |item| escalations(reader, item));
-    let extend = optional(fields.optional("extend"), |item| reader.duration(item));
+    let extend = fields.optionally("extend", |item| reader.duration(item));
     let remind = fields.optional("remind").map_or(Some(Reminders::default()), |item| reminders(reader, item));
-    let break_glass = optional(fields.optional("break_glass"), |item| glass(reader, item));
+    let break_glass = fields.optionally("break_glass", |item| glass(reader, item));
     Some(Procedure { escalate: escalate?, extend: extend?, remind: remind?, break_glass: break_glass? })
-}
-
-/// Applies `read` to the item, if present.
-fn optional<T>(item: Option<&Item>, read: impl FnOnce(&Item) -> Option<T>) -> Option<Option<T>> {
-    match item {
-        Some(item) => read(item).map(Some),
-        None => Some(None),
-    }
 }
 
 fn escalations(reader: &Reader, item: &Item) -> Option<Vec<Escalation>> {
@@ -49,7 +41,7 @@ fn reminders(reader: &Reader, item: &Item) -> Option<Reminders> {
         let read: Vec<_> = reader.list(item).iter().map(|item| reader.duration(item)).collect();
         read.into_iter().collect()
     });
-    let every = optional(fields.optional("every"), |item| reader.duration(item));
+    let every = fields.optionally("every", |item| reader.duration(item));
     Some(Reminders { before: before?, every: every? })
 }
 

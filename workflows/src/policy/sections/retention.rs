@@ -52,9 +52,9 @@ pub(in crate::policy) fn read(reader: &Reader, item: &Item) -> Option<Vec<Retent
 fn rule(reader: &Reader, item: &Item) -> Option<Retention> {
     let fields = reader.fields(item, &["class", "tag", "min", "max", "then"])?;
     let class = fields.required("class").and_then(|item| reader.text(item)).map(str::to_owned);
-    let tag = fields.optional("tag").map_or(Some(None), |item| reader.one_of(item).map(Some));
+    let tag = fields.optionally("tag", |item| reader.one_of(item));
     let min = fields.required("min").and_then(|item| reader.days(item));
-    let max = fields.optional("max").map_or(Some(None), |item| reader.days(item).map(Some));
+    let max = fields.optionally("max", |item| reader.days(item));
     let then = fields.required("then").and_then(|item| reader.one_of(item));
     Some(Retention { class: class?, tag: tag?, min: min?, max: max?, then: then? })
 }

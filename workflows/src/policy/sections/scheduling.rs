@@ -94,7 +94,6 @@ fn borrow(fields: &Fields<'_>) -> Option<BorrowWithin> {
         reader.note(item, "Kueue does not support `Any` here".into(), "write `Never` or `LowerPriority`");
     }
     let range = -2_000_000_000..=2_000_000_000_i32;
-    let max_priority =
-        fields.optional("max_priority").map_or(Some(None), |item| reader.whole(item, range).map(Some));
+    let max_priority = fields.optionally("max_priority", |item| reader.whole(item, range));
     Some(BorrowWithin { policy: policy?, max_priority: max_priority? })
 }

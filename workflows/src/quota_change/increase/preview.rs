@@ -3,22 +3,10 @@
 use super::QuotaIncrease;
 use crate::{
     ledger::choose,
-    policy::{PlatformPolicy, Reason},
-    quota_change::{Direction, QuotaRequest, change_facts, evaluate},
+    policy::PlatformPolicy,
+    quota_change::{ChangePreview, Direction, QuotaRequest, change_facts, evaluate},
 };
-use engine::{Plan, PlanDigest, Undecided, View, Workflow};
-use serde::Serialize;
-
-/// The result of a dry run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Preview {
-    /// The reasons of policy, rule by rule.
-    pub reasons: Vec<Reason>,
-    /// The plan.
-    pub plan: Plan,
-    /// The digest that approvers would vote on.
-    pub digest: PlanDigest,
-}
+use engine::{Undecided, View};
 
 /// Runs the decision of an increase on `request` without changes. Run it with [`engine::decide`] and discard its reads.
 ///
@@ -28,7 +16,7 @@ pub fn preview(
     view: &mut View,
     request: &QuotaRequest,
     policy: &PlatformPolicy,
-) -> Result<Preview, Undecided> {
+) -> Result<ChangePreview, Undecided> {
     let facts = change_facts(view, request, Direction::Increase)?;
     let evaluation = evaluate(&facts, policy);
     let reasons = evaluation.reasons.clone();
@@ -39,7 +27,5 @@ pub fn preview(
         let placed = choose(view, &facts.candidates, &ask, &increase.constraints())?;
         increase.proposal = placed.ok();
     }
-    let plan = increase.plan();
-    let digest = plan.digest(QuotaIncrease::NAME, QuotaIncrease::SCHEMA);
-    Ok(Preview { reasons, plan, digest })
+    Ok(ChangePreview::of(&increase, reasons))
 }

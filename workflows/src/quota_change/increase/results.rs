@@ -2,7 +2,7 @@
 
 use super::QuotaIncrease;
 use crate::{
-    ledger::{ClaimedNode, NodeClaim},
+    ledger::{NodeClaim, node_preparation::NodePreparation},
     platform::QualifyFinding,
     policy::Reason,
     quota_change::ChangeEvaluation,
@@ -18,17 +18,15 @@ impl QuotaIncrease {
 
     /// Records the reserved nodes. New nodes among them still need preparation.
     pub(super) fn record_hold(&mut self, claim: Option<NodeClaim>) {
-        let known =
-            |node: &ClaimedNode| self.claim.as_ref().is_some_and(|before| before.nodes.contains(node));
-        let nodes = claim.iter().flat_map(|claim| &claim.nodes);
-        self.fresh = nodes.filter(|node| !known(node)).cloned().collect();
+        let new = claim.as_ref().map(|claim| NodePreparation::newly_claimed(self.claim.as_ref(), claim));
+        self.fresh = new.unwrap_or_default();
         self.layouts.clear();
         self.claim = claim;
     }
 
     pub(super) fn qualified(&mut self, found: QualifyFinding) {
-        let unfit = self.fresh.iter().find(|node| !found.fit && node.node.as_str() == found.node);
-        self.unfit.extend(unfit.map(|node| node.node.clone()));
+        let unfit = self.new_nodes().unfit(&found);
+        self.unfit.extend(unfit);
     }
 
     pub(super) fn quarantined(&mut self) {

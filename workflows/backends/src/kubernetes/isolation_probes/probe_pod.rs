@@ -55,7 +55,7 @@ pub(crate) struct Planned {
 /// Returns the name of a pod: equal for all attempts of a step, and unique among steps.
 pub(crate) fn name(stamp: &CallMetadata, role: &str) -> String {
     let digest = Sha256::digest(stamp.key.as_bytes());
-    let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let short = store::hex::encode(digest.get(..8).unwrap_or_default());
     format!("tenure-probe-{short}-{role}")
 }
 

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use engine::{ActionError, Probe};
 use ring::digest;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use workflows::platform::{CallMetadata, Hook, Hooks};
 
 const HOOK: &str = "Hook";
@@ -16,11 +15,8 @@ const HOOK: &str = "Hook";
 /// Returns the name of the object for a hook, a tenant and these arguments.
 fn name_of(hook: &Hook) -> String {
     let digest = digest::digest(&digest::SHA256, hook.arguments.to_string().as_bytes());
-    let mut name = format!("{}--{}--", hook.tenant, hook.name);
-    for byte in digest.as_ref().iter().take(6) {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    let short = store::hex::encode(digest.as_ref().get(..6).unwrap_or_default());
+    format!("{}--{}--{short}", hook.tenant, hook.name)
 }
 
 #[async_trait]

@@ -65,6 +65,15 @@ pub struct ReturnNode {
     pub owner_epoch: u64,
 }
 
+impl TakeNode {
+    /// Returns the undo.
+    #[must_use]
+    pub fn undo(&self) -> ReturnNode {
+        let Self { cluster, node, tenant, owner_epoch } = self.clone();
+        ReturnNode { cluster, node, tenant, owner_epoch }
+    }
+}
+
 /// Result of [`ReturnNode`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReturned {
