@@ -5,9 +5,9 @@ use crate::{
     ledger::{IssueClusterKey, JoinWaitlist, RegisterTenant},
     placement::{Constraints, NodeRequest},
     platform::{
-        Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        DiagnosisLevel, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, QualifyNode, ReadGpuLayout,
-        RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
+        BoughtGpus, Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace,
+        CreateQueue, DiagnosisLevel, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, QualifyNode,
+        ReadGpuLayout, RestoreGpuLayout, SetGpuLayout, SetResourceQuota, TakeNode,
     },
     policy::{PolicyRef, WorkspaceTerms, decisions::isolation_probes},
     tenancy::{
@@ -54,6 +54,7 @@ impl Onboarding {
             buffers: BTreeMap::new(),
             drivers: Vec::new(),
             pins: BTreeMap::new(),
+            apart: Vec::new(),
         };
         self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
     }
@@ -253,6 +254,12 @@ impl Onboarding {
             cluster: self.cluster(),
             tenant: self.tenant(),
             quotas: self.terms.iter().flat_map(|terms| &terms.workspaces).map(of).collect(),
+            bought: vec![BoughtGpus {
+                resource: resource.to_string(),
+                model: self.model(),
+                profile: self.offer().kind.profile.map(Into::into),
+                amount: u64::from(self.bought().0),
+            }],
         })
     }
 
