@@ -139,6 +139,7 @@ async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
     assert_eq!(served.json_as(&second, &facts_of("eu-1"), none).await.status, 200);
 }
 
+/// S-9.
 #[tokio::test]
 async fn a_key_that_leaked_is_ended_by_its_incident_and_followed_by_the_next_and_no_other_is_touched() {
     let served = with_sites().await;

@@ -52,7 +52,7 @@ fn a_sampled_trace_gets_shares_of_every_kind_that_it_asks_for() {
     );
 }
 
-/// Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
+/// S-36: Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
 #[test]
 fn the_morning_peak_takes_back_what_production_lent() {
     let (_, outcomes) = morning_peak();
@@ -188,6 +188,7 @@ fn no_loan_outlasts_its_term_while_somebody_waits() {
     assert_eq!(outcome.violations, []);
 }
 
+/// S-100.
 #[test]
 fn without_borrowing_nothing_is_lent_and_less_is_used() {
     let (_, outcomes) = morning_peak();

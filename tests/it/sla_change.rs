@@ -118,7 +118,7 @@ async fn a_change_waits_for_the_window_that_the_tenant_chose() {
     assert_eq!((stage.state(id).await.as_str(), tenant(&stage).await.tier), ("Effective", Tier::Standard));
 }
 
-/// S-22: never a mere edit of a field.
+/// S-76, S-22: never a mere edit of a field.
 #[tokio::test]
 async fn a_level_is_lowered_with_approval_and_the_nodes_are_cut_up_while_nothing_runs() {
     let stage = Stage::with_tenant("H100").await;

@@ -68,6 +68,7 @@ async fn posted(server: &Server, path: &str, media: &str, body: String) -> Value
     serde_json::from_str(&text).unwrap()
 }
 
+/// S-115.
 #[tokio::test]
 async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() {
     let heard = Heard::default();

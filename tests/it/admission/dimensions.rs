@@ -19,6 +19,7 @@ fn one(dimension: Dimension, code: &str) -> Vec<(Dimension, String)> {
     vec![(dimension, code.to_owned())]
 }
 
+/// S-37, S-123.
 #[test]
 fn quota_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(4, Some(0), None)), ("b", gpus(8, None, None))]);
@@ -56,6 +57,7 @@ fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
     assert_eq!(lent.news.demands.len(), 1, "and the loan is reclaimed at once");
 }
 
+/// S-28, S-37, S-39, S-42.
 #[test]
 fn what_can_be_borrowed_alone_can_stand_in_the_way() {
     let mut world = World::new(3).with(&[("a", gpus(8, None, Some(2))), ("b", gpus(4, Some(8), None))]);
@@ -75,6 +77,7 @@ fn what_can_be_borrowed_alone_can_stand_in_the_way() {
     );
 }
 
+/// S-37, S-40.
 #[test]
 fn ownership_alone_can_stand_in_the_way() {
     let mut world = World::new(1).with(&[("a", gpus(16, None, None))]);
@@ -87,6 +90,7 @@ fn ownership_alone_can_stand_in_the_way() {
     );
 }
 
+/// S-37, S-41.
 #[test]
 fn availability_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(24, None, None))]);
@@ -106,7 +110,7 @@ fn availability_alone_can_stand_in_the_way() {
     assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "observed again, admitted at once");
 }
 
-/// I-11, S-62: a workload that may not be evicted never borrows.
+/// S-37, S-42, I-11, S-62: a workload that may not be evicted never borrows.
 #[test]
 fn policy_alone_can_stand_in_the_way() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);

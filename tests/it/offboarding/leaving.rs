@@ -13,6 +13,7 @@ use workflows::{
     tenancy::{Node, NodeState, Tenant, TenantState},
 };
 
+/// S-65, S-110.
 #[tokio::test]
 async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() {
     let stage = Stage::kubernetes(|_| {}).await;

@@ -24,7 +24,7 @@ fn offboarding_and_its_child_are_sound() {
     assert_eq!(check::<NodeSanitisation>(), []);
 }
 
-/// Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
+/// S-96: Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
 /// every commit, and a cancel and a pause between any two. Every approval gets every answer. This includes the node's
 /// sanitisation.
 #[tokio::test]

@@ -18,6 +18,7 @@ fn quota_increase_is_sound() {
     assert_eq!(check::<QuotaIncrease>(), []);
 }
 
+/// S-92.
 #[tokio::test]
 async fn quota_increase_survives_every_fault_crash_and_interruption() {
     let report = simulator::verification::quota_increase().await.unwrap();
