@@ -67,7 +67,7 @@ pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, U
 ///
 /// # Errors
 /// The read errors of the view.
-pub fn add_classes(
+pub(super) fn add_classes(
     view: &mut View,
     candidates: &mut [Candidate],
     tenant: &TenantId,
