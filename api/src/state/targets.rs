@@ -8,7 +8,7 @@ use backends::{
 };
 use engine::{ActionError, Entity, Undecided, View};
 use program::exit::{Exit, Failure};
-use std::{collections::BTreeSet, fmt::Display, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 use workflows::{
     fleet::Sites,
     platform::Platform,
@@ -51,17 +51,23 @@ pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
     agreed.await.map_err(|error| Failure::new(Exit::Usage, format!("configuration: targets: {error}")))
 }
 
-/// Records the classes of workspaces in each cluster for tenants whose nodes an earlier version claimed.
-///
-/// # Errors
-/// The store or a document cannot be read.
-pub(crate) async fn record_classes(app: &ServerState) -> Result<(), Failure> {
-    let unread = |error: &dyn Display| Failure::other(format!("classes of clusters: {error}"));
+/// Records the classes of workspaces in each cluster for tenants whose nodes an earlier version claimed. After a failure, as in a store that is held, the next
+/// start records them.
+pub(crate) async fn record_classes(app: &ServerState) {
+    if let Err(why) = try_record_classes(app).await {
+        tracing::warn!(
+            why,
+            "the classes of earlier tenants were not recorded; until the next start, lending.anti_colocate does not see them"
+        );
+    }
+}
+
+async fn try_record_classes(app: &ServerState) -> Result<(), String> {
     let mut known: BTreeSet<(ClusterId, TenantId)> = BTreeSet::new();
-    for there in stored::<ClusterClasses>(app).await.map_err(|e| unread(&e))? {
+    for there in stored::<ClusterClasses>(app).await.map_err(|e| e.to_string())? {
         known.extend(there.tenants.into_keys().map(|tenant| (there.cluster.clone(), tenant)));
     }
-    for held in stored::<NodeAllocation>(app).await.map_err(|e| unread(&e))? {
+    for held in stored::<NodeAllocation>(app).await.map_err(|e| e.to_string())? {
         // The tenant of quarantined nodes has left.
         if held.nodes.is_empty() || known.contains(&(held.cluster.clone(), held.tenant.clone())) {
             continue;
@@ -73,7 +79,7 @@ pub(crate) async fn record_classes(app: &ServerState) -> Result<(), Failure> {
                 None => Ok(()),
             }
         };
-        app.engine.transact(true, record).await.map_err(|e| unread(&e))?;
+        app.engine.transact(true, record).await.map_err(|e| e.to_string())?;
     }
     Ok(())
 }
