@@ -46,7 +46,7 @@ fn has(entries: &[Value], text: &str) -> bool {
     entries.iter().any(|entry| entry["says"].as_str().is_some_and(|says| says.contains(text)))
 }
 
-/// S60. By HTTP, by the command line, and with only the file and the public key.
+/// S-16, S60. By HTTP, by the command line, and with only the file and the public key.
 #[tokio::test]
 async fn the_audit_lists_every_command_and_an_export_is_invalid_after_one_changed_byte() {
     let (served, auditor) = stage().await;

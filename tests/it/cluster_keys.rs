@@ -139,6 +139,7 @@ async fn a_shared_cluster_has_a_key_from_its_registration() {
     assert_eq!(served.json_as(&second, &facts_of("eu-1"), none).await.status, 200);
 }
 
+/// S-9.
 #[tokio::test]
 async fn the_incident_of_a_leaked_key_revokes_it_and_issues_the_next_and_changes_no_other_key() {
     let served = with_sites().await;

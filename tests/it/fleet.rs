@@ -114,6 +114,7 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_a_node_in_use() {
         buffers: [].into(),
         drivers: Vec::new(),
         pins: BTreeMap::new(),
+        apart: Vec::new(),
     };
     let ask = NodeRequest { model: "A100".parse().unwrap(), gpus: Gpus(8) };
     let claim = ClaimNodes { tenant: "acme".parse().unwrap(), ask, constraints };

@@ -26,6 +26,7 @@ async fn a_requester_cannot_approve_their_own_request_over_http() {
     assert_eq!(tenant.body["state"], "active");
 }
 
+/// S-17.
 #[tokio::test]
 async fn a_vote_counts_only_for_the_plan_that_was_read() {
     let served = Served::with_nodes().await;

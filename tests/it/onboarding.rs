@@ -52,7 +52,7 @@ fn the_check_finds_no_error_in_onboarding() {
     assert_eq!(check::<Onboarding>(), []);
 }
 
-/// Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
+/// S-91: Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
 /// every commit, and a cancel and a pause between any two. Every approval gets every answer.
 #[tokio::test]
 async fn onboarding_survives_every_fault_crash_and_interruption() {
@@ -264,7 +264,7 @@ async fn a_request_that_policy_rejects_ends_with_its_reasons() {
     assert_eq!(decisions[0].facts_digest, decisions[0].facts.digest());
 }
 
-/// S-22: the created objects depend on the isolation level, and the plan lists them beforehand.
+/// S-63, S-22: the created objects depend on the isolation level, and the plan lists them beforehand.
 #[test]
 fn each_isolation_level_and_each_kind_of_cluster_has_its_own_set_of_objects() {
     let books = fleet();

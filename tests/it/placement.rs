@@ -49,6 +49,7 @@ fn world(sites: &[Site], kept: u32) -> (Vec<Candidate>, FreeNodes) {
             free: sum,
             buffer: Gpus(kept),
             unready: Vec::new(),
+            classes: BTreeSet::new(),
         });
         stock.insert(cluster, free);
     }
@@ -68,6 +69,7 @@ fn constraints(eu_only: bool, own_cluster: bool) -> Constraints {
         buffers: BTreeMap::new(),
         drivers: Vec::new(),
         pins: BTreeMap::new(),
+        apart: Vec::new(),
     }
 }
 

@@ -70,6 +70,7 @@ async fn a_reclaim_and_its_evictions_survive_every_fault_crash_and_interruption(
     }
 }
 
+/// S-95.
 #[tokio::test]
 async fn an_incident_survives_every_fault_crash_and_interruption() {
     let report = verification::incident_response().await.unwrap();

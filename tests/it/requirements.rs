@@ -32,14 +32,27 @@ fn named(answer: &str) -> Vec<&str> {
     answer.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect()
 }
 
-/// A module is a file, or the `mod.rs` of a folder, here or in the end-to-end tests.
-fn exists(test: &str) -> bool {
+/// Returns the source before a test, if it exists. A module is a file, or the `mod.rs` of a folder, here or in the end-to-end tests.
+fn before(test: &str) -> Option<String> {
     let (module, name) = test.rsplit_once("::").unwrap();
     let module = module.replace("::", "/");
     let files =
         ["it", "e2e/it"].map(|tests| [format!("{tests}/{module}.rs"), format!("{tests}/{module}/mod.rs")]);
     let function = format!("fn {name}(");
-    files.as_flattened().iter().filter_map(|file| read(file)).any(|source| source.contains(&function))
+    let mut sources = files.as_flattened().iter().filter_map(|file| read(file));
+    sources.find_map(|source| source.split_once(&function).map(|(before, _)| before.to_owned()))
+}
+
+fn exists(test: &str) -> bool {
+    before(test).is_some()
+}
+
+/// Returns true if the comment of a test has the row's id.
+fn has_id(test: &str, row: &str) -> bool {
+    let before = before(test).unwrap_or_default();
+    let above = before.rsplit_once('\n').map_or("", |(above, _)| above);
+    let mut comment = above.lines().rev().take_while(|line| line.starts_with(['/', '#']));
+    comment.any(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == row))
 }
 
 #[test]
@@ -73,6 +86,18 @@ fn every_named_test_exists() {
     assert!(seen > ROWS, "only {seen} tests are named");
     let misnamed = "tenancy::histories::no_test_has_this_name";
     assert!(!exists(misnamed) && !exists("no_such_module::every_row_of_the_requirements_is_listed_once"));
+}
+
+#[test]
+fn a_row_is_met_only_by_a_test_that_has_its_id() {
+    let page = page();
+    let is_met = |answer: &str| !answer.starts_with("in part: ") && !answer.starts_with("not yet: ");
+    let met = rows(&page).into_iter().filter(|(_, answer)| is_met(answer));
+
+    let without: Vec<_> =
+        met.filter(|(row, answer)| !named(answer).iter().any(|test| has_id(test, row))).collect();
+
+    assert!(without.is_empty(), "{without:#?}");
 }
 
 #[test]

@@ -213,6 +213,7 @@ fn request_for(rule: &RouteInfo, tenant: &str) -> (&'static str, String) {
     ("application/json", body.to_string())
 }
 
+/// S-21.
 #[tokio::test]
 async fn a_tenant_sees_only_its_own_resources_on_every_route() {
     let served = Served::with_nodes().await;

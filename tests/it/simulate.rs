@@ -52,7 +52,7 @@ fn a_sampled_trace_has_shares_of_every_gpu_model_that_it_requests() {
     );
 }
 
-/// Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
+/// S-36: Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
 #[test]
 fn the_morning_peak_reclaims_the_loans_of_production() {
     let (_, outcomes) = morning_peak();
@@ -188,6 +188,7 @@ fn no_loan_outlasts_its_term_while_a_workload_waits() {
     assert_eq!(outcome.violations, []);
 }
 
+/// S-100.
 #[test]
 fn without_borrowing_there_are_no_loans_and_less_usage() {
     let (_, outcomes) = morning_peak();

@@ -118,7 +118,7 @@ async fn a_change_waits_for_the_maintenance_window_of_the_tenant() {
     assert_eq!((stage.state(id).await.as_str(), tenant(&stage).await.tier), ("Effective", Tier::Standard));
 }
 
-/// S-22: never a mere edit of a field.
+/// S-76, S-22: never a mere edit of a field.
 #[tokio::test]
 async fn a_lower_level_needs_approval_and_nodes_are_partitioned_while_they_are_idle() {
     let stage = Stage::with_tenant("H100").await;

@@ -5,10 +5,11 @@ mod histories;
 use engine::Call;
 use std::collections::BTreeMap;
 use store::{ExecutionId, Sequence};
+use strum::VariantArray as _;
 use tests::books::{Books, Executions, rows};
 use workflows::{
     ledger::*,
-    placement::{Constraints, NodeRequest},
+    placement::{ClassesApart, Constraints, NodeRequest},
     tenancy::*,
 };
 
@@ -57,6 +58,7 @@ fn constraints(tenant: u8) -> Constraints {
         buffers: BTreeMap::new(),
         drivers: vec!["550".into()],
         pins: BTreeMap::new(),
+        apart: Vec::new(),
     }
 }
 
@@ -242,4 +244,33 @@ fn a_late_epoch_changes_nothing() {
     assert!(late.to_string().contains("at owner epoch 1, not 0"), "{late}");
     assert!(claimed.claim(&name(2), by, claimed.owner_epoch).unwrap_err().to_string().contains("is claimed"));
     assert_eq!(Sequence(0), Sequence::default());
+}
+
+/// S-14: a claim sees the classes of tenants whose nodes were claimed after its plan was approved, and a tenant that has left is in nobody's way.
+#[tokio::test]
+async fn two_tenants_whose_classes_are_kept_apart_have_no_nodes_in_one_cluster() {
+    let (mut books, executions) = (fleet(), Executions::new().await);
+    let (first, second) = (executions.call(1), executions.call(2));
+    register(&mut books, 1, &first);
+    register(&mut books, 2, &second);
+    let class = books.all::<Workspace>().into_iter().find(|it| it.tenant == name(1)).unwrap().class;
+    let mut unlike = WorkspaceClass::VARIANTS.iter().copied().filter(|other| *other != class);
+    let (own, third) = (unlike.next().unwrap(), unlike.next().unwrap());
+    let beside = |other| {
+        let apart = vec![ClassesApart { region: None, own, other }];
+        Constraints { apart, regions: Some(["us-east".parse().unwrap()].into()), ..constraints(2) }
+    };
+    let there = Constraints { regions: Some(["us-east".parse().unwrap()].into()), ..constraints(0) };
+    let claim =
+        ClaimNodes { tenant: name(1), ask: ask(8), constraints: Constraints { tenant: name(1), ..there } };
+    books.act(&claim, &first).unwrap();
+
+    let asks = ClaimNodes { tenant: name(2), ask: ask(8), constraints: beside(class) };
+    let refused = books.clone().act(&asks, &second).unwrap_err();
+    assert_eq!(refused.code, "capacity.short");
+    let allowed = ClaimNodes { constraints: beside(third), ..asks.clone() };
+    assert!(books.clone().act(&allowed, &second).is_ok(), "another class is not in the way");
+
+    books.act(&ReleaseClaim { tenant: name(1) }, &first).unwrap();
+    assert!(books.act(&asks, &second).is_ok(), "its tenant has left");
 }

@@ -68,6 +68,7 @@ async fn posted(server: &Server, path: &str, media: &str, body: String) -> Value
     serde_json::from_str(&text).unwrap()
 }
 
+/// S-115.
 #[tokio::test]
 async fn an_execution_is_one_trace_although_its_server_was_killed() {
     let heard = Heard::default();

@@ -4,12 +4,16 @@
 //! beyond the requested number are wasted; the choice wastes as few as possible. Invariant (I-22): the chosen nodes are within the residency and have the
 //! requested model.
 
+mod anti_colocation;
 pub(crate) mod best_fit;
+
+pub use anti_colocation::ClassesApart;
 
 use crate::tenancy::{
     ClusterId, ClusterKind, GpuModel, Gpus, Isolation, Jurisdiction, NodeId, RegionId, Residency, Tenancy,
-    TenantId,
+    TenantId, WorkspaceClass,
 };
+use anti_colocation::beside_a_class_kept_apart;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,6 +52,9 @@ pub struct Constraints {
     /// The pins of the tenant's labels to clusters (S-13). It may be in no other cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<String, ClusterId>,
+    /// Classes that may not be in the same cluster as a class of the tenant (S-14). Checked only for a tenant's first nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<ClassesApart>,
 }
 
 impl Constraints {
@@ -82,6 +89,9 @@ pub struct Candidate {
     /// Problems of its target that prevent an onboarding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
+    /// The classes of other tenants' workspaces in the cluster. Empty if no rule depends on them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub classes: BTreeSet<WorkspaceClass>,
 }
 
 /// Free nodes of the requested model, by cluster.
@@ -204,7 +214,7 @@ pub fn eligible<'a>(
     let mut left: Vec<&Candidate> = candidates.iter().collect();
     left.sort_by(|a, b| a.cluster.cmp(&b.cluster));
     let mut considered = Vec::new();
-    let rules: [(&str, Rule); 7] = [
+    let rules: [(&str, Rule); 8] = [
         ("gpu model", lacks_model),
         ("region", outside_region),
         ("data residency", outside_residency),
@@ -212,9 +222,13 @@ pub fn eligible<'a>(
         ("approved kind", of_other_kind),
         ("pins", off_the_pin),
         ("readiness", not_ready),
+        ("anti colocate", beside_a_class_kept_apart),
     ];
     for (constraint, excludes) in rules {
         if constraint == "pins" && constraints.pins.is_empty() {
+            continue;
+        }
+        if constraint == "anti colocate" && (constraints.apart.is_empty() || constraints.cluster.is_some()) {
             continue;
         }
         if constraint == "readiness" && candidates.iter().all(|candidate| candidate.unready.is_empty()) {

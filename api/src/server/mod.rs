@@ -69,6 +69,7 @@ async fn serve_on(config: Config, storage: Storage, more: ExtraWorkflows) -> Res
     // First: from here on the clock is that of the database.
     jobs::clock_watch::check_skew(&app).await?;
     targets::reconcile_ledger(&app).await?;
+    targets::record_classes(&app).await;
     app.engine.load_clock().await?;
     let (listener, address) = listen(&app.config).await?;
     // Created after the other parts, so that a failed start creates no token.

@@ -6,17 +6,21 @@ use backends::{
     simulated::{World, simulated_platform},
     targets::Targets,
 };
-use engine::{ActionError, Undecided, View};
+use engine::{ActionError, Entity, Undecided, View};
 use program::exit::{Exit, Failure};
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 use workflows::{
     fleet::Sites,
     platform::Platform,
-    tenancy::{Cluster, ClusterId, ClusterKind, Region, RegionIndex},
+    tenancy::{
+        Cluster, ClusterClasses, ClusterId, ClusterKind, NodeAllocation, Region, RegionIndex, TenantId,
+    },
 };
 
 /// The ledger and the file of targets disagree about a cluster. Not stored: the server does not start.
 const DISAGREE: &str = "targets.disagree";
+/// The number of documents read at once.
+const PAGE: usize = 500;
 
 /// Returns the platform of these settings, with the queues for its agents.
 pub(crate) async fn platform(config: &Config, world: Arc<dyn World>) -> Result<Connected, Failure> {
@@ -45,6 +49,58 @@ pub(crate) async fn reconcile_ledger(app: &ServerState) -> Result<(), Failure> {
         Ok(())
     });
     agreed.await.map_err(|error| Failure::new(Exit::Usage, format!("configuration: targets: {error}")))
+}
+
+/// Records the classes of workspaces in each cluster for tenants whose nodes an earlier version claimed. After a failure, as in a store that is held, the next
+/// start records them.
+pub(crate) async fn record_classes(app: &ServerState) {
+    if let Err(why) = try_record_classes(app).await {
+        tracing::warn!(
+            why,
+            "the classes of earlier tenants were not recorded; until the next start, lending.anti_colocate does not see them"
+        );
+    }
+}
+
+async fn try_record_classes(app: &ServerState) -> Result<(), String> {
+    let mut known: BTreeSet<(ClusterId, TenantId)> = BTreeSet::new();
+    for there in stored::<ClusterClasses>(app).await.map_err(|e| e.to_string())? {
+        known.extend(there.tenants.into_keys().map(|tenant| (there.cluster.clone(), tenant)));
+    }
+    for held in stored::<NodeAllocation>(app).await.map_err(|e| e.to_string())? {
+        // The tenant of quarantined nodes has left.
+        if held.nodes.is_empty() || known.contains(&(held.cluster.clone(), held.tenant.clone())) {
+            continue;
+        }
+        let record = |view: &mut View| {
+            let there = view.get::<NodeAllocation>(held.tenant.as_str())?;
+            match there.filter(|there| there.cluster == held.cluster) {
+                Some(_) => ClusterClasses::record(view, &held.cluster, &held.tenant),
+                None => Ok(()),
+            }
+        };
+        app.engine.transact(true, record).await.map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Returns all documents of a kind.
+async fn stored<T: Entity>(app: &ServerState) -> Result<Vec<T>, store::Error> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let found = app.engine.store().documents(T::COLLECTION, "", after.as_deref(), PAGE).await?;
+        for document in &found.items {
+            let corrupt = |e: serde_json::Error| store::Error::Corrupt {
+                what: document.key.to_string(),
+                why: e.to_string(),
+            };
+            all.push(serde_json::from_slice(&document.body).map_err(corrupt)?);
+        }
+        after = found.next;
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
 }
 
 /// Records the backend of a cluster in the ledger.

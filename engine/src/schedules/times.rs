@@ -226,11 +226,13 @@ pub(crate) fn utc(at: Timestamp) -> String {
 
 fn changes_clocks(zone: Tz) -> bool {
     use chrono::Offset as _;
-    let offset = |month| {
-        let noon = Utc.with_ymd_and_hms(2026, month, 15, 12, 0, 0).single();
+    let offset = |year, month| {
+        let noon = Utc.with_ymd_and_hms(year, month, 15, 12, 0, 0).single();
         noon.map(|at| at.with_timezone(&zone).offset().fix().local_minus_utc())
     };
-    (2..=12).any(|month| offset(month) != offset(1))
+    // A zone may begin to change its clocks in a later year.
+    let months = (2026..=2037).flat_map(|year| (1..=12).map(move |month| (year, month)));
+    months.into_iter().any(|(year, month)| offset(year, month) != offset(2026, 1))
 }
 
 #[cfg(test)]

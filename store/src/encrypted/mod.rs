@@ -300,7 +300,22 @@ impl<S: Store + ?Sized> Store for Encrypted<S> {
         limit: usize,
     ) -> Result<Vec<Lease>, Error> {
         let leases = self.inner.lease(holder, now, ttl, limit).await?;
-        leases.into_iter().filter_map(|lease| self.decrypted_lease(lease).transpose()).collect()
+        let (mut decrypted, mut failure) = (Vec::new(), None);
+        for lease in leases {
+            let task = lease.task.id;
+            match self.decrypted_lease(lease) {
+                Ok(lease) => decrypted.extend(lease),
+                // The lease of this task expires; the others are used.
+                Err(error) => {
+                    tracing::error!(%task, %error, "a task cannot be decrypted; its lease will expire");
+                    failure = Some(error);
+                }
+            }
+        }
+        match failure {
+            Some(error) if decrypted.is_empty() => Err(error),
+            Some(_) | None => Ok(decrypted),
+        }
     }
 
     fn lease_from_memory(&self, holder: &str, now: Timestamp, ttl: Duration) -> Option<Lease> {

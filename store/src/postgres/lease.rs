@@ -31,7 +31,7 @@ FROM tenants CROSS JOIN LATERAL (
 const LAPSED: &str = "SELECT tenant, available, execution, visit, slot FROM tasks \
     WHERE holder IS NOT NULL AND available <= $1 AND (SELECT count(*) = 0 FROM hold) ORDER BY available LIMIT $2";
 
-/// Takes the tasks that no other process has taken meanwhile; none if the database is behind a commit that was seen.
+/// Takes the tasks that no other process has taken meanwhile; none if this process was fenced, or if the database is behind a commit that was seen.
 /// Each is found by its key and locked there, whatever the database estimates for the table's size.
 const TAKE: &str = "\
 WITH wanted AS (
@@ -39,6 +39,7 @@ WITH wanted AS (
     CROSS JOIN LATERAL (SELECT t.ctid AS place FROM tasks t
         WHERE t.execution = w.execution AND t.visit = w.visit AND t.slot = w.slot AND t.available <= $4
             AND (SELECT count(*) = 0 FROM hold) AND (SELECT sequence >= $7 FROM head)
+            AND EXISTS (SELECT FROM engines WHERE id = $8 AND ended_at IS NULL)
         FOR UPDATE SKIP LOCKED) t
 )
 UPDATE tasks t
@@ -138,7 +139,8 @@ impl Shared {
         let slots: Vec<i64> = wanted.iter().map(|id| i64::from(id.slot)).collect();
         let query = sqlx::query(TAKE).bind(executions).bind(visits).bind(slots).bind(to_i64(now.0));
         let seen = to_i64(self.seen.load(Ordering::Acquire));
-        let rows = query.bind(holder).bind(to_i64(until.0)).bind(seen).fetch_all(&self.pool).await;
+        let rows =
+            query.bind(holder).bind(to_i64(until.0)).bind(seen).bind(self.id).fetch_all(&self.pool).await;
         let lease = |found: &PgRow| {
             Ok(Lease {
                 task: row::task(found)?,

@@ -25,9 +25,9 @@ const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 
 const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 const LINEAGE: &str = "SELECT lineage FROM head";
 const PLACE: &str = "SELECT place FROM head FOR UPDATE";
-/// True if another server was at work within the last minute.
-const OTHERS: &str = "SELECT EXISTS (SELECT FROM engines WHERE id <> $1 AND ended_at IS NULL \
-    AND beat_at > now() - interval '1 minute')";
+const STORED_PLACE: &str = "SELECT place FROM head";
+/// How many heartbeats a process that opens a promoted replica waits for a server at work to record the new place.
+const HEARTBEATS_TO_WAIT: u32 = 4;
 const SETTLE: &str = "UPDATE head SET place = $1";
 const SERVER: &str = "SELECT system_identifier::text FROM pg_control_system()";
 const OIDS: &str = "SELECT d.oid::text || '/' || n.oid::text FROM pg_database d, pg_namespace n \
@@ -80,9 +80,37 @@ impl Shared {
         self.with_retries(|| async move { sqlx::query_scalar(LINEAGE).fetch_one(&self.pool).await }).await
     }
 
-    /// Holds the database if it is not where it was created, or if an unknown replica was promoted, and records where
-    /// it is. A process without a watermark file, such as a command, leaves the timeline to the servers.
-    pub(super) async fn record_location(&self) -> Result<(), Error> {
+    /// Records where the database is when a process opens it. If a replica was promoted that this process does not
+    /// know, it waits for a server at work to record the new place. The heartbeats in the database are no evidence of
+    /// such a server: a copy contains those of the original's servers.
+    pub(super) async fn record_opened_location(&self) -> Result<(), Error> {
+        for _ in 0..HEARTBEATS_TO_WAIT {
+            if !self.is_unknown_replica().await? {
+                break;
+            }
+            tokio::time::sleep(self.options.heartbeat).await;
+        }
+        self.record_location(self.seen.load(Ordering::Acquire) > 0).await
+    }
+
+    /// Returns true if a replica was promoted, and neither this process nor a server at work knows its commits.
+    async fn is_unknown_replica(&self) -> Result<bool, Error> {
+        if self.options.watermark_file.is_none() || self.seen.load(Ordering::Acquire) > 0 {
+            return Ok(false);
+        }
+        self.with_retries(|| async move {
+            let mut connection = self.pool.acquire().await?;
+            let here = self.location(&mut connection).await?;
+            let place: Option<String> = sqlx::query_scalar(STORED_PLACE).fetch_one(&mut *connection).await?;
+            Ok(place.is_some_and(|place| is_same(&place, &here) && doubt(&place, &here, false).is_some()))
+        })
+        .await
+    }
+
+    /// Holds the database if it is not where it was created, or if a replica was promoted that this process does not
+    /// know, and records where it is. A process without a watermark file, such as a command, leaves the timeline to the
+    /// servers.
+    async fn record_location(&self, is_known: bool) -> Result<(), Error> {
         let here = self
             .with_retries(|| async move {
                 let mut connection = self.pool.acquire().await?;
@@ -96,8 +124,6 @@ impl Shared {
                     on.rollback().await?;
                     return Ok(here);
                 }
-                let others: bool = sqlx::query_scalar(OTHERS).bind(self.id).fetch_one(&mut *on).await?;
-                let is_known = others || self.seen.load(Ordering::Acquire) > 0;
                 if let Some(why) = place.and_then(|place| doubt(&place, &here, is_known)) {
                     insert_hold(&mut on, &Hold::starting_now(why)).await?;
                 }
@@ -110,12 +136,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Records where the database is if that has changed since this process looked last, as after a failover.
+    /// Records where the database is if that has changed since this process looked last, as after a failover. A process
+    /// at work knows the commits.
     pub(super) async fn follow_location(&self) -> Result<(), Error> {
         let mut connection = self.pool.acquire().await.map_err(|error| unavailable(&error))?;
         let here = self.location(&mut connection).await.map_err(|error| unavailable(&error))?;
         drop(connection);
-        if *lock_unpoisoned(&self.location) == here { Ok(()) } else { self.record_location().await }
+        if *lock_unpoisoned(&self.location) == here { Ok(()) } else { self.record_location(true).await }
     }
 
     /// Returns the place of the database: `SERVER/DATABASE/SCHEMA/TIMELINE`, with `?` for unknown parts.

@@ -73,7 +73,7 @@ impl Postgres {
         shared.lineage = shared.lineage().await?;
         shared.load_watermark();
         let shared = Arc::new(shared);
-        shared.record_location().await?;
+        shared.record_opened_location().await?;
         shared.check_watermark().await.map_err(|error| unavailable(&error))?;
         shared.register().await?;
         if let Err(error) = shared.create_partitions_ahead().await {

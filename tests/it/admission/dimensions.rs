@@ -19,6 +19,7 @@ fn one(dimension: Dimension, code: &str) -> Vec<(Dimension, String)> {
     vec![(dimension, code.to_owned())]
 }
 
+/// S-37, S-123.
 #[test]
 fn quota_can_be_the_only_obstacle() {
     let mut world = World::new(2).with(&[("a", gpus(4, Some(0), None)), ("b", gpus(8, None, None))]);
@@ -56,6 +57,7 @@ fn an_owner_waits_for_its_lent_gpus_if_none_are_free() {
     assert_eq!(lent.news.demands.len(), 1, "and the loan is reclaimed at once");
 }
 
+/// S-28, S-37, S-39, S-42.
 #[test]
 fn borrowable_capacity_can_be_the_only_obstacle() {
     let mut world = World::new(3).with(&[("a", gpus(8, None, Some(2))), ("b", gpus(4, Some(8), None))]);
@@ -75,6 +77,7 @@ fn borrowable_capacity_can_be_the_only_obstacle() {
     );
 }
 
+/// S-37, S-40.
 #[test]
 fn ownership_can_be_the_only_obstacle() {
     let mut world = World::new(1).with(&[("a", gpus(16, None, None))]);
@@ -87,6 +90,7 @@ fn ownership_can_be_the_only_obstacle() {
     );
 }
 
+/// S-37, S-41.
 #[test]
 fn availability_can_be_the_only_obstacle() {
     let mut world = World::new(2).with(&[("a", gpus(24, None, None))]);
@@ -106,7 +110,7 @@ fn availability_can_be_the_only_obstacle() {
     assert_eq!(world.workload("stale").state, WorkloadState::Admitted, "observed again, admitted at once");
 }
 
-/// I-11, S-62: a workload that may not be evicted never borrows.
+/// S-37, S-42, I-11, S-62: a workload that may not be evicted never borrows.
 #[test]
 fn policy_can_be_the_only_obstacle() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);

@@ -3,6 +3,7 @@
 use tests::books::account::{World, gpus, job};
 use workflows::tenancy::*;
 
+/// S-28, S-39.
 #[test]
 fn idle_gpus_are_lent_and_each_loan_has_a_row() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(8, Some(6), None))]);

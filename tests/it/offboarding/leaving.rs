@@ -13,6 +13,7 @@ use workflows::{
     tenancy::{Node, NodeState, Tenant, TenantState},
 };
 
+/// S-65, S-110.
 #[tokio::test]
 async fn after_the_certificate_only_the_stated_resources_of_the_tenant_remain() {
     let stage = Stage::kubernetes(|_| {}).await;

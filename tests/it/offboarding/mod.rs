@@ -25,7 +25,7 @@ fn the_check_finds_no_error_in_offboarding_and_its_child() {
     assert_eq!(check::<NodeSanitisation>(), []);
 }
 
-/// Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
+/// S-96: Every action and every undo fails before and after its effect, runs twice, or loses its answer. There is a crash at
 /// every commit, and a cancel and a pause between any two. Every approval gets every answer. This includes the node's
 /// sanitisation.
 #[tokio::test]

@@ -159,6 +159,7 @@ fn a_pin_leaves_one_cluster_and_both_sets_are_recorded() {
         buffers: BTreeMap::new(),
         drivers: Vec::new(),
         pins: BTreeMap::new(),
+        apart: Vec::new(),
     };
     let candidates = ["eu-1", "eu-2"].map(|name| candidate(name, "eu", Tenancy::Shared, 64));
     let us = candidate("us-1", "us", Tenancy::Shared, 64);
@@ -167,6 +168,7 @@ fn a_pin_leaves_one_cluster_and_both_sets_are_recorded() {
         labels: [label.to_owned()].into(),
         class: Some(WorkspaceClass::Production),
         candidates: candidates.iter().cloned().chain([us.clone()]).collect(),
+        classes: BTreeSet::new(),
         neighbours: BTreeMap::new(),
     };
 
@@ -200,6 +202,32 @@ fn a_tenant_with_a_pinned_tag_is_placed_only_in_that_cluster() {
     let policy = amended(&[("pins: []", "pins: [{label: gdpr, cluster: eu-1}]")]);
     let terms = evaluate(&facts(request(REQUEST)), &policy).terms.unwrap();
     assert_eq!(terms.constraints.pins["gdpr"].as_str(), "eu-1");
+}
+
+/// S-14: with scope `cluster`, two classes are not in the same cluster, whether the other one is another tenant's or the tenant's own.
+#[test]
+fn a_tenant_is_placed_in_no_cluster_with_a_class_that_is_kept_apart_from_its_own() {
+    let apart = |a: &str, b: &str| {
+        let pair =
+            format!("anti_colocate: [{{region: eu-west, class_a: {a}, class_b: {b}, scope: cluster}}]");
+        amended(&[("anti_colocate: []", &pair)])
+    };
+    let failed = |facts: &OnboardingFacts, policy: &PlatformPolicy| {
+        let rejected = evaluate(facts, policy);
+        let of_rule = rejected.reasons.into_iter().find(|r| r.rule == "placement.anti_colocate");
+        of_rule.filter(|r| r.verdict == Judgement::Failed).map(|r| r.detail)
+    };
+    let mut asked = facts(request(REQUEST));
+
+    assert_eq!(failed(&asked, &apart("production", "batch")), None, "no batch runs there");
+    for candidate in &mut asked.candidates {
+        candidate.classes = [WorkspaceClass::Batch].into();
+    }
+    let why = failed(&asked, &apart("production", "batch")).unwrap();
+    assert!(why.contains("eu-1 runs batch, kept apart from production"), "{why}");
+    assert_eq!(failed(&asked, &apart("batch", "batch")), None, "the tenant has no batch");
+    let own = failed(&facts(request(REQUEST)), &apart("research", "production")).unwrap();
+    assert!(own.contains("eu-1 would also run"), "{own}");
 }
 
 /// S-14: free capacity does not matter.

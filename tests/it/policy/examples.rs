@@ -2,6 +2,7 @@
 
 use workflows::policy::*;
 
+/// S-50, S-107.
 #[test]
 fn the_built_in_policy_decides_as_its_examples_say() {
     let outcomes = test(PlatformPolicy::BUILT_IN).unwrap_or_else(|invalid| panic!("{invalid}"));

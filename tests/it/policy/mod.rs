@@ -55,6 +55,7 @@ fn candidate(cluster: &str, law: &str, tenancy: Tenancy, gpus: u32) -> Candidate
         free: Gpus(gpus),
         buffer: Gpus::ZERO,
         unready: Vec::new(),
+        classes: [].into(),
     }
 }
 
@@ -75,6 +76,7 @@ fn decide(text: &str) -> OnboardingEvaluation {
     evaluate(&facts(request(text)), &built_in())
 }
 
+/// S-84.
 #[test]
 fn the_five_fields_load_exactly_as_written() {
     let policy = TenantPolicy::from_yaml(FIVE_FIELDS).unwrap();

@@ -97,6 +97,32 @@ async fn a_process_that_starts_before_its_database_waits_for_it() {
     store.close().await.unwrap();
 }
 
+/// A copy contains the last heartbeats of the original's servers. They do not show that a server of the copy is at work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_is_promoted_right_after_a_heartbeat_of_the_original_is_held_too() {
+    let Some(bin) = installed() else { return };
+    let _alone = tests::alone().await;
+    let mut primary = Cluster::start(bin, Disk::Synced).unwrap();
+    let standby = primary.standby().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let with = |url: String, file: &str| PostgresOptions {
+        watermark_file: Some(dir.path().join(file)),
+        heartbeat: Duration::from_millis(200),
+        ..PostgresOptions::for_url(url)
+    };
+    let original = opened(&with(primary.url(), "seen-by-the-original")).await;
+    let put = Put { key: Key::new("things", "one"), body: Some(vec![1]) };
+    original.commit(Commit { documents: vec![put], ..Commit::default() }).await.unwrap();
+    primary.kill();
+    standby.promote().unwrap();
+
+    let copy = opened(&with(standby.url(), "nothing-seen")).await;
+
+    let hold = copy.current_hold().await.unwrap();
+    assert!(hold.as_ref().is_some_and(|hold| hold.why.contains("a replica was promoted")), "{hold:?}");
+    copy.close().await.unwrap();
+}
+
 /// A server that knows the commits continues. A server without that knowledge, and without others at work, cannot distinguish the new
 /// primary from a copy, and does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,6 +149,7 @@ async fn a_promoted_replica_is_held_unless_a_server_that_was_running_before_find
         command.close().await.unwrap();
         let fresh = PostgresOptions {
             watermark_file: Some(dir.path().join("nothing-seen")),
+            heartbeat: Duration::from_millis(200),
             ..PostgresOptions::for_url(standby.url())
         };
         let options = if has_seen_it { PostgresOptions { url: standby.url(), ..known } } else { fresh };

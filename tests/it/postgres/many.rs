@@ -40,7 +40,7 @@ async fn of_two_processes_with_the_same_revision_one_commits() {
     assert_eq!(won[0] + won[1], 50);
 }
 
-/// S08. A barred process writes nothing more, and a new process of its name is a different one.
+/// S08. A barred process writes nothing more and gets no task, and a new process of its name is a different one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fenced_process_writes_nothing_more() {
     let Some(options) = options() else { return };
@@ -58,8 +58,13 @@ async fn a_fenced_process_writes_nothing_more() {
 
     let late = one.commit(put(2)).await;
     assert!(matches!(&late, Err(Error::Unavailable { why }) if why.contains("restart it")), "{late:?}");
-    two.commit(put(3)).await.unwrap();
+    let (now, minute) = (Timestamp(1_000), Duration::from_secs(60));
+    let id = TaskId { execution: ExecutionId::new(now, [3; 10]), visit: 1, slot: 0 };
+    let schedule = vec![Task { id, due: now, body: Vec::new() }];
+    two.commit(Commit { schedule, ..put(3) }).await.unwrap();
     assert!(two.document(&Key::new("things", "2")).await.unwrap().is_none());
+    assert!(one.lease(&one.lease_holder(), now, minute, 10).await.unwrap().is_empty(), "it gets no task");
+    assert_eq!(two.lease(&two.lease_holder(), now, minute, 10).await.unwrap().len(), 1);
 }
 
 /// S09. The wire is cut repeatedly, also between a commit and its answer: each commit is made once and acknowledged.

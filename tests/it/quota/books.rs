@@ -59,6 +59,7 @@ fn constraints() -> Constraints {
         buffers: BTreeMap::new(),
         drivers: vec!["550".into()],
         pins: BTreeMap::new(),
+        apart: Vec::new(),
     }
 }
 

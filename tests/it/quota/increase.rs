@@ -18,6 +18,7 @@ fn the_check_finds_no_error_in_quota_increase() {
     assert_eq!(check::<QuotaIncrease>(), []);
 }
 
+/// S-92.
 #[tokio::test]
 async fn quota_increase_survives_every_fault_crash_and_interruption() {
     let report = simulator::verification::quota_increase().await.unwrap();

@@ -216,7 +216,7 @@ async fn changes_by_others_are_neither_overwritten_nor_undone() {
     let calls = tests::actions::calls::Calls::new().await;
     let quotas = std::collections::BTreeMap::from([("research/gpu/H100".to_owned(), 2)]);
     let (cluster, tenant) = ("west-1".to_owned(), "acme".to_owned());
-    let make = CreateCohort { cluster: cluster.clone(), tenant: tenant.clone(), quotas };
+    let make = CreateCohort { cluster: cluster.clone(), tenant: tenant.clone(), quotas, bought: Vec::new() };
     make.run(&platform, &calls.at("Making", false, 1)).await.unwrap();
     let cohort = Some("research/gpu/H100".to_owned());
     let of = LimitNames { cluster, tenant, workspace: "research".into(), cohort, ..LimitNames::default() };

@@ -75,7 +75,7 @@ pub fn pairs() -> Vec<Pair> {
             DeleteAccount { cluster: c(), tenant: t() },
         ),
         pair(
-            CreateCohort { cluster: c(), tenant: t(), quotas: BTreeMap::new() },
+            CreateCohort { cluster: c(), tenant: t(), quotas: BTreeMap::new(), bought: Vec::new() },
             DeleteCohort { cluster: c(), tenant: t() },
         ),
         pair(
@@ -144,7 +144,8 @@ fn once_per_limit(tenant: &str, cluster: &str, workspace: &str) -> Vec<Pair> {
     let none = || LimitNames { cluster: c(), tenant: t(), workspace: w(), ..LimitNames::default() };
     let on = |before: Box<dyn Deed>, pair: Pair| Pair { before: vec![before], ..pair };
 
-    let cohort = CreateCohort { cluster: c(), tenant: t(), quotas: one("prod/gpu/A10", 8) };
+    let cohort =
+        CreateCohort { cluster: c(), tenant: t(), quotas: one("prod/gpu/A10", 8), bought: Vec::new() };
     let of = LimitNames { cohort: Some("prod/gpu/A10".into()), ..none() };
     let cohort_change = ChangeCohortQuota { of, from: Some(8), to: Some(12) };
 

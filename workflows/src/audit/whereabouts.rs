@@ -12,7 +12,7 @@ pub(super) struct Whereabouts {
 }
 
 /// Collections whose document ids begin with a cluster.
-const OF_CLUSTERS: &[&str] = &["cluster-keys", "clusters"];
+const OF_CLUSTERS: &[&str] = &["cluster-classes", "cluster-keys", "clusters"];
 /// Collections whose document ids begin with a tenant and a workspace.
 const OF_WORKSPACES: &[&str] = &["lines", "quotas", "usages", "workspaces"];
 

@@ -4,9 +4,12 @@ use crate::{
     placement::{
         Candidate, CapacityShortage, Constraints, FreeNodes, NodeRequest, Placement, eligible, place, usable,
     },
-    tenancy::{Cluster, FreePool, FreePoolChunk, GpuModel, Gpus, Node, Region, RegionIndex},
+    tenancy::{
+        Cluster, ClusterClasses, FreePool, FreePoolChunk, GpuModel, Gpus, Node, Region, RegionIndex, TenantId,
+    },
 };
 use engine::{Undecided, View};
+use std::collections::BTreeSet;
 
 /// The maximum number of clusters without the model in a decision. Decisions are stored, so their length is bounded.
 const MOST_WITHOUT_MODEL: usize = 128;
@@ -53,10 +56,29 @@ pub fn candidates(view: &mut View, model: &GpuModel) -> Result<Vec<Candidate>, U
             free,
             buffer: region.buffer.for_model(model),
             unready: cluster.unready,
+            classes: BTreeSet::new(),
             region: region.id,
         });
     }
     Ok(candidates)
+}
+
+/// Adds the classes of other tenants' workspaces to the clusters that have the model.
+///
+/// # Errors
+/// The read errors of the view.
+pub(super) fn add_classes(
+    view: &mut View,
+    candidates: &mut [Candidate],
+    tenant: &TenantId,
+) -> Result<(), Undecided> {
+    let have = || candidates.iter().filter(|candidate| candidate.total > Gpus::ZERO);
+    view.prefetch::<ClusterClasses>(have().map(|candidate| candidate.cluster.to_string()))?;
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.total > Gpus::ZERO) {
+        let there = view.get::<ClusterClasses>(candidate.cluster.as_str())?;
+        candidate.classes = there.map(|there| there.beside(tenant)).unwrap_or_default();
+    }
+    Ok(())
 }
 
 /// Chooses nodes for `ask` from `candidates`. Reads the node lists only of clusters with sufficient capacity. Skips nodes with a driver that is not

@@ -65,7 +65,11 @@ pub fn facts(
     let closed = closed.map(|tenant| ClosedName { at: tenant.closed_at });
     let name_in_use = there.is_some_and(|tenant| tenant.in_use() && Some(tenant.onboarded_by) != own);
     let preflight = Some(Preflight { today: policy::day(view.now()), closed });
-    let candidates = candidates::candidates(view, &request.entitlement.gpu_model)?;
+    let mut candidates = candidates::candidates(view, &request.entitlement.gpu_model)?;
+    let apart = policy::decisions::classes_apart(&policy::in_force(view)?, &policy::classes(request));
+    if !apart.is_empty() {
+        candidates::add_classes(view, &mut candidates, &request.name)?;
+    }
     Ok(OnboardingFacts { request: request.clone(), name_in_use, candidates, preflight })
 }
 

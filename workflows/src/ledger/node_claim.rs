@@ -4,8 +4,8 @@ use crate::{
     ledger::{candidates, capacity_waitlist, codes, pool_index::PoolIndex},
     placement::{Constraints, NodeRequest, Placement},
     tenancy::{
-        AllocatedNode, Cluster, ClusterId, Gpus, Node, NodeAllocation, NodeError, NodeId, OwnerEpoch,
-        RegionId, Tenancy, Tenant, TenantId,
+        AllocatedNode, Cluster, ClusterClasses, ClusterId, Gpus, Node, NodeAllocation, NodeError, NodeId,
+        OwnerEpoch, RegionId, Tenancy, Tenant, TenantId,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -72,6 +72,7 @@ impl LedgerAction for ClaimNodes {
         };
         view.put(&holding)?;
         occupy(view, &placement.cluster, &self.tenant)?;
+        ClusterClasses::record(view, &placement.cluster, &self.tenant)?;
         if let Some(tenant) = view.get::<Tenant>(self.tenant.as_str())? {
             view.put(&Tenant { cluster: Some(placement.cluster), ..tenant })?;
         }
@@ -127,6 +128,7 @@ impl LedgerAction for ReleaseClaim {
         if holding.quarantined.is_empty() {
             vacate(view, &holding.cluster, &self.tenant)?;
         }
+        ClusterClasses::remove(view, &holding.cluster, &self.tenant)?;
         view.delete::<NodeAllocation>(self.tenant.as_str())?;
         let freed = freed.into_iter().map(|node| node.id).collect();
         Ok(ClaimReleased { freed, kept: holding.quarantined.into_iter().collect() })
@@ -159,7 +161,10 @@ pub(crate) fn chosen(
     ask: &NodeRequest,
     constraints: &Constraints,
 ) -> Result<Placement, Undecided> {
-    let candidates = candidates::candidates(view, &ask.model)?;
+    let mut candidates = candidates::candidates(view, &ask.model)?;
+    if !constraints.apart.is_empty() {
+        candidates::add_classes(view, &mut candidates, &constraints.tenant)?;
+    }
     let placement = candidates::choose(view, &candidates, ask, constraints)?;
     Ok(placement.map_err(|short| {
         let by_cluster: Vec<_> =

@@ -6,8 +6,8 @@ use crate::{
     offboarding::ledger::turn,
     scheduling::admission,
     tenancy::{
-        Cluster, ClusterKey, Entitlement, Node, NodeAllocation, NodeError, NodeId, NodeState, Quota, Tenancy,
-        Tenant, TenantId, TenantState, workspace_key,
+        Cluster, ClusterClasses, ClusterKey, Entitlement, Node, NodeAllocation, NodeError, NodeId, NodeState,
+        NodeUse, Occupancy, Quota, Tenancy, Tenant, TenantId, TenantState, workspace_key,
     },
 };
 use engine::{ActionError, Call, LedgerAction, Undecided, View};
@@ -138,6 +138,7 @@ impl LedgerAction for CloseTenant {
             }
         }
         if let Some(cluster) = &tenant.cluster {
+            ClusterClasses::remove(view, cluster, &tenant.id)?;
             let key = view.get::<ClusterKey>(cluster.as_str())?;
             let ours = |key: &ClusterKey| key.tenant.as_ref() == Some(&tenant.id) && key.revoked_at.is_none();
             if let Some(key) = key.filter(ours) {
@@ -158,4 +159,23 @@ fn vacate(view: &mut View, tenant: &Tenant) -> Result<(), Undecided> {
         view.put(&Cluster { tenancy: Tenancy::Dedicated { tenant: None }, ..cluster })?;
     }
     Ok(())
+}
+
+/// Returns the tenant's nodes that are out of service and run no workload. They have no room in its occupancy.
+pub(super) fn resting_nodes(
+    view: &mut View,
+    tenant: &TenantId,
+    occupancy: &Occupancy,
+) -> Result<Vec<NodeId>, Undecided> {
+    let Some(held) = view.get::<NodeAllocation>(tenant.as_str())? else { return Ok(Vec::new()) };
+    let all = held.nodes.into_keys().chain(held.quarantined);
+    let mut resting: Vec<NodeId> = all.filter(|id| !occupancy.nodes.contains_key(id)).collect();
+    view.prefetch::<NodeUse>(resting.iter().map(ToString::to_string))?;
+    let mut idle = BTreeSet::new();
+    for id in &resting {
+        let there = view.get::<NodeUse>(id.as_str())?.filter(|there| there.tenant == *tenant);
+        idle.extend(there.filter(|there| there.workloads().is_empty()).map(|there| there.node));
+    }
+    resting.retain(|id| idle.contains(id));
+    Ok(resting)
 }

@@ -6,6 +6,7 @@ use super::{LeavingTenant, OffboardingTerms, RemainingAssets};
 use crate::{
     destruction::{HoldScope, PassPivot, Pivot, codes as destruction_codes, holds_of},
     ledger::{codes, thaw},
+    offboarding::closing::resting_nodes,
     policy::{
         self, ApprovalGate, GuardMode, Medium,
         decisions::{ApprovalFor, GuardedAction, approval, blocked},
@@ -347,7 +348,8 @@ impl LedgerAction for BeginDestroying {
             view.put(&turn(tenant, &from, TenantState::Destroying)?)?;
         }
         if let Some(occupancy) = view.get::<Occupancy>(self.tenant.as_str())? {
-            let nodes: Vec<NodeId> = occupancy.nodes.into_keys().collect();
+            let resting = resting_nodes(view, &self.tenant, &occupancy)?;
+            let nodes: Vec<NodeId> = occupancy.nodes.into_keys().chain(resting).collect();
             admission::rest_nodes(view, &self.tenant, &nodes)?;
             admission::forget_nodes(view, &self.tenant, &nodes)?;
         }

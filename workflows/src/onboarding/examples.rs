@@ -51,6 +51,7 @@ fn example(text: &str, kind: ClusterKind, tenancy: Tenancy) -> Option<Onboarding
         free: Gpus(64),
         buffer: Gpus::ZERO,
         unready: Vec::new(),
+        classes: [].into(),
     };
     let candidates = vec![candidate];
     let facts = OnboardingFacts { request: request.clone(), name_in_use: false, candidates, preflight: None };

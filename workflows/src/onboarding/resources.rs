@@ -5,8 +5,8 @@ use crate::{
     ledger::{IssueClusterKey, JoinWaitlist, RegisterTenant, node_preparation::NodePreparation},
     placement::{Constraints, NodeRequest},
     platform::{
-        Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace, CreateQueue,
-        FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, SetResourceQuota,
+        BoughtGpus, Containers, CreateAccount, CreateBucket, CreateCohort, CreateFlavor, CreateNamespace,
+        CreateQueue, FlavorQuota, IsolateNetwork, OpenQueue, ProbeIsolation, SetResourceQuota,
     },
     policy::{PolicyRef, WorkspaceTerms, decisions::isolation_probes},
     tenancy::{
@@ -38,6 +38,7 @@ impl Onboarding {
             buffers: BTreeMap::new(),
             drivers: Vec::new(),
             pins: BTreeMap::new(),
+            apart: Vec::new(),
         };
         self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
     }
@@ -198,6 +199,12 @@ impl Onboarding {
             cluster: self.cluster(),
             tenant: self.tenant(),
             quotas: self.terms.iter().flat_map(|terms| &terms.workspaces).map(of).collect(),
+            bought: vec![BoughtGpus {
+                resource: resource.to_string(),
+                model: self.model(),
+                profile: self.offer().kind.profile.map(Into::into),
+                amount: u64::from(self.bought().0),
+            }],
         })
     }
 

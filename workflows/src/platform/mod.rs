@@ -21,7 +21,8 @@ pub use actions::kubernetes::isolation::{IsolateNetwork, ProbeIsolation, Restore
 pub use actions::kubernetes::namespace::{CreateNamespace, DeleteNamespace};
 pub use actions::kubernetes::node_ownership::{NodeReturned, NodeTaken, ReturnNode, TakeNode};
 pub use actions::kubernetes::queues::{
-    CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, HoldQueue, OpenQueue,
+    BoughtGpus, CreateCohort, CreateFlavor, CreateQueue, DeleteCohort, DeleteFlavor, DeleteQueue, HoldQueue,
+    OpenQueue,
 };
 pub use actions::kubernetes::resource_quota::{ClearResourceQuota, Containers, SetResourceQuota};
 pub use actions::limits::{

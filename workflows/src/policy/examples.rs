@@ -238,14 +238,18 @@ fn fleet() -> Option<Vec<Candidate>> {
 
 fn clusters(reader: &Reader, item: &Item) -> Option<Vec<Candidate>> {
     let one = |item: &Item| {
-        let fields = reader.fields(item, &["cluster", "region", "jurisdiction", "gpus", "dedicated"])?;
+        let fields =
+            reader.fields(item, &["cluster", "region", "jurisdiction", "gpus", "dedicated", "classes"])?;
         let cluster = fields.required("cluster").and_then(|item| reader.name(item));
         let region = fields.required("region").and_then(|item| reader.name(item));
         let law = fields.required("jurisdiction").and_then(|item| reader.name(item));
         let gpus = fields.required("gpus").and_then(|item| reader.gpus(item));
         let own = fields.optional("dedicated").map_or(Some(false), |item| reader.bool(item));
         let tenancy = if own? { Tenancy::Dedicated { tenant: None } } else { Tenancy::Shared };
+        let classes = fields.optional("classes").map_or(Some(BTreeSet::new()), |item| reader.set(item));
         candidate(cluster?, region?, law?, tenancy, gpus?)
+            .zip(classes)
+            .map(|(found, classes)| Candidate { classes, ..found })
     };
     let read: Vec<_> = reader.list(item).iter().map(one).collect();
     read.into_iter().collect()
@@ -272,5 +276,6 @@ fn candidate(
         free,
         buffer,
         unready,
+        classes: BTreeSet::new(),
     })
 }

@@ -201,10 +201,9 @@ impl List<'_> {
         for (n, pair) in policy.lending.anti_colocate.iter().enumerate() {
             let (a, b) = (<&str>::from(pair.class_a), <&str>::from(pair.class_b));
             let region = pair.region.as_ref().map_or("every region".into(), ToString::to_string);
-            self.key(
-                &format!("lending.anti_colocate[{n}]"),
-                format!("{a} and {b} are kept apart in {region}"),
-            );
+            let scope = <&str>::from(pair.scope);
+            let says = format!("{a} and {b} share no {scope} in {region}");
+            self.key(&format!("lending.anti_colocate[{n}]"), says);
         }
     }
 

@@ -58,8 +58,8 @@ pub use sections::sanitisation::{Medium, Method, SanitisationRules};
 pub use sections::scheduling::{BorrowWithin, ReclaimWithin, SchedulingRules, WithinQueue};
 pub use sections::sweeps::{Schedule, Sweep, SweepSchedules};
 pub use tenant_request::{EntitlementRequest, OnboardingRequest, TenantPolicy, WorkspaceRequest};
-pub(crate) use terms::pins;
 pub use terms::{OnboardingTerms, PriceClass, WorkspaceTerms, constraints};
+pub(crate) use terms::{classes, pins};
 pub use versions::{
     Difference, Published, check, diff, in_force, model_named, publish, resource_named, version, warnings,
 };

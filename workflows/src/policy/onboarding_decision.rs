@@ -7,7 +7,7 @@ use super::{
     Verdict, constraints,
     decisions::{ClusterChoiceFacts, IsolationFacts, IsolationRules, Ruling, eligible_clusters, isolation},
     has_ended,
-    terms::{ClusterChoice, RequestedPieces, slicing},
+    terms::{ClusterChoice, RequestedPieces, classes, slicing},
 };
 use crate::{
     placement::{Candidate, buffer},
@@ -248,12 +248,19 @@ impl<'a> Judge<'a> {
         let (facts, constraints) = (self.facts, constraints(self.facts, self.policy));
         let asked = facts.request.entitlement.gpus;
         let tags = &facts.request.compliance;
-        let choice = ClusterChoiceFacts::of_tenant(constraints.clone(), tags, &facts.candidates);
+        let choice = ClusterChoiceFacts {
+            classes: classes(&facts.request),
+            ..ClusterChoiceFacts::of_tenant(constraints.clone(), tags, &facts.candidates)
+        };
         let eligible = eligible_clusters(&choice, self.policy).answer;
         for step in &eligible.considered {
             let after = step.remaining().len();
             let rule = format!("placement.{}", step.constraint.replace(' ', "_"));
-            let key = if step.constraint == "pins" { "pins" } else { "" };
+            let key = match step.constraint.as_str() {
+                "pins" => "pins",
+                "anti colocate" => "lending.anti_colocate",
+                _ => "",
+            };
             let about = RuleTarget { field: field_of(&step.constraint), key };
             let mut detail = step.describe(8);
             if step.constraint == "gpu model" && after == 0 {
@@ -335,6 +342,7 @@ fn field_of(constraint: &str) -> &'static str {
         "data residency" => "tenant.data_residency",
         "isolation" => "tenant.isolation",
         "pins" => "compliance",
+        "anti colocate" => "workspaces",
         _ => "entitlement",
     }
 }

@@ -1,8 +1,8 @@
 //! The terms of an onboarding: the conditions that the execution then follows.
 
 use super::{
-    GpuPiece, Multitenancy, OnboardingFacts, PlatformPolicy, PolicyRef,
-    decisions::{gpu_layout, sharing_limits},
+    GpuPiece, Multitenancy, OnboardingFacts, OnboardingRequest, PlatformPolicy, PolicyRef,
+    decisions::{classes_apart, gpu_layout, sharing_limits},
 };
 use crate::{
     placement::{Candidate, Constraints},
@@ -171,7 +171,13 @@ pub fn constraints(facts: &OnboardingFacts, policy: &PlatformPolicy) -> Constrai
         buffers: policy.buffers.clone(),
         drivers: policy.drivers.clone(),
         pins: pins(&request.compliance, policy),
+        apart: classes_apart(policy, &classes(request)),
     }
+}
+
+/// Returns the classes of the requested workspaces.
+pub(crate) fn classes(request: &OnboardingRequest) -> BTreeSet<WorkspaceClass> {
+    request.workspaces.iter().map(|workspace| workspace.class).collect()
 }
 
 /// Returns the pins that apply to a tenant with these tags.

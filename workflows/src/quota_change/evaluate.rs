@@ -291,9 +291,8 @@ impl<'a> Judge<'a> {
     /// Returns the eligible clusters, by the decision that `policy explain` and examples show.
     fn eligible(&self, constraints: &Constraints) -> Vec<&'a Candidate> {
         let facts = self.facts;
-        let Some(tenant) = &facts.tenant else { return Vec::new() };
-        let choice =
-            ClusterChoiceFacts::of_tenant(constraints.clone(), &tenant.compliance, &facts.candidates);
+        let Some(Tenant { compliance: tags, .. }) = &facts.tenant else { return Vec::new() };
+        let choice = ClusterChoiceFacts::of_tenant(constraints.clone(), tags, &facts.candidates);
         eligible_clusters(&choice, self.policy).answer.among(&facts.candidates)
     }
 
@@ -320,6 +319,7 @@ impl<'a> Judge<'a> {
             buffers: self.policy.buffers.clone(),
             drivers: self.policy.drivers.clone(),
             pins: pins(&tenant.compliance, self.policy),
+            apart: Vec::new(),
         }
     }
 

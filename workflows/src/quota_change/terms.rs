@@ -163,6 +163,7 @@ pub(crate) fn example_terms(kind: ClusterKind) -> Option<ChangeTerms> {
             buffers: BTreeMap::new(),
             drivers: policy.drivers.clone(),
             pins: BTreeMap::new(),
+            apart: Vec::new(),
         },
         layout: Layout::Whole,
         slicing: None,

@@ -19,6 +19,7 @@ mod workspace;
 pub use entitlement::Entitlement;
 pub use hardware::capacity_waitlist::{Waiter, Waitlist};
 pub use hardware::cluster::{Cluster, ClusterKind, Tenancy};
+pub use hardware::cluster_classes::ClusterClasses;
 pub use hardware::cluster_key::{ClusterKey, ClusterKeyStatus, KeyScope, PreviousKey};
 pub use hardware::free_pool::{ChunkCount, FreePool, FreePoolChunk};
 pub use hardware::gpu::{Gpu, Layout};

@@ -6,6 +6,7 @@ mod placements;
 mod policy_catalogue;
 mod policy_keys;
 mod policy_retention;
+mod slice_placements;
 mod starts;
 mod ways_past_failures;
 mod workload_retention;

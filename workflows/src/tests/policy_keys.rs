@@ -231,6 +231,7 @@ fn requests() -> Vec<OnboardingFacts> {
             free: Gpus(64),
             buffer: Gpus::ZERO,
             unready: Vec::new(),
+            classes: BTreeSet::new(),
         })
         .collect();
     let facts = |(tier, isolation, residency, gpus, tags, customers): (&str, &str, &str, u32, &str, &str)| {

@@ -52,8 +52,13 @@ impl<P: Send + Sync + 'static> Engine<P> {
                 (pause, deliveries.saturating_sub(1))
             }
             Err(error @ Error::NotFound(_)) => {
-                tracing::warn!(%error, "skipped: another version must run it");
-                (MINUTE, deliveries.saturating_sub(1))
+                // A task without its execution is looked at ever more rarely.
+                let now = self.inner.clock.now();
+                let (pause, first) = self.inner.version_routing.defer(task, now, 10 * MINUTE);
+                if first {
+                    tracing::warn!(%error, "skipped: its execution is missing");
+                }
+                (pause, deliveries.saturating_sub(1))
             }
             Err(
                 error @ (Error::Unreadable { .. }

@@ -150,7 +150,7 @@ async fn with_a_namespace(world: &World) {
     }
 }
 
-/// The whole contract, on a real server, with the exceptions that `docs/backends/kubernetes.md` gives.
+/// S-72: The whole contract, on a real server, with the exceptions that `docs/backends/kubernetes.md` gives.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_backend_fulfils_the_contract_of_backends() {
     let Some(world) = world().await else { return };

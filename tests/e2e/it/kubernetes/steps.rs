@@ -66,7 +66,12 @@ pub fn onboarding(tenant: &str, owner_epoch: u64) -> Vec<Pair> {
         ),
         pair(
             "cohort",
-            CreateCohort { cluster: c(), tenant: t(), quotas: [("prod/gpu/H100".to_owned(), 8)].into() },
+            CreateCohort {
+                cluster: c(),
+                tenant: t(),
+                quotas: [("prod/gpu/H100".to_owned(), 8)].into(),
+                bought: Vec::new(),
+            },
             DeleteCohort { cluster: c(), tenant: t() },
         ),
         pair(

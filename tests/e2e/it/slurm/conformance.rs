@@ -156,6 +156,7 @@ async fn lane(nth: usize) -> Option<Table> {
     Some(table)
 }
 
+/// S-73.
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
 async fn account_limits_fulfil_the_contract_of_backends() {
     let lanes: Vec<_> = (0..LANES).map(|nth| tokio::spawn(lane(nth))).collect();

@@ -45,6 +45,11 @@ impl LabelNames {
         self.key("quotas")
     }
 
+    /// Annotation of a cohort: the bought GPUs, of which its own quota is the part that no queue has.
+    pub(super) fn bought(&self) -> String {
+        self.key("bought")
+    }
+
     /// Annotation of an object: the requested spec, from which it was derived.
     pub(super) fn asked(&self) -> String {
         self.key("asked")

@@ -69,6 +69,16 @@ fn asked() -> Vec<(ObjectKind, Value)> {
             json!({ "registries": ["registry.example/a'b"], "tolerations": ["acme"], "failurePolicy": "Fail" }),
         ),
         (ObjectKind::Cohort, json!({ "quotas": { "prod/gpu/H100": 8 } })),
+        (
+            ObjectKind::Cohort,
+            json!({
+                "quotas": { "prod/gpu/H100": 8, "lab/gpu/H100": 3, "lab/gpu/H100/1g.10gb": 2 },
+                "bought": [
+                    { "resource": "gpu/H100", "flavor": "t-acme--h100", "amount": 16 },
+                    { "resource": "gpu/A100/1g.10gb", "flavor": "t-acme--a100", "sliceProfile": "1g.10gb", "amount": 7 },
+                ],
+            }),
+        ),
         (ObjectKind::ResourceFlavor, json!({ "nodeLabels": { "tenant": "acme", "gpu": "H100" } })),
         (
             ObjectKind::ClusterQueue,
@@ -353,4 +363,30 @@ fn settings_that_the_server_would_reject_are_refused_with_their_field() {
     let target = KubernetesTarget { prefix: "Tenure Dev".into(), ..KubernetesTarget::default() };
     assert!(target.checked().unwrap_err().to_string().starts_with("prefix: "));
     assert!(serde_json::from_value::<KubernetesTarget>(json!({ "kubconfig": "x" })).is_err());
+}
+
+/// GPUs that no workspace was promised are the cohort's own quota, so Kueue lets every workspace borrow them.
+#[test]
+fn a_cohort_has_the_bought_gpus_that_no_queue_has_as_its_own_quota() {
+    let bought = json!([{ "resource": "gpu/H100", "flavor": "t-acme--h100", "amount": 16 }]);
+    let own = |quotas: Value| {
+        let cohort = object(ObjectKind::Cohort, &json!({ "quotas": quotas, "bought": bought }), "v1beta1");
+        cohort["spec"].clone()
+    };
+
+    assert_eq!(
+        own(json!({ "prod/gpu/H100": 8, "lab/gpu/H100": 3, "lab/gpu/H100/1g.10gb": 2 })),
+        json!({ "resourceGroups": [{
+            "coveredResources": ["nvidia.com/gpu"],
+            "flavors": [{ "name": "t-acme--h100", "resources": [{ "name": "nvidia.com/gpu", "nominalQuota": "5" }] }],
+        }] })
+    );
+    let exceeded = own(json!({ "prod/gpu/H100": 20 }));
+    assert_eq!(exceeded["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"], "0");
+
+    let mut changed = object(ObjectKind::Cohort, &json!({ "quotas": {}, "bought": bought }), "v1beta1");
+    changed["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = json!("99");
+    let target = KubernetesTarget::default();
+    let found = found(&changed, &at(ObjectKind::Cohort, "v1beta1"), &target, &LabelNames::new("tenure.dev"));
+    assert_eq!(found.spec["bought"][0]["amount"], 99, "a change by others is found");
 }

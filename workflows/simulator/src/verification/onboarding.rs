@@ -16,8 +16,8 @@ use workflows::{
         Invalid, OnboardingRequest, PlatformPolicy, PolicyChange, PolicyInForce, PublishedPolicy, publish,
     },
     tenancy::{
-        Cluster, ClusterKey, Entitlement, FreePool, FreePoolChunk, NameError, Node, NodeAllocation, Quota,
-        Region, RegionIndex, Tenant, Waitlist, Workspace,
+        Cluster, ClusterClasses, ClusterKey, Entitlement, FreePool, FreePoolChunk, NameError, Node,
+        NodeAllocation, Quota, Region, RegionIndex, Tenant, Waitlist, Workspace,
     },
 };
 
@@ -38,7 +38,7 @@ const NODES: [(&str, &str, u32, u32, &str); 4] = [
 ];
 
 /// The collections that a run may change and that its undo must restore.
-pub(super) const LEDGER: [&str; 10] = [
+pub(super) const LEDGER: [&str; 11] = [
     Tenant::COLLECTION,
     Workspace::COLLECTION,
     Entitlement::COLLECTION,
@@ -49,6 +49,7 @@ pub(super) const LEDGER: [&str; 10] = [
     Cluster::COLLECTION,
     Waitlist::COLLECTION,
     ClusterKey::COLLECTION,
+    ClusterClasses::COLLECTION,
 ];
 /// The other collections of a scenario.
 pub(super) const GIVEN: [&str; 6] = [

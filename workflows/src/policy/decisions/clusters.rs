@@ -2,7 +2,7 @@
 
 use super::{ReasonCollector, Ruling};
 use crate::{
-    placement::{Candidate, ConstraintEffect, Constraints, eligible},
+    placement::{Candidate, ClassesApart, ConstraintEffect, Constraints, eligible},
     policy::{ColocationScope, PlatformPolicy, RuleName},
     tenancy::{ClusterId, Compliance, WorkspaceClass},
 };
@@ -19,6 +19,9 @@ pub struct ClusterChoiceFacts {
     /// The class of its workspace; `None` for a tenant's nodes, which all its workspaces share.
     #[serde(default)]
     pub class: Option<WorkspaceClass>,
+    /// The classes of the tenant's workspaces, if these are its first nodes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub classes: BTreeSet<WorkspaceClass>,
     /// All clusters.
     pub candidates: Vec<Candidate>,
     /// The classes that already run in each cluster.
@@ -54,7 +57,8 @@ impl ClusterChoiceFacts {
     ) -> Self {
         let labels = tags.iter().map(|tag| <&str>::from(*tag).to_owned()).collect();
         let candidates = candidates.to_vec();
-        Self { constraints, labels, class: None, candidates, neighbours: BTreeMap::new() }
+        let (classes, neighbours) = (BTreeSet::new(), BTreeMap::new());
+        Self { constraints, labels, class: None, classes, candidates, neighbours }
     }
 }
 
@@ -70,11 +74,17 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
         constraints.pins.insert(pin.label.clone(), pin.cluster.clone());
         pinned_at.insert(pin.label.clone(), format!("pins[{n}]"));
     }
-    let (left, mut considered) = eligible(&facts.candidates, &constraints);
-    let mut clusters: Vec<_> = left.iter().map(|candidate| candidate.cluster.clone()).collect();
+    constraints.apart = classes_apart(policy, &facts.classes.iter().copied().chain(facts.class).collect());
+    let mut candidates = facts.candidates.clone();
+    for candidate in &mut candidates {
+        candidate.classes.extend(facts.neighbours.get(&candidate.cluster).into_iter().flatten());
+    }
+    let (left, considered) = eligible(&candidates, &constraints);
+    let clusters: Vec<_> = left.iter().map(|candidate| candidate.cluster.clone()).collect();
     for step in &considered {
         let key = match step.constraint.as_str() {
             "pins" => pinned_at.values().next().map_or("pins", String::as_str),
+            "anti colocate" => "lending.anti_colocate",
             _ => "policy",
         };
         scales.check(
@@ -83,17 +93,6 @@ pub fn eligible_clusters(facts: &ClusterChoiceFacts, policy: &PlatformPolicy) ->
             !step.remaining().is_empty(),
             step.describe(usize::MAX),
         );
-    }
-    let apart = colocation(facts, &left, policy);
-    if !apart.excluded.is_empty() {
-        clusters.retain(|cluster| !apart.excluded.contains_key(cluster));
-        scales.check(
-            const { RuleName::known("placement.anti_colocate") },
-            "lending.anti_colocate",
-            !clusters.is_empty(),
-            apart.describe(usize::MAX),
-        );
-        considered.push(apart);
     }
     scales.finish(EligibleClusters { clusters, considered })
 }
@@ -108,36 +107,27 @@ fn placement_rule(constraint: &str) -> RuleName {
         "approved kind" => const { RuleName::known("placement.approved_kind") },
         "pins" => const { RuleName::known("placement.pins") },
         "readiness" => const { RuleName::known("placement.readiness") },
+        "anti colocate" => const { RuleName::known("placement.anti_colocate") },
         _ => const { RuleName::known("placement.ever_fits") },
     }
 }
 
-/// Excludes clusters with a class that may not meet this one.
-fn colocation(facts: &ClusterChoiceFacts, left: &[&Candidate], policy: &PlatformPolicy) -> ConstraintEffect {
-    let whole = |scope| match scope {
-        ColocationScope::Cluster => true,
-        ColocationScope::Node => false,
-    };
-    let before = left.iter().map(|candidate| candidate.cluster.clone()).collect();
-    let Some(class) = facts.class else {
-        return ConstraintEffect { constraint: "anti-colocation".into(), before, excluded: BTreeMap::new() };
-    };
-    let rules: Vec<_> = policy.lending.anti_colocate.iter().filter(|pair| whole(pair.scope)).collect();
-    let mut excluded = BTreeMap::new();
-    for candidate in left {
-        let there = facts.neighbours.get(&candidate.cluster).into_iter().flatten();
-        let mut met =
-            there.filter(|other| rules.iter().any(|pair| pair.forbids(&candidate.region, class, **other)));
-        if let Some(other) = met.next() {
-            let why = format!(
-                "runs class {}, which is kept apart from {}",
-                <&str>::from(*other),
-                <&str>::from(class)
-            );
-            excluded.insert(candidate.cluster.clone(), why);
+/// Returns the pairs of classes that policy keeps in different clusters, for a tenant or workload with these classes (S-14).
+#[must_use]
+pub fn classes_apart(policy: &PlatformPolicy, classes: &BTreeSet<WorkspaceClass>) -> Vec<ClassesApart> {
+    let mut apart = Vec::new();
+    for pair in &policy.lending.anti_colocate {
+        match pair.scope {
+            ColocationScope::Node => continue,
+            ColocationScope::Cluster => {}
+        }
+        for (own, other) in [(pair.class_a, pair.class_b), (pair.class_b, pair.class_a)] {
+            if classes.contains(&own) {
+                apart.push(ClassesApart { region: pair.region.clone(), own, other });
+            }
         }
     }
-    ConstraintEffect { constraint: "anti-colocation".into(), before, excluded }
+    apart
 }
 
 #[cfg(test)]
@@ -160,6 +150,11 @@ mod tests {
             buffers: BTreeMap::new(),
             drivers: Vec::new(),
             pins: BTreeMap::from([("gdpr".to_owned(), "eu-1".parse().unwrap())]),
+            apart: vec![ClassesApart {
+                region: None,
+                own: WorkspaceClass::Production,
+                other: WorkspaceClass::Research,
+            }],
         };
         let candidate = Candidate {
             cluster: "eu-1".parse().unwrap(),
@@ -172,9 +167,10 @@ mod tests {
             free: Gpus(8),
             buffer: Gpus::ZERO,
             unready: vec!["no probe image".to_owned()],
+            classes: BTreeSet::new(),
         };
         let (_, considered) = eligible(&[candidate], &constraints);
-        assert!(considered.len() >= 7, "{considered:?}");
+        assert!(considered.len() >= 8, "{considered:?}");
         for step in considered {
             let expected = format!("placement.{}", step.constraint.replace(' ', "_"));
             assert_eq!(placement_rule(&step.constraint).as_str(), expected);

@@ -16,7 +16,7 @@ mod retention;
 mod schedulers;
 
 pub use approval::{Approval, ApprovalFor, approval};
-pub use clusters::{ClusterChoiceFacts, EligibleClusters, eligible_clusters};
+pub use clusters::{ClusterChoiceFacts, EligibleClusters, classes_apart, eligible_clusters};
 pub use exhaustion::{CapacityFacts, has_recovered, is_exhausted, is_scarce};
 pub use failure::{Failure, Remedy, on_failure};
 pub use guard::{Blocked, GuardedAction, ReclaimBreadth, blocked};

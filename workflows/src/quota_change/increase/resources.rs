@@ -34,6 +34,7 @@ impl QuotaIncrease {
             buffers: BTreeMap::new(),
             drivers: Vec::new(),
             pins: BTreeMap::new(),
+            apart: Vec::new(),
         };
         self.terms.as_ref().map_or_else(plain, |terms| terms.constraints.clone())
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity_waitlist;
 pub(crate) mod cluster;
+pub(crate) mod cluster_classes;
 pub(crate) mod cluster_key;
 pub(crate) mod free_pool;
 pub(crate) mod gpu;

@@ -116,12 +116,16 @@ impl ObservedPlacement {
         self.nodes.iter().map(|(node, part)| (node.clone(), of(part))).collect()
     }
 
-    /// Returns the indexes by node. A node with an unknown index has none.
+    /// Returns the indexes by node. A node with an unknown index has none. Several MIG devices can be on one GPU.
     #[must_use]
     pub fn indexes(&self) -> BTreeMap<String, BTreeSet<u16>> {
         let of = |part: &BoundGpus| -> BTreeSet<u16> {
             let known: BTreeSet<u16> = part.gpus.iter().filter_map(|gpu| gpu.index).collect();
-            if u64::try_from(known.len()) == Ok(part.count) { known } else { BTreeSet::new() }
+            let whole = part.gpus.iter().filter_map(SeenGpu::whole);
+            let distinct =
+                whole.clone().map(|(index, _)| index).collect::<BTreeSet<_>>().len() == whole.count();
+            let all = part.names_all() && part.gpus.iter().all(|gpu| gpu.index.is_some());
+            if all && distinct { known } else { BTreeSet::new() }
         };
         self.nodes.iter().map(|(node, part)| (node.to_string(), of(part))).collect()
     }

@@ -56,10 +56,7 @@ pub(in crate::kubernetes) fn spec_of(
         ObjectKind::ValidatingAdmissionPolicy => {
             ObjectSpec::Admission(admission(object, &at.place.name, marks))
         }
-        ObjectKind::Cohort => {
-            let quotas = annotation(object, &marks.quotas()).and_then(|text| serde_json::from_str(text).ok());
-            ObjectSpec::Cohort(CohortSpec { quotas: quotas.unwrap_or_default() })
-        }
+        ObjectKind::Cohort => ObjectSpec::Cohort(cohort(object, spec, target, marks)),
         ObjectKind::ResourceFlavor => ObjectSpec::Flavor(flavor(spec, tenant, target, marks)),
         ObjectKind::ClusterQueue => ObjectSpec::Queue(queue(spec, &at.version, target)),
         ObjectKind::LocalQueue => {
@@ -214,7 +211,26 @@ fn flavor(spec: &Value, tenant: &str, target: &KubernetesTarget, marks: &LabelNa
     ResourceFlavorSpec { node_labels }
 }
 
-fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> ClusterQueueSpec {
+/// Returns a cohort. Bought GPUs follow its live quota, so that a change by others is found.
+fn cohort(object: &Value, spec: &Value, target: &KubernetesTarget, marks: &LabelNames) -> CohortSpec {
+    let quotas = annotation(object, &marks.quotas()).and_then(|text| serde_json::from_str(text).ok());
+    let bought = annotation(object, &marks.bought()).and_then(|text| serde_json::from_str(text).ok());
+    let mut words = CohortSpec { quotas: quotas.unwrap_or_default(), bought: bought.unwrap_or_default() };
+    let live = resource_groups(spec, target);
+    let expected = words.pools();
+    let promised: Vec<u64> = words.bought.iter().map(|bought| words.promised(&bought.resource)).collect();
+    for ((bought, pool), promised) in words.bought.iter_mut().zip(expected).zip(promised) {
+        let same = |group: &&ResourceGroupSpec| group.flavor == pool.flavor && group.profile == pool.profile;
+        let nominal = live.iter().find(same).map_or(0, |group| group.nominal);
+        if nominal != pool.nominal {
+            bought.amount = nominal.saturating_add(promised);
+        }
+    }
+    words
+}
+
+/// Returns the resource groups of a queue or a cohort.
+fn resource_groups(spec: &Value, target: &KubernetesTarget) -> Vec<ResourceGroupSpec> {
     let groups = spec.get("resourceGroups").and_then(Value::as_array).into_iter().flatten();
     let flavors = groups.filter_map(|group| group.get("flavors")?.as_array()).flatten();
     let groups = flavors.map(|flavor| {
@@ -234,13 +250,17 @@ fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> ClusterQueue
             lending: limit("lendingLimit"),
         }
     });
+    groups.collect()
+}
+
+fn queue(spec: &Value, version: &str, target: &KubernetesTarget) -> ClusterQueueSpec {
     let stop = match text(spec, &["stopPolicy"]) {
         "" => "None",
         policy => policy,
     };
     ClusterQueueSpec {
         cohort: text(spec, &[cohort_field(version)]).to_owned(),
-        groups: groups.collect(),
+        groups: resource_groups(spec, target),
         stop_policy: stop.to_owned(),
     }
 }

@@ -63,7 +63,12 @@ pub(in crate::kubernetes) fn content(
         }
         ObjectSpec::Cohort(words) => {
             content.annotate(&marks.quotas(), &json!(words.quotas));
-            content.spec(json!({}));
+            let mut spec = json!({});
+            if !words.bought.is_empty() {
+                content.annotate(&marks.bought(), &json!(words.bought));
+                spec = json!({ "resourceGroups": resource_groups(&words.pools(), target) });
+            }
+            content.spec(spec);
         }
         ObjectSpec::Flavor(words) => content.spec(flavor(words, tenant, target, marks)),
         ObjectSpec::Queue(words) => content.spec(queue(words, tenant, at, target, marks)),
@@ -179,20 +184,14 @@ pub(in crate::kubernetes) fn cohort_field(version: &str) -> &'static str {
     if matches!(version, "v1alpha1" | "v1beta1") { "cohort" } else { "cohortName" }
 }
 
-/// Kueue allows a resource in only one group of a queue, so all GPU flavors share a group.
-fn queue(
-    words: &ClusterQueueSpec,
-    tenant: &str,
-    at: &At,
-    target: &KubernetesTarget,
-    marks: &LabelNames,
-) -> Value {
+/// Returns the resource groups of a queue or a cohort.
+fn resource_groups(groups: &[ResourceGroupSpec], target: &KubernetesTarget) -> Value {
     let resource_of = |group: &ResourceGroupSpec| {
         let slices = group.profile.as_ref().map(|profile| format!("{SLICE}{profile}"));
         slices.unwrap_or_else(|| target.gpu_resource.clone())
     };
-    let covered: BTreeSet<String> = words.groups.iter().map(resource_of).collect();
-    let flavors = words.groups.iter().map(|group| {
+    let covered: BTreeSet<String> = groups.iter().map(resource_of).collect();
+    let flavors = groups.iter().map(|group| {
         let mut resource = json!({ "name": resource_of(group), "nominalQuota": group.nominal.to_string() });
         if let Value::Object(fields) = &mut resource {
             let limits = [("borrowingLimit", group.borrowing), ("lendingLimit", group.lending)];
@@ -205,15 +204,21 @@ fn queue(
         json!({ "name": group.flavor, "resources": [resource] })
     });
     let flavors: Vec<Value> = flavors.collect();
-    let groups = if flavors.is_empty() {
-        json!([])
-    } else {
-        json!([{ "coveredResources": covered, "flavors": flavors }])
-    };
+    if flavors.is_empty() { json!([]) } else { json!([{ "coveredResources": covered, "flavors": flavors }]) }
+}
+
+/// Kueue allows a resource in only one group of a queue, so all GPU flavors share a group.
+fn queue(
+    words: &ClusterQueueSpec,
+    tenant: &str,
+    at: &At,
+    target: &KubernetesTarget,
+    marks: &LabelNames,
+) -> Value {
     json!({
         cohort_field(&at.version): words.cohort,
         "namespaceSelector": { "matchLabels": { marks.tenant(): tenant } },
-        "resourceGroups": groups,
+        "resourceGroups": resource_groups(&words.groups, target),
         "stopPolicy": words.stop_policy,
     })
 }

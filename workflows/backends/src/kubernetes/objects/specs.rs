@@ -93,6 +93,42 @@ pub(in crate::kubernetes) struct AdmissionPolicySpec {
 pub(in crate::kubernetes) struct CohortSpec {
     #[serde(default)]
     pub(in crate::kubernetes) quotas: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::kubernetes) bought: Vec<BoughtSpec>,
+}
+
+/// The GPUs that a tenant bought, in a cohort.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::kubernetes) struct BoughtSpec {
+    /// The resource, as in the names of `quotas`.
+    pub(in crate::kubernetes) resource: String,
+    pub(in crate::kubernetes) flavor: String,
+    /// The MIG profile, if slices are counted instead of whole GPUs.
+    #[serde(rename = "sliceProfile", default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::kubernetes) profile: Option<String>,
+    pub(in crate::kubernetes) amount: u64,
+}
+
+impl CohortSpec {
+    /// Returns the sum of the queues' quotas of a resource.
+    pub(in crate::kubernetes) fn promised(&self, resource: &str) -> u64 {
+        let of =
+            self.quotas.iter().filter(|(key, _)| key.split_once('/').is_some_and(|(_, of)| of == resource));
+        of.fold(0, |sum: u64, (_, quota)| sum.saturating_add(*quota))
+    }
+
+    /// Returns the cohort's own quotas: the bought GPUs that no queue has.
+    pub(in crate::kubernetes) fn pools(&self) -> Vec<ResourceGroupSpec> {
+        let pool = |bought: &BoughtSpec| ResourceGroupSpec {
+            flavor: bought.flavor.clone(),
+            profile: bought.profile.clone(),
+            nominal: bought.amount.saturating_sub(self.promised(&bought.resource)),
+            borrowing: None,
+            lending: None,
+        };
+        self.bought.iter().map(pool).collect()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

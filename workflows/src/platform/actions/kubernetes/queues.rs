@@ -23,6 +23,42 @@ pub struct CreateCohort {
     /// A record of the quotas of its queues, by workspace and resource (`research/gpu/H100`). Kueue sums up the queues itself.
     #[serde(default)]
     pub quotas: BTreeMap<String, u64>,
+    /// The GPUs that the tenant bought. The part that no queue has as its quota is the cohort's own quota, from which every queue can borrow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bought: Vec<BoughtGpus>,
+}
+
+/// The bought GPUs of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoughtGpus {
+    /// The resource, as in the record of quotas (`gpu/H100`).
+    pub resource: String,
+    /// The GPU model.
+    pub model: String,
+    /// The profile of their slices; whole GPUs when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// The number of GPUs or slices.
+    pub amount: u64,
+}
+
+impl CreateCohort {
+    fn spec(&self) -> Result<Value, ActionError> {
+        let mut spec = json!({ "quotas": self.quotas });
+        let mut bought = Vec::new();
+        for one in &self.bought {
+            let flavor = flavor_name(&self.tenant, &one.model)?;
+            let mut fields = json!({ "resource": one.resource, "flavor": flavor, "amount": one.amount });
+            if let (Some(profile), Value::Object(fields)) = (&one.profile, &mut fields) {
+                fields.insert("sliceProfile".into(), profile.clone().into());
+            }
+            bought.push(fields);
+        }
+        if let (false, Value::Object(spec)) = (bought.is_empty(), &mut spec) {
+            spec.insert("bought".into(), bought.into());
+        }
+        Ok(spec)
+    }
 }
 
 impl Action for CreateCohort {
@@ -41,7 +77,7 @@ impl Action for CreateCohort {
             on,
             ObjectRef::new(&self.cluster, ObjectKind::Cohort, &name),
             &self.tenant,
-            json!({ "quotas": self.quotas }),
+            self.spec()?,
             &CallMetadata::for_action(self, call),
         )
         .await

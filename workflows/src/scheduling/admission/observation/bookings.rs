@@ -1,53 +1,67 @@
-//! Moves bookings when workloads are observed on other nodes than booked. Pure.
+//! Moves bookings when workloads are observed at other places than booked. Pure.
 //!
-//! Invariant: each booking keeps its amount, and no node is booked above its capacity.
+//! A place is a node for whole GPUs, and one GPU of a node for slices. Invariant: each booking keeps its amount, and no place is booked above its capacity.
 
 use crate::tenancy::NodeId;
 use std::collections::BTreeMap;
 
-/// Amounts by node.
-pub(super) type Spread = BTreeMap<NodeId, u64>;
+/// Amounts by place.
+pub(super) type Spread<P = NodeId> = BTreeMap<P, u64>;
+
+/// The amounts that are already settled, by workload.
+pub(super) type Settled<'a, P = NodeId> = BTreeMap<&'a str, Spread<P>>;
 
 /// The booking of one kind for one workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Booking {
-    /// The booked amounts on the inspected nodes.
-    pub(super) booked: Spread,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Booking<P = NodeId> {
+    /// The booked amounts at the inspected places.
+    pub(super) booked: Spread<P>,
     /// The observed amounts, if it was observed.
-    pub(super) seen: Option<Spread>,
+    pub(super) seen: Option<Spread<P>>,
     /// True if it was observed where it is booked, or may not be moved for another reason.
     pub(super) firm: bool,
 }
 
-/// Moves observed bookings to their observed nodes, and planned bookings out of their way. Returns the changed bookings; `None` if they do not fit.
-pub(super) fn settle(
-    capacity: &Spread,
-    bookings: &BTreeMap<String, Booking>,
-) -> Option<BTreeMap<String, Spread>> {
+impl<P> Default for Booking<P> {
+    fn default() -> Self {
+        Self { booked: Spread::new(), seen: None, firm: false }
+    }
+}
+
+/// Moves observed bookings to their observed places, and planned bookings out of their way. A planned amount goes only to places that `may_use` allows. Returns
+/// the changed bookings; `None` if they do not fit.
+pub(super) fn settle<P: Clone + Ord>(
+    capacity: &Spread<P>,
+    bookings: &BTreeMap<String, Booking<P>>,
+    may_use: impl Fn(&str, &P, &Settled<'_, P>) -> bool,
+) -> Option<BTreeMap<String, Spread<P>>> {
     let mut free = capacity.clone();
-    let mut settled: BTreeMap<&str, Spread> = BTreeMap::new();
+    let mut settled: Settled<'_, P> = Settled::new();
     let mut left: BTreeMap<&str, u64> =
         bookings.iter().map(|(name, it)| (name.as_str(), it.booked.values().sum())).collect();
     // First the firm bookings, then those observed elsewhere, then their unobserved parts, then plans.
-    let firm = bookings.iter().filter(|(_, it)| it.firm).map(|(name, it)| (name, &it.booked));
-    let seen =
-        bookings.iter().filter(|(_, it)| !it.firm).filter_map(|(name, it)| Some((name, it.seen.as_ref()?)));
+    let firm = bookings.iter().filter(|(_, it)| it.firm).map(|(name, it)| (name.as_str(), &it.booked, true));
+    let moving = || bookings.iter().filter(|(_, it)| !it.firm);
+    let seen = moving().filter_map(|(name, it)| Some((name.as_str(), it.seen.as_ref()?, true)));
     let rest =
-        bookings.iter().filter(|(_, it)| !it.firm && it.seen.is_some()).map(|(name, it)| (name, &it.booked));
+        moving().filter(|(_, it)| it.seen.is_some()).map(|(name, it)| (name.as_str(), &it.booked, false));
     let plans =
-        bookings.iter().filter(|(_, it)| !it.firm && it.seen.is_none()).map(|(name, it)| (name, &it.booked));
-    for (name, wanted) in firm.chain(seen).chain(rest).chain(plans) {
-        let (spread, left) = (settled.entry(name).or_default(), left.get_mut(name.as_str())?);
-        for (node, amount) in wanted {
-            let room = free.entry(node.clone()).or_default();
-            let there = spread.entry(node.clone()).or_default();
+        moving().filter(|(_, it)| it.seen.is_none()).map(|(name, it)| (name.as_str(), &it.booked, false));
+    for (name, wanted, runs_there) in firm.chain(seen).chain(rest).chain(plans) {
+        let left = left.get_mut(name)?;
+        for (at, amount) in wanted {
+            if !runs_there && !may_use(name, at, &settled) {
+                continue;
+            }
+            let room = free.entry(at.clone()).or_default();
+            let there = settled.entry(name).or_default().entry(at.clone()).or_default();
             // An earlier round for the same workload already took the present amount.
             let taken = amount.saturating_sub(*there).min(*room).min(*left);
             (*there, *room, *left) = (*there + taken, *room - taken, *left - taken);
         }
     }
     for (name, left) in left {
-        place(&mut free, settled.entry(name).or_default(), left)?;
+        place(&mut free, &mut settled, (name, left), &may_use)?;
     }
     let mut changed = BTreeMap::new();
     for (name, mut spread) in settled {
@@ -60,13 +74,20 @@ pub(super) fn settle(
     Some(changed)
 }
 
-/// Books the rest on the nodes with the most room.
-fn place(free: &mut Spread, spread: &mut Spread, mut left: u64) -> Option<()> {
+/// Books the rest at the allowed places with the most room.
+fn place<'a, P: Clone + Ord>(
+    free: &mut Spread<P>,
+    settled: &mut Settled<'a, P>,
+    (name, mut left): (&'a str, u64),
+    may_use: &impl Fn(&str, &P, &Settled<'_, P>) -> bool,
+) -> Option<()> {
     while left > 0 {
-        let (node, room) = free.iter_mut().max_by_key(|(_, room)| **room).filter(|(_, room)| **room > 0)?;
-        let taken = left.min(*room);
-        *spread.entry(node.clone()).or_default() += taken;
-        (*room, left) = (*room - taken, left - taken);
+        let allowed = free.iter().filter(|(at, room)| **room > 0 && may_use(name, at, settled));
+        let (at, room) = allowed.max_by_key(|(_, room)| **room).map(|(at, room)| (at.clone(), *room))?;
+        let taken = left.min(room);
+        *settled.entry(name).or_default().entry(at.clone()).or_default() += taken;
+        free.insert(at, room - taken);
+        left -= taken;
     }
     Some(())
 }
@@ -89,7 +110,7 @@ mod tests {
 
     fn settled(capacity: &[(&str, u64)], of: &[(&str, Booking)]) -> Option<BTreeMap<String, Spread>> {
         let bookings = of.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
-        settle(&spread(capacity), &bookings)
+        settle(&spread(capacity), &bookings, |_, _, _| true)
     }
 
     #[test]
@@ -148,7 +169,7 @@ mod tests {
             }
             let capacity: Spread = nodes.iter().map(|node| (node.clone(), 8)).collect();
 
-            let changed = settle(&capacity, &bookings).expect("what was booked fits");
+            let changed = settle(&capacity, &bookings, |_, _, _| true).expect("what was booked fits");
 
             let after = |name: &String| changed.get(name).unwrap_or(&bookings[name].booked).clone();
             let mut used = Spread::new();

@@ -8,6 +8,7 @@ mod relocate;
 mod resting;
 mod room;
 mod seen_gpus;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod uuids;
@@ -16,10 +17,7 @@ pub use relocate::move_to_observed;
 
 use crate::{
     scheduling::admission::{AdmissionEffects, unit_of_work::AdmissionTx},
-    tenancy::{
-        GpuKind, LastObservation, NodeId, NodeUse, ObservedPlacement, SeenWorkload, TenantId, Workload,
-        WorkloadState,
-    },
+    tenancy::{GpuKind, LastObservation, NodeId, NodeUse, SeenWorkload, TenantId, Workload, WorkloadState},
 };
 use engine::{Undecided, View};
 use relocate::Sighting;
@@ -148,18 +146,13 @@ impl AdmissionTx {
                 self.count_stranger(&mut strangers, fact);
                 continue;
             };
-            let sighting = sightings.entry(fact.workload.clone()).or_insert_with(|| Sighting {
-                workload,
-                placement: ObservedPlacement::default(),
-                counts: BTreeMap::new(),
-                gpus: BTreeMap::new(),
-            });
+            let sighting = sightings.entry(fact.workload.clone()).or_insert_with(|| Sighting::new(workload));
             sighting.placement.add(fact);
             let there = sighting.counts.entry(kind).or_default().entry(fact.node.clone()).or_default();
             *there = there.saturating_add(fact.amount());
         }
         for sighting in sightings.values_mut() {
-            sighting.gpus = seen_gpus::by_node(&sighting.placement);
+            sighting.name_gpus();
         }
         Ok((sightings, strangers))
     }

@@ -2,7 +2,8 @@
 
 use super::{
     bookings::{Booking, Spread, settle},
-    seen_gpus::GpusByNode,
+    seen_gpus::{self, GpusByNode},
+    slices::{GpuPlace, by_gpu, on_observed},
 };
 use crate::{
     platform::ObservedGpus,
@@ -26,11 +27,30 @@ pub(super) struct Sighting {
     pub(super) counts: BTreeMap<GpuKind, Spread>,
     /// The whole GPUs on each node whose index is known.
     pub(super) gpus: GpusByNode,
+    /// The amount on each GPU whose index is known: 1 for a whole GPU, the number of slices for a partitioned one.
+    pub(super) by_gpu: Spread<GpuPlace>,
 }
 
 impl Sighting {
+    /// Returns the sighting of a workload whose placement is still to be added.
+    pub(super) fn new(workload: Workload) -> Self {
+        Self {
+            workload,
+            placement: ObservedPlacement::default(),
+            counts: BTreeMap::new(),
+            gpus: GpusByNode::new(),
+            by_gpu: Spread::new(),
+        }
+    }
+
+    /// Adds the GPUs that the placement names.
+    pub(super) fn name_gpus(&mut self) {
+        self.gpus = seen_gpus::by_node(&self.placement);
+        self.by_gpu = by_gpu(&self.placement);
+    }
+
     /// Returns true if the booked amount on each node equals the observed one. Does not distinguish the kinds on one node.
-    fn is_booked_so(&self) -> bool {
+    pub(super) fn is_booked_so(&self) -> bool {
         let mut seen = Spread::new();
         for (node, amount) in self.counts.values().flatten() {
             *seen.entry(node.clone()).or_default() += amount;
@@ -78,18 +98,37 @@ pub fn move_to_observed(
     let wants = [view.prefetch::<Workload>([Workload::key(tenant, name)]), view.prefetch::<NodeUse>(nodes)];
     let mut desk = AdmissionTx::open(view, tenant, wants)?;
     let Some(workload) = desk.workload(view, name)?.cloned() else { return Ok(()) };
-    let (mut counts, mut seen) = (BTreeMap::<GpuKind, Spread>::new(), GpusByNode::new());
+    let mut sighting = Sighting::new(workload);
+    let mut slices: BTreeMap<GpuKind, (Spread<GpuPlace>, Spread<GpuPlace>)> = BTreeMap::new();
     for (node, gpus) in observed.iter() {
         // The part observed on another tenant's node keeps its booking.
         let Ok(id) = node.parse::<NodeId>() else { continue };
         let Some(known) = desk.node(view, &id)? else { continue };
-        seen.insert(id.clone(), gpus.clone());
-        for gpu in gpus.iter().filter_map(|index| known.gpus.get(usize::from(*index))) {
+        sighting.gpus.insert(id.clone(), gpus.clone());
+        let there = gpus.iter().filter_map(|index| Some((index, known.gpus.get(usize::from(*index))?)));
+        for (index, gpu) in there {
             let kind = GpuKind { model: known.model.clone(), profile: gpu.profile.clone() };
-            *counts.entry(kind).or_default().entry(id.clone()).or_default() += 1;
+            let at = (id.clone(), *index);
+            if kind.profile.is_none() {
+                *sighting.counts.entry(kind).or_default().entry(id.clone()).or_default() += 1;
+                sighting.by_gpu.insert(at, 1);
+                continue;
+            }
+            let ours = gpu.users.iter().filter(|user| user.workload == name);
+            let booked = ours.map(|user| u64::from(user.slices)).sum();
+            let (places, of_workload) = slices.entry(kind).or_default();
+            of_workload.insert(at.clone(), booked);
+            places.insert(at, u64::from(gpu.slices));
         }
     }
-    let sighting = Sighting { placement: ObservedPlacement::default(), workload, counts, gpus: seen };
+    for (kind, (places, booked)) in slices {
+        let total = sighting.workload.requests.get(&Resource::Gpu(kind.clone())).copied().unwrap_or(0);
+        for (at, amount) in on_observed(total, &places, &booked) {
+            let on = sighting.counts.entry(kind.clone()).or_default().entry(at.0.clone()).or_default();
+            *on = on.saturating_add(amount);
+            sighting.by_gpu.insert(at, amount);
+        }
+    }
     let sightings = [(name.to_owned(), sighting)].into();
     if desk.relocate(view, &sightings, EarlierSightings::Stay)?.moved.is_empty() {
         return Ok(());
@@ -113,7 +152,7 @@ impl AdmissionTx {
         self.relocate(view, sightings, EarlierSightings::MakeWay)
     }
 
-    /// Moves bookings of whole GPUs. Slices keep their booking, because the room on a partitioned GPU depends on the workloads that share it.
+    /// Moves bookings of whole GPUs and of slices.
     fn relocate(
         &mut self,
         view: &mut View,
@@ -133,6 +172,7 @@ impl AdmissionTx {
             self.relocate_kind(view, kind, (&nodes, sightings, earlier), &mut moves)?;
         }
         self.relocate_within_nodes(view, sightings, earlier, &mut moves)?;
+        self.relocate_slices(view, sightings, earlier, &mut moves)?;
         Ok(moves)
     }
 
@@ -177,14 +217,14 @@ impl AdmissionTx {
             booking.firm |= stays;
             booking.seen = seen.filter(|_| !stays);
         }
-        let Some(changed) = settle(&capacity, &bookings) else { return Ok(()) };
+        let Some(changed) = settle(&capacity, &bookings, |_, _, _| true) else { return Ok(()) };
         self.rebook(view, (kind, nodes), &users, &changed)?;
         moves.moved.extend(changed.into_keys().filter(|name| sightings.contains_key(name)));
         Ok(())
     }
 
     /// Returns true if an earlier observation found a workload on one of these nodes.
-    fn was_seen_on(
+    pub(super) fn was_seen_on(
         &mut self,
         view: &mut View,
         name: &str,
@@ -225,7 +265,7 @@ impl AdmissionTx {
 
     /// Sends the current plan to the cluster of a workload that was not observed running. Its start may have named other nodes, for which it would wait
     /// forever.
-    fn tell_new_plan(&mut self, view: &mut View, name: &str) -> Result<(), Undecided> {
+    pub(super) fn tell_new_plan(&mut self, view: &mut View, name: &str) -> Result<(), Undecided> {
         let workload = self.need_workload(view, name)?;
         if workload.state == WorkloadState::Admitted && workload.observed.is_none() {
             let start = WorkloadStart::new(self.tenant.id.clone(), name.to_owned(), workload.decision);
