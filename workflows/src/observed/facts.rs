@@ -10,8 +10,14 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use store::Timestamp;
 
-/// The GPUs or slices of each kind that a node has in the inventory.
-pub type NodeKinds = BTreeMap<NodeId, BTreeMap<GpuKind, u64>>;
+/// What the ledger has on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeStock {
+    /// The GPUs or slices of each kind, without barred ones.
+    pub kinds: BTreeMap<GpuKind, u64>,
+    /// The indexes of barred GPUs. Their state does not count.
+    pub barred: BTreeSet<u16>,
+}
 
 /// The facts about some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,21 +33,23 @@ pub struct ClusterFacts {
 struct KindCount {
     listed: u64,
     held: u64,
-    free: u64,
+    /// Neither held nor free.
+    unusable: u64,
 }
 
 impl ClusterIndex {
     /// Returns the facts about nodes; `None` until nodes and pods were listed completely.
     #[must_use]
-    pub fn facts(&self, nodes: &NodeKinds, at: Timestamp, proof: Proof) -> Option<ClusterFacts> {
+    pub fn facts(&self, nodes: &BTreeMap<NodeId, NodeStock>, at: Timestamp, proof: Proof) -> Option<ClusterFacts> {
         if !self.is_synced() {
             return None;
         }
         let mut facts = ClusterFacts { seen: Observation { at, nodes: BTreeMap::new() }, running: Vec::new() };
-        for (id, kinds) in nodes {
+        for (id, stock) in nodes {
             let Some(node) = self.node_named(id.as_str()) else { continue };
-            let kinds = kinds.iter().map(|(kind, capacity)| {
-                (kind.clone(), self.observed_kind(node, kind, *capacity, (at, proof)))
+            let kinds = stock.kinds.iter().map(|(kind, capacity)| {
+                let stock = (kind, *capacity, &stock.barred);
+                (kind.clone(), self.observed_kind(node, stock, (at, proof)))
             });
             facts.seen.nodes.insert(id.clone(), kinds.collect());
             facts.running.extend(self.running_on(node.uid, id));
@@ -52,8 +60,7 @@ impl ClusterIndex {
     fn observed_kind(
         &self,
         node: &NodeObject,
-        kind: &GpuKind,
-        capacity: u64,
+        (kind, capacity, barred): (&GpuKind, u64, &BTreeSet<u16>),
         (now, proof): (Timestamp, Proof),
     ) -> ObservedKind {
         let profile = kind.profile.as_ref().map(Name::as_str);
@@ -62,29 +69,37 @@ impl ClusterIndex {
         if !is_whole && !layout_offers(&node.layout, profile) {
             return ObservedKind { usable: 0, busy: 0 };
         }
-        let of_kind = self.count(node.uid, profile, (now, proof));
+        let of_kind = self.count(node.uid, (profile, barred), (now, proof));
         let (count, each) = if of_kind.listed == 0 && profile.is_some() {
             // The node lists GPUs and not their slices.
-            let whole = self.count(node.uid, None, (now, proof));
-            (whole, capacity.checked_div(whole.listed).unwrap_or(0).max(1))
+            let whole = self.count(node.uid, (None, barred), (now, proof));
+            (whole, capacity.div_ceil(whole.listed.max(1)))
         } else {
             (of_kind, 1)
         };
-        let usable = count.held.saturating_add(count.free).saturating_mul(each).min(capacity);
+        let stock = capacity.min(count.listed.saturating_mul(each));
+        let usable = stock.saturating_sub(count.unusable.saturating_mul(each));
         let bound = self.bound(node.uid).iter().map(|bound| bound.count).fold(0, u64::saturating_add);
         // Pods that are bound and have no devices yet take free ones.
         let busy = if self.has_several_kinds(node.uid) { count.held } else { count.held.max(bound) };
         ObservedKind { usable, busy: busy.min(usable) }
     }
 
-    fn count(&self, node: Uid, profile: Option<&str>, (now, proof): (Timestamp, Proof)) -> KindCount {
+    fn count(
+        &self,
+        node: Uid,
+        (profile, barred): (Option<&str>, &BTreeSet<u16>),
+        (now, proof): (Timestamp, Proof),
+    ) -> KindCount {
         let mut count = KindCount::default();
-        for (_, state) in self.profiles(node, now, proof).filter(|(of, _)| *of == profile) {
-            count.listed += 1;
+        for (of, index, state) in self.profiles(node, now, proof).filter(|(of, _, _)| *of == profile) {
+            let is_barred = of.is_none() && index.is_some_and(|index| barred.contains(&index));
+            let counts = u64::from(!is_barred);
+            count.listed += counts;
             match state {
                 GpuState::Held(_) => count.held += 1,
-                GpuState::Free => count.free += 1,
-                GpuState::Unfit | GpuState::Unconfirmed(_) => {}
+                GpuState::Free => {}
+                GpuState::Unfit | GpuState::Unconfirmed(_) => count.unusable += counts,
             }
         }
         count

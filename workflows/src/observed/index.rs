@@ -291,17 +291,17 @@ impl ClusterIndex {
         states.map(|(uuid, _, state)| (uuid, state)).collect()
     }
 
-    /// Returns the state of each device of a node with its profile.
+    /// Returns the profile, index and state of each device of a node.
     pub(super) fn profiles(
         &self,
         node: Uid,
         now: Timestamp,
         proof: Proof,
-    ) -> impl Iterator<Item = (Option<&str>, GpuState)> {
+    ) -> impl Iterator<Item = (Option<&str>, Option<u16>, GpuState)> {
         let of_node = self.doubt_of_devices(node, now, proof);
         let devices = self.devices.get(&node).into_iter();
         let states = devices.flat_map(move |devices| devices.states(of_node, proof));
-        states.map(|(_, device, state)| (device.profile.as_deref(), state))
+        states.map(|(_, device, state)| (device.profile.as_deref(), device.index, state))
     }
 
     /// Returns the only holder of each device of a node that has one, with the UUID and index of the device.

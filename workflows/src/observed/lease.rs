@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use store::Timestamp;
 
-/// How long an observer holds the lease without renewal.
+/// How long one of several servers holds the lease without renewal.
 pub const LEASE: Duration = Duration::from_secs(15);
 
 /// The observer of a cluster. Its times are those of the store's clock.
@@ -23,9 +23,21 @@ pub struct Observer {
     pub holder: String,
     /// The end of the lease.
     pub until: Timestamp,
+    /// The time since which the cluster is observed; `None` while it has no nodes of a tenant.
+    pub since: Option<Timestamp>,
     /// How long the last observation may be used; `None` before the first one.
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
     pub freshness: Option<Freshness>,
+}
+
+impl Observer {
+    /// Returns the time since which no observation may be used, although the cluster is to be observed. `life` is how long an observation may be used.
+    #[must_use]
+    pub fn silent_since(&self, now: Timestamp, life: Duration) -> Option<Timestamp> {
+        let first = Freshness::new(self.since?, life);
+        let freshness = self.freshness.unwrap_or(first);
+        freshness.overdue(now).map(|_| freshness.fresh_until)
+    }
 }
 
 impl Entity for Observer {
@@ -58,6 +70,8 @@ pub struct Claimant<'a> {
     pub holder: &'a str,
     /// The term that it has held since its start; `None` if it has none. A server that starts again with the same name gets a new term.
     pub term: Option<Term>,
+    /// How long it holds the lease without renewal.
+    pub lease: Duration,
     /// True if no other server can use the store, so that every other holder has ended.
     pub is_alone: bool,
 }
@@ -69,18 +83,18 @@ pub struct Claimant<'a> {
 pub fn claim(view: &mut View, cluster: &ClusterId, claimant: Claimant<'_>) -> Result<Claim, Undecided> {
     let now = view.now();
     let current = view.get::<Observer>(cluster.as_str())?;
-    let until = now.after(LEASE);
+    let until = now.after(claimant.lease);
     let Some(current) = current else {
         let (cluster, term, holder) = (cluster.clone(), Term(1), claimant.holder.to_owned());
-        view.put(&Observer { cluster, term, holder, until, freshness: None })?;
+        view.put(&Observer { cluster, term, holder, until, since: Some(now), freshness: None })?;
         return Ok(Claim::Observes(term));
     };
     // A lease that is longer than a lease can be was written by a clock that was set back.
-    let is_running = now < current.until && current.until.since(now) <= LEASE;
+    let is_running = now < current.until && current.until.since(now) <= claimant.lease;
     let is_own = current.holder == claimant.holder && claimant.term == Some(current.term);
     if is_own && is_running {
         let term = current.term;
-        if current.until.since(now) <= LEASE / 2 {
+        if current.until.since(now) <= claimant.lease / 2 {
             view.put(&Observer { until, ..current })?;
         }
         return Ok(Claim::Observes(term));
@@ -90,7 +104,8 @@ pub fn claim(view: &mut View, cluster: &ClusterId, claimant: Claimant<'_>) -> Re
         return Ok(Claim::Other { holder: current.holder, until: current.until });
     }
     let term = Term(current.term.0.saturating_add(1));
-    view.put(&Observer { term, holder: claimant.holder.to_owned(), until, ..current })?;
+    let (holder, since) = (claimant.holder.to_owned(), current.since.or(Some(now)));
+    view.put(&Observer { term, holder, until, since, ..current })?;
     Ok(Claim::Observes(term))
 }
 
@@ -131,6 +146,18 @@ pub fn release(view: &mut View, cluster: &ClusterId, term: Term) -> Result<(), U
     let now = view.now();
     match view.get::<Observer>(cluster.as_str())?.filter(|observer| observer.term == term) {
         Some(observer) => view.put(&Observer { until: now, ..observer }),
+        None => Ok(()),
+    }
+}
+
+/// Ends the observation of a cluster that has no nodes of a tenant, so that it does not count as silent. Its term is kept for the next holder.
+///
+/// # Errors
+/// Undecided until the view has loaded the observer.
+pub fn rest(view: &mut View, cluster: &ClusterId) -> Result<(), Undecided> {
+    let now = view.now();
+    match view.get::<Observer>(cluster.as_str())?.filter(|observer| observer.since.is_some()) {
+        Some(observer) => view.put(&Observer { until: now, since: None, freshness: None, ..observer }),
         None => Ok(()),
     }
 }

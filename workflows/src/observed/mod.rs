@@ -22,7 +22,7 @@ mod watch;
 
 pub use basis::{Allocated, Bound, DeviceId, Health, Open, Reserved};
 pub use devices::{Evidence, Proof};
-pub use facts::{ClusterFacts, NodeKinds};
+pub use facts::{ClusterFacts, NodeStock};
 pub use freshness::Freshness;
 pub use gpu_state::{Doubt, GpuState};
 pub use index::{ClusterIndex, ObservedRoom};

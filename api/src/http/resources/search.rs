@@ -93,11 +93,12 @@ impl SearchParams {
         self.means(schedules::Stuck::WORKFLOW, &schedules::Stuck::REASONS)
     }
 
-    /// Returns true if limits and the clock are included, by the same rule.
+    /// Returns true if limits, the clock and clusters are included, by the same rule.
     fn means_platform(&self) -> bool {
         self.means(StuckPlatform::LIMIT, &[StuckPlatform::CLOSED])
             || self.means(StuckPlatform::CLOCK, &[StuckPlatform::JUMPED])
             || self.means(StuckPlatform::START, &[StuckPlatform::NOT_STARTED])
+            || self.means(StuckPlatform::OBSERVATION, &[StuckPlatform::SILENT])
     }
 
     /// Returns true if holds and offboardings that wait for them are included, by the same rule.
@@ -154,9 +155,9 @@ struct StuckFound {
     /// Schedules that fail or cannot fire any more: on the first page, for those who may read schedules, where nothing narrows what
     /// is found, or `workflow=schedule` or one of their reasons does.
     schedules: Visible<schedules::Stuck>,
-    /// Limits that are closed, a clock that jumped, and workloads that do not start: on the first page, for those who may read limits,
-    /// or the tenant's executions, where nothing narrows what is found, or `workflow=limit`, `workflow=clock`,
-    /// `workflow=workload_start` or one of their reasons does.
+    /// Limits that are closed, a clock that jumped, clusters that are not observed, and workloads that do not start: on the first page,
+    /// for those who may read limits, or the tenant's executions, where nothing narrows what is found, or `workflow=limit`,
+    /// `workflow=clock`, `workflow=observation`, `workflow=workload_start` or one of their reasons does.
     limits: Visible<StuckPlatform>,
     /// Holds to be reviewed, and offboardings that wait for a hold: on the first page, for those who may read holds, where nothing
     /// narrows what is found, or `workflow=hold`, `workflow=offboarding` or one of their reasons does.

@@ -3,13 +3,14 @@
 use super::*;
 use crate::{
     scheduling::admission::ObservedKind,
-    tenancy::{GpuKind, SeenGpu},
+    tenancy::{GpuKind, NodeId, SeenGpu},
 };
 use std::collections::BTreeMap;
 
-fn kinds(capacity: u64) -> NodeKinds {
+fn kinds(capacity: u64) -> BTreeMap<NodeId, NodeStock> {
     let kind: GpuKind = "H100".parse().unwrap();
-    BTreeMap::from([("n-0".parse().unwrap(), BTreeMap::from([(kind, capacity)]))])
+    let stock = NodeStock { kinds: [(kind, capacity)].into(), barred: BTreeSet::new() };
+    BTreeMap::from([("n-0".parse().unwrap(), stock)])
 }
 
 fn kind_of(index: &ClusterIndex, capacity: u64, second: u64) -> ObservedKind {
@@ -38,6 +39,30 @@ fn an_unconfirmed_gpu_is_neither_usable_nor_busy_and_a_free_one_is_usable() {
     looks(&mut index, &[2, 7]);
     assert_eq!(kind_of(&index, 1, 7), ObservedKind { usable: 1, busy: 0 });
     assert_eq!(kind_of(&index, 8, 7), ObservedKind { usable: 1, busy: 0 }, "seven GPUs are not listed");
+}
+
+#[test]
+fn a_barred_gpu_that_is_unfit_is_left_out_once_and_an_unconfirmed_one_beside_it_is_left_out_too() {
+    let mut index = with_a_pod();
+    let mut seen = report("node-a", 2, 1, &[&["p"], &[], &[]]);
+    seen.devices[1].health = Health::Unfit;
+    index.report(&seen).unwrap();
+    let mut later = report("node-a", 3, 7, &[&["p"], &[], &[]]);
+    later.devices[1].health = Health::Unfit;
+    index.report(&later).unwrap();
+    let usable = |index: &ClusterIndex, capacity, barred: &[u16]| {
+        let mut nodes = kinds(capacity);
+        nodes.values_mut().for_each(|stock| stock.barred = barred.iter().copied().collect());
+        let facts = index.facts(&nodes, at(7), PROOF).unwrap();
+        facts.seen.nodes.into_values().flat_map(BTreeMap::into_values).next().unwrap().usable
+    };
+    assert_eq!(usable(&index, 2, &[1]), 2, "GPU 1 is no longer in stock");
+    assert_eq!(usable(&index, 3, &[]), 2);
+
+    later.seq = 4;
+    later.devices[2].open = Some([4711].into());
+    index.report(&later).unwrap();
+    assert_eq!(usable(&index, 2, &[1]), 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     at,
-    lease::{Claim, Claimant, LEASE, Observer, claim, is_current, release, renew},
+    lease::{Claim, Claimant, LEASE, Observer, claim, is_current, release, renew, rest},
 };
 use crate::{observed::Term, tenancy::ClusterId};
 use engine::{Clock as _, Engine, ManualClock};
@@ -19,7 +19,7 @@ fn cluster() -> ClusterId {
 }
 
 fn one(holder: &str, term: Option<u64>) -> Claimant<'_> {
-    Claimant { holder, term: term.map(Term), is_alone: false }
+    Claimant { holder, term: term.map(Term), lease: LEASE, is_alone: false }
 }
 
 impl Servers {
@@ -93,4 +93,25 @@ async fn freshness_survives_a_takeover_and_an_older_term_does_not_renew_it() {
     servers.pass(Duration::from_secs(20));
     assert_eq!(fresh(1).await, Some(at(60)), "term 1 has ended");
     assert_eq!(fresh(2).await, Some(at(100)));
+}
+
+#[tokio::test]
+async fn a_source_is_silent_after_its_freshness_or_if_it_never_gave_an_observation() {
+    let (servers, life) = (Servers::new(), Duration::from_secs(60));
+    let silent = async || servers.observer().await.silent_since(servers.clock.now(), life);
+    servers.claim(one("a", None)).await;
+    assert_eq!(silent().await, None);
+    servers.pass(Duration::from_secs(61));
+    assert_eq!(silent().await, Some(at(60)), "nothing was observed since the first claim");
+
+    servers.claim(one("a", None)).await;
+    servers.engine.transact(true, |view| renew(view, &cluster(), Term(2), life)).await.unwrap();
+    assert_eq!(silent().await, None);
+    servers.pass(Duration::from_secs(90));
+    assert_eq!(silent().await, Some(at(121)));
+
+    servers.engine.transact(true, |view| rest(view, &cluster())).await.unwrap();
+    assert_eq!(silent().await, None, "it has no nodes to observe");
+    assert_eq!(servers.claim(one("a", None)).await, Claim::Observes(Term(3)));
+    assert_eq!(silent().await, None);
 }
