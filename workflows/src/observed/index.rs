@@ -228,8 +228,9 @@ impl ClusterIndex {
 
     fn end_pod(&mut self, last: &PodObject) {
         let Some(node) = self.bindings.remove(&last.uid) else {
-            let homeless = last.node.as_ref().and_then(|name| self.homeless.get_mut(name));
-            homeless.map(|pods| pods.remove(&last.uid));
+            if let Some(pods) = last.node.as_ref().and_then(|name| self.homeless.get_mut(name)) {
+                pods.remove(&last.uid);
+            }
             return;
         };
         let end = match last.end() {

@@ -21,7 +21,7 @@ pub struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Another observer took over.
-    #[error("the batch has term {}, but the source is at term {}", batch.0, current.0)]
+    #[error("the batch has term {}, but the source is at term {}", .batch.0, .current.0)]
     OldTerm {
         /// The term of the batch.
         batch: Term,
