@@ -86,7 +86,8 @@ fn workload(number: usize) -> WorkloadObject {
         admitted: true,
         evicted: false,
         finished: false,
-        amounts: [ReservedAmount { flavor: "h100".into(), resource: "nvidia.com/gpu".into(), count: 8 }].into(),
+        amounts: [ReservedAmount { flavor: "h100".into(), resource: "nvidia.com/gpu".into(), count: 8 }]
+            .into(),
         decision: Some(format!("adm-{number:08}").into()),
     }
 }
@@ -136,7 +137,11 @@ fn main() -> ExitCode {
         index.apply_pods(batch).expect("a list");
     }
     let (first, pods) = (began.elapsed(), resident().saturating_sub(before));
-    println!("first list of {PODS} pods: {first:.1?}, {} MB ({} bytes each)", pods / 1_000_000, pods / 100_000);
+    println!(
+        "first list of {PODS} pods: {first:.1?}, {} MB ({} bytes each)",
+        pods / 1_000_000,
+        pods / 100_000
+    );
 
     let before = resident();
     for batch in list(1, (0..NODES).map(node)) {
@@ -155,7 +160,8 @@ fn main() -> ExitCode {
     // One pod in a hundred has ended, as many are new, and one in ten has changed.
     let (began, before) = (Instant::now(), resident());
     let changed = (PODS / 100..PODS + PODS / 100).map(pod);
-    let changed = changed.map(|pod| if pod.version % 10 == 0 { PodObject { version: 2_000_000, ..pod } } else { pod });
+    let changed =
+        changed.map(|pod| if pod.version % 10 == 0 { PodObject { version: 2_000_000, ..pod } } else { pod });
     let mut deltas = 0;
     for batch in list(2, changed) {
         deltas += index.apply_pods(batch).expect("a list").len();

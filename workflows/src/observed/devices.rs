@@ -96,7 +96,8 @@ impl Device {
     }
 
     fn is_confirmed(&self, proof: Proof) -> bool {
-        self.clean.is_some_and(|(first, last, looks)| looks >= proof.looks && last.since(first) >= proof.apart)
+        self.clean
+            .is_some_and(|(first, last, looks)| looks >= proof.looks && last.since(first) >= proof.apart)
     }
 
     /// Returns its state, if its node raises no doubt.
@@ -195,10 +196,12 @@ impl NodeDevices {
         }
     }
 
-    /// Ends a pod. Looks count only from now on.
-    pub(super) fn end(&mut self, pod: Uid, end: End) {
+    /// Ends a pod. Looks count only from now on. Returns true if the pod had a device.
+    pub(super) fn end(&mut self, pod: Uid, end: End) -> bool {
+        let mut any = false;
         for device in self.devices.values_mut() {
             let had = device.holders.remove(&pod);
+            any |= had || device.unseen.contains(&pod);
             let changed = match end {
                 End::Proven => device.unseen.remove(&pod) || had,
                 End::Unseen => had && device.unseen.insert(pod),
@@ -210,6 +213,7 @@ impl NodeDevices {
         if end == End::Proven {
             self.ended.insert(pod);
         }
+        any
     }
 
     /// Ends all pods of the node whose end was not seen: an operator confirms that the machine was powered off or fenced.
@@ -218,6 +222,11 @@ impl NodeDevices {
             device.unseen.clear();
             device.must_be_confirmed();
         }
+    }
+
+    /// Returns true if a pod has or may have one of its devices.
+    pub(super) fn knows(&self, pod: Uid) -> bool {
+        self.devices.values().any(|device| device.holders.contains(&pod) || device.unseen.contains(&pod))
     }
 
     /// Returns true if no pod has or may have one of its devices.

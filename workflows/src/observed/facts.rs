@@ -40,11 +40,17 @@ struct KindCount {
 impl ClusterIndex {
     /// Returns the facts about nodes; `None` until nodes and pods were listed completely.
     #[must_use]
-    pub fn facts(&self, nodes: &BTreeMap<NodeId, NodeStock>, at: Timestamp, proof: Proof) -> Option<ClusterFacts> {
+    pub fn facts(
+        &self,
+        nodes: &BTreeMap<NodeId, NodeStock>,
+        at: Timestamp,
+        proof: Proof,
+    ) -> Option<ClusterFacts> {
         if !self.is_synced() {
             return None;
         }
-        let mut facts = ClusterFacts { seen: Observation { at, nodes: BTreeMap::new() }, running: Vec::new() };
+        let mut facts =
+            ClusterFacts { seen: Observation { at, nodes: BTreeMap::new() }, running: Vec::new() };
         for (id, stock) in nodes {
             let Some(node) = self.node_named(id.as_str()) else { continue };
             let kinds = stock.kinds.iter().map(|(kind, capacity)| {
@@ -79,6 +85,9 @@ impl ClusterIndex {
         };
         let stock = capacity.min(count.listed.saturating_mul(each));
         let usable = stock.saturating_sub(count.unusable.saturating_mul(each));
+        // Pods that disappeared before a report named their GPUs may have any that is not held.
+        let idle = usable.saturating_sub(count.held.saturating_mul(each));
+        let usable = usable - self.unattributed(node.uid).min(idle);
         let bound = self.bound(node.uid).iter().map(|bound| bound.count).fold(0, u64::saturating_add);
         // Pods that are bound and have no devices yet take free ones.
         let busy = if self.has_several_kinds(node.uid) { count.held } else { count.held.max(bound) };

@@ -14,9 +14,20 @@ use store::Timestamp;
 #[derive(Clone, Debug, Default)]
 struct NodePods {
     bound: BTreeSet<Uid>,
-    /// Pods that disappeared before their end was proven, with the number of their GPUs.
-    unseen: BTreeMap<Uid, u64>,
+    /// Pods that disappeared before their end was proven and before a report named their GPUs.
+    unseen: BTreeMap<Uid, UnseenPod>,
 }
+
+/// A pod that disappeared, and may run on any of its node's GPUs.
+#[derive(Clone, Copy, Debug)]
+struct UnseenPod {
+    gpus: u64,
+    /// The number of reports since then in which the container runtime did not have it. The first one may be older than the pod.
+    absent: u32,
+}
+
+/// The number of reports without a pod that prove that it has no containers.
+const ABSENT: u32 = 2;
 
 /// The GPUs of one node by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,11 +149,12 @@ impl ClusterIndex {
         let booted = devices.boots_as(&report.boot);
         devices.report(report, |pod| pods.get(pod).is_some())?;
         if let Some(on) = self.on_node.get_mut(&report.node) {
-            match &report.runtime {
-                _ if booted => on.unseen.clear(),
-                Some(runtime) => on.unseen.retain(|pod, _| runtime.contains(pod)),
-                None => {}
-            }
+            on.unseen.retain(|pod, unseen| {
+                if let Some(runtime) = &report.runtime {
+                    unseen.absent = if runtime.contains(pod) { 0 } else { unseen.absent.saturating_add(1) };
+                }
+                !booted && unseen.absent < ABSENT && !devices.knows(*pod)
+            });
         }
         Ok(())
     }
@@ -237,19 +249,24 @@ impl ClusterIndex {
             PodEnd::Proven => End::Proven,
             PodEnd::Lives | PodEnd::Unproven => End::Unseen,
         };
+        let had_devices = self.end_on_node(node, last.uid, end);
         let on = self.on_node.entry(node).or_default();
         on.bound.remove(&last.uid);
-        if end == End::Unseen && last.gpus > 0 {
-            on.unseen.insert(last.uid, last.gpus.into());
+        if end == End::Unseen && last.gpus > 0 && !had_devices {
+            on.unseen.insert(last.uid, UnseenPod { gpus: last.gpus.into(), absent: 0 });
         }
-        self.end_on_node(node, last.uid, end);
         self.forget_node(node);
     }
 
-    fn end_on_node(&mut self, node: Uid, pod: Uid, end: End) {
-        if let Some(devices) = self.devices.get_mut(&node) {
-            devices.end(pod, end);
-        }
+    /// Ends a pod on the devices of its node. Returns true if it had any.
+    fn end_on_node(&mut self, node: Uid, pod: Uid, end: End) -> bool {
+        self.devices.get_mut(&node).is_some_and(|devices| devices.end(pod, end))
+    }
+
+    /// Returns the number of a node's GPUs that pods may have which disappeared before a report named their GPUs.
+    pub(super) fn unattributed(&self, node: Uid) -> u64 {
+        let unseen = self.on_node.get(&node).into_iter().flat_map(|on| on.unseen.values());
+        unseen.map(|pod| pod.gpus).fold(0, u64::saturating_add)
     }
 
     /// Returns the node object that has this name now.
@@ -350,6 +367,9 @@ impl ClusterIndex {
         }
         room.taken = bound.saturating_sub(room.held).min(room.free);
         room.free -= room.taken;
+        let unattributed = self.unattributed(node).min(room.free);
+        room.free -= unattributed;
+        room.unconfirmed += unattributed;
         room
     }
 
@@ -359,8 +379,7 @@ impl ClusterIndex {
         let allocatable = object.into_iter().flat_map(|node| &node.allocatable).map(|(_, count)| *count);
         let all = allocatable.fold(0, u64::saturating_add);
         let held = bound.min(all);
-        let unseen = self.on_node.get(&node).into_iter().flat_map(|on| on.unseen.values());
-        let unseen = unseen.copied().fold(0, u64::saturating_add).min(all - held);
+        let unseen = self.unattributed(node).min(all - held);
         let free = match evidence {
             Evidence::ApiServer if self.doubt(node).is_none() => all - held - unseen,
             Evidence::ApiServer | Evidence::Node => 0,

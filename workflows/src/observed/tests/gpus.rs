@@ -53,6 +53,33 @@ fn a_pod_that_disappears_without_the_kubelets_word_frees_nothing_until_its_conta
     }
 }
 
+/// C-28.
+#[test]
+fn a_pod_that_disappears_before_a_report_names_its_gpu_may_have_any_gpu_of_its_node() {
+    let mut index = with_a_pod();
+    let seen = |seq, second, runtime: &[&str]| NodeReport {
+        runtime: Some(runtime.iter().map(|pod| uid(pod)).collect()),
+        ..report("node-a", seq, second, &[&["p"], &[], &[]])
+    };
+    index.report(&seen(2, 1, &["p"])).unwrap();
+    index.report(&seen(3, 7, &["p"])).unwrap();
+    let free = |index: &ClusterIndex, second| {
+        let room = index.room(uid("node-a"), at(second), (PROOF, Evidence::Node));
+        (room.free, room.taken, room.unconfirmed)
+    };
+    assert_eq!(free(&index, 7), (2, 0, 0));
+
+    pods(&mut index, 1, vec![WatchEvent::Apply(pod("q", "n-0", 1))]);
+    assert_eq!(free(&index, 7), (1, 1, 0));
+    pods(&mut index, 2, vec![WatchEvent::Delete(uid("q"))]);
+    assert_eq!(free(&index, 7), (1, 0, 1));
+    index.report(&seen(4, 8, &["p", "q"])).unwrap();
+    index.report(&seen(5, 9, &["p"])).unwrap();
+    assert_eq!(free(&index, 9), (1, 0, 1), "one report may be older than the container");
+    index.report(&seen(6, 10, &["p"])).unwrap();
+    assert_eq!(free(&index, 10), (2, 0, 0));
+}
+
 #[test]
 fn a_new_boot_or_a_confirmed_fence_ends_pods_that_disappeared_and_the_gpu_is_still_looked_at() {
     let boot = |seq, second| NodeReport {
@@ -227,7 +254,11 @@ fn without_reports_a_node_has_free_gpus_only_by_the_api_servers_evidence() {
     assert_eq!(room(&index, Evidence::ApiServer).free, 3);
     pods(&mut index, 1, vec![WatchEvent::Delete(uid("p")), WatchEvent::Apply(ended(&pod("q", "n-0", 2)))]);
     let room = room(&index, Evidence::ApiServer);
-    assert_eq!((room.free, room.unconfirmed, room.held), (5, 3, 0), "the end of q is proven, that of p is not");
+    assert_eq!(
+        (room.free, room.unconfirmed, room.held),
+        (5, 3, 0),
+        "the end of q is proven, that of p is not"
+    );
 }
 
 #[test]

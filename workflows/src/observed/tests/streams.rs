@@ -234,7 +234,11 @@ impl Run {
         for (uuid, state) in self.index.gpus(uid("node-a"), at(self.second), PROOF) {
             let gpu: usize = uuid["GPU-".len()..].parse().unwrap();
             let runs = self.reported.get(&gpu).filter(|pod| self.world.containers.get(&gpu) == Some(*pod));
-            assert!(!(state.is_free() && runs.is_some()), "seed {}: {uuid} is free under {runs:?}", self.seed);
+            assert!(
+                !(state.is_free() && runs.is_some()),
+                "seed {}: {uuid} is free under {runs:?}",
+                self.seed
+            );
         }
     }
 }
@@ -258,5 +262,8 @@ fn no_stream_lets_the_index_differ_from_the_lists_or_a_gpu_be_free_while_a_conta
         }
         vanished += run.index.pods().counts().vanished;
     }
-    assert!(free > 1_000 && vanished > 500, "the streams reach free GPUs ({free}) and vanished pods ({vanished})");
+    assert!(
+        free > 1_000 && vanished > 500,
+        "the streams reach free GPUs ({free}) and vanished pods ({vanished})"
+    );
 }

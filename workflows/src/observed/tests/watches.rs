@@ -83,7 +83,11 @@ fn batches_of_an_older_term_or_round_and_batches_after_a_gap_are_refused_whole()
     assert_eq!(apply(&mut pods, list(mark(3, 4, 0), at(1), vec![])), [], "a repeated batch");
     assert_eq!(uids(&pods), [uid("a")].into());
     assert_eq!(apply(&mut pods, batch(mark(3, 4, 1), at(2), some())).len(), 1);
-    assert_eq!(apply(&mut pods, list(mark(4, 1, 0), at(3), vec![])).len(), 2, "a new term begins with a list");
+    assert_eq!(
+        apply(&mut pods, list(mark(4, 1, 0), at(3), vec![])).len(),
+        2,
+        "a new term begins with a list"
+    );
 }
 
 /// C-38, C-39.
@@ -92,7 +96,10 @@ fn an_object_never_gets_an_older_version_and_versions_are_numbers() {
     let version = |version, gpus| PodObject { version, ..pod("a", "n-0", gpus) };
     let mut pods = Pods::default();
     apply(&mut pods, list(mark(1, 1, 0), at(0), vec![version(9, 1)]));
-    assert_eq!(apply(&mut pods, batch(mark(1, 1, 1), at(1), vec![WatchEvent::Apply(version(10, 2))])).len(), 1);
+    assert_eq!(
+        apply(&mut pods, batch(mark(1, 1, 1), at(1), vec![WatchEvent::Apply(version(10, 2))])).len(),
+        1
+    );
 
     assert_eq!(apply(&mut pods, list(mark(1, 2, 0), at(2), vec![version(9, 1)])), []);
 

@@ -43,7 +43,8 @@ async fn silent_sources(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPl
         let store = app.engine.store();
         let found = store.documents(Observer::COLLECTION, "", after.as_deref(), 500).await;
         let found = found.map_err(engine::Error::from)?;
-        let observers = found.items.iter().filter_map(|found| app.engine.parse_document::<Observer>(found).ok());
+        let observers =
+            found.items.iter().filter_map(|found| app.engine.parse_document::<Observer>(found).ok());
         rows.extend(observers.filter_map(|observer| {
             let since = observer.silent_since(now, life)?;
             Some(silent(&observer, since, now))

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{CompositeKey, Epoch, Timestamp};
 use workflows::{
     observed::{
-        Batch, ClusterIndex, Containers, Counts, DeviceReport, Health, Mark, NodeObject, NodeReport, NodeStock,
-        PodObject, PodPhase, Readiness, Term, Uid, WatchEvent,
+        Batch, ClusterIndex, Containers, Counts, DeviceReport, Health, Mark, NodeObject, NodeReport,
+        NodeStock, PodObject, PodPhase, Readiness, Term, Uid, WatchEvent,
     },
     platform::{ANSWER_WITHIN, CallMetadata},
     tenancy::{NodeId, NodeUse, Occupancy},

@@ -74,11 +74,7 @@ impl KubernetesCluster {
     }
 
     /// Sends the Kueue workloads and their changes until the receiver is dropped.
-    pub async fn observe_workloads(
-        &self,
-        context: ObserverContext,
-        to: Sender<SourceEvent<WorkloadObject>>,
-    ) {
+    pub async fn observe_workloads(&self, context: ObserverContext, to: Sender<SourceEvent<WorkloadObject>>) {
         let settings = StreamSettings::default();
         loop {
             let why = match self.version_of(WORKLOAD, Instant::now() + DISCOVERY).await {

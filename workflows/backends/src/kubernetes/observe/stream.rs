@@ -3,7 +3,7 @@
 //! Invariant: `InitDone` follows only after the last page. A watch starts at the version of the list or of the last event, and a version that the server no longer
 //! has (410) leads to another list.
 
-use super::{Finding, SourceEvent, ObserverContext, decode::Names};
+use super::{Finding, ObserverContext, SourceEvent, decode::Names};
 use crate::{
     kubernetes::{
         client::{

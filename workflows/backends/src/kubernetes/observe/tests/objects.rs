@@ -107,7 +107,10 @@ fn a_node_keeps_machine_boot_readiness_and_gpus_and_offers_nothing_while_its_lay
         decode::node(&object, &names()).unwrap()
     };
     let found = node(json!({ "nvidia.com/cuda.driver-version.full": "570.86.15" }), "True");
-    assert_eq!((&*found.system_uuid, &*found.boot_id, found.readiness), ("4c4c4544-0042", "b07c8d4e", Readiness::Ready));
+    assert_eq!(
+        (&*found.system_uuid, &*found.boot_id, found.readiness),
+        ("4c4c4544-0042", "b07c8d4e", Readiness::Ready)
+    );
     assert_eq!(*found.allocatable, [("nvidia.com/gpu".into(), 8), ("nvidia.com/mig-1g.10gb".into(), 7)]);
     assert_eq!((&*found.layout, &*found.driver, found.cordoned), ("", "570.86.15", true));
     assert_eq!(*found.taints, ["tenure.dev/tenant=acme:NoSchedule".into()]);

@@ -51,7 +51,9 @@ async fn server(answers: Vec<Answer>) -> (kube::Client, Arc<Mutex<Vec<String>>>)
                     }
                 };
                 if let Some((status, body)) = answer {
-                    let head = format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n");
+                    let head = format!(
+                        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+                    );
                     _ = connection.write_all(format!("{head}{body}").as_bytes()).await;
                 }
             });
@@ -167,7 +169,8 @@ async fn after_410_in_an_answer_or_an_event_the_kind_is_listed_again_and_lost_de
 
 #[tokio::test]
 async fn a_refusal_or_a_broken_list_is_a_finding_and_not_an_empty_list() {
-    let denied = json!({ "kind": "Status", "status": "Failure", "message": "pods is forbidden", "code": 403 });
+    let denied =
+        json!({ "kind": "Status", "status": "Failure", "message": "pods is forbidden", "code": 403 });
     let answers = vec![
         page(&[pod(UID[0], 3)], 9, ""),
         (500, String::new()),
@@ -183,7 +186,10 @@ async fn a_refusal_or_a_broken_list_is_a_finding_and_not_an_empty_list() {
 
     let text = denied.to_string();
     let (events, _) = run(vec![(403, text.clone()), (403, text)], 1).await;
-    assert!(matches!(&events[0], SourceEvent::Finding(Finding::Denied(why)) if why.contains("forbidden")), "{events:?}");
+    assert!(
+        matches!(&events[0], SourceEvent::Finding(Finding::Denied(why)) if why.contains("forbidden")),
+        "{events:?}"
+    );
 }
 
 #[tokio::test]
@@ -196,7 +202,10 @@ async fn a_watch_that_breaks_continues_at_the_version_of_its_last_event() {
     ];
     let (events, requests) = run(answers, 4).await;
     assert_eq!(table(&events).0, uids(&[0, 1]));
-    assert!(requests[2].contains("resourceVersion=12") && requests[3].contains("resourceVersion=12"), "{requests:?}");
+    assert!(
+        requests[2].contains("resourceVersion=12") && requests[3].contains("resourceVersion=12"),
+        "{requests:?}"
+    );
     assert!(matches!(events[2], SourceEvent::Finding(Finding::Unanswered(_))));
     let applied = batches(&events).into_iter().flat_map(|batch| batch.events);
     assert_eq!(applied.filter(|event| matches!(event, WatchEvent::Apply(_))).count(), 2);
