@@ -62,7 +62,7 @@ fn identity(object: &Value) -> Result<Uid, String> {
     }
 }
 
-fn list<'a>(object: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a Value> {
+fn list<'a>(object: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a Value> + use<'a> {
     at(object, path).and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -181,7 +181,9 @@ fn profile(pod: &Value) -> Option<Box<str>> {
     let containers = list(pod, &["spec", "containers"]).chain(list(pod, &["spec", "initContainers"]));
     let mut resources = containers.flat_map(|container| {
         let kinds = ["requests", "limits"].into_iter();
-        kinds.filter_map(|kind| at(container, &["resources", kind])?.as_object()).flat_map(|all| all.keys())
+        kinds
+            .filter_map(move |kind| at(container, &["resources", kind])?.as_object())
+            .flat_map(|all| all.keys())
     });
     resources.find_map(|resource| resource.strip_prefix(SLICE)).map(Into::into)
 }

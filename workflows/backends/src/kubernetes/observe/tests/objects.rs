@@ -50,7 +50,7 @@ fn a_pod_keeps_what_decides_about_its_gpus() {
     assert_eq!(pod.containers, Containers { waiting: 1, running: 2, terminated: 0 });
     assert_eq!((pod.workload.as_deref(), pod.decision.as_deref()), (Some("train"), Some("adm-7")));
     assert_eq!(*pod.owners, [Uid::of("9a4f6c1e-0000-4000-8000-000000000001")]);
-    assert_eq!(*pod.claims, ["gpu".into()]);
+    assert_eq!(pod.claims.iter().map(|claim| &**claim).collect::<Vec<_>>(), ["gpu"]);
     let hour = Timestamp(1_795_770_000_000);
     assert_eq!((pod.started, pod.deletion), (Some(hour), Some(Timestamp(hour.0 + 3_600_000))));
 }
@@ -111,9 +111,10 @@ fn a_node_keeps_machine_boot_readiness_and_gpus_and_offers_nothing_while_its_lay
         (&*found.system_uuid, &*found.boot_id, found.readiness),
         ("4c4c4544-0042", "b07c8d4e", Readiness::Ready)
     );
-    assert_eq!(*found.allocatable, [("nvidia.com/gpu".into(), 8), ("nvidia.com/mig-1g.10gb".into(), 7)]);
+    let gpus: Vec<_> = found.allocatable.iter().map(|(resource, count)| (&**resource, *count)).collect();
+    assert_eq!(gpus, [("nvidia.com/gpu", 8), ("nvidia.com/mig-1g.10gb", 7)]);
     assert_eq!((&*found.layout, &*found.driver, found.cordoned), ("", "570.86.15", true));
-    assert_eq!(*found.taints, ["tenure.dev/tenant=acme:NoSchedule".into()]);
+    assert_eq!(&*found.taints[0], "tenure.dev/tenant=acme:NoSchedule");
     assert_eq!(node(json!({}), "False").readiness, Readiness::NotReady);
     assert_eq!(node(json!({}), "Unknown").readiness, Readiness::Silent);
     for (state, layout) in [("success", "all-1g.10gb"), ("pending", "changing"), ("failed", "changing")] {
