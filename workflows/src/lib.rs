@@ -14,6 +14,7 @@ pub mod foreign_text;
 pub mod incident;
 pub mod ledger;
 pub mod notices;
+pub mod observed;
 pub mod offboarding;
 pub mod onboarding;
 pub mod placement;

@@ -12,7 +12,7 @@ use crate::{
         connections::ConnectionState, document_pool::DocumentPool, progress::DurationStatistics,
         status_metrics::StatusMetrics, storage::Storage, token_usage::TokenUsage,
     },
-    telemetry::metrics::{AuditMetrics, DenialMetrics, RequestMetrics},
+    telemetry::metrics::{AuditMetrics, DenialMetrics, ObservationMetrics, RequestMetrics},
     tls::Tls,
 };
 use backends::{
@@ -97,6 +97,7 @@ pub(super) fn assemble(
     let metrics = Metrics::register(&mut registry);
     let requests = RequestMetrics::registered(&mut registry);
     let audited = AuditMetrics::registered(&mut registry);
+    let observations = ObservationMetrics::registered(&mut registry);
     let edge = ConnectionState::registered(&mut registry, &config.http);
     #[cfg(feature = "otlp")]
     let spans = SpanMetrics::registered(&mut registry);
@@ -122,6 +123,7 @@ pub(super) fn assemble(
         feed: Arc::new(ChangeFeed::new(committed, drawn, bounds)),
         auditor: audit::Auditor::new(engine.clone(), signer, pace),
         audited,
+        observations,
         edge,
         documents: DocumentPool::default(),
         denials: AccessDenials::default(),

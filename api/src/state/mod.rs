@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     notify::Outbox,
     oidc::Provider,
-    telemetry::metrics::{AuditMetrics, DenialMetrics, RequestMetrics},
+    telemetry::metrics::{AuditMetrics, DenialMetrics, ObservationMetrics, RequestMetrics},
     tls::Tls,
 };
 use access_denials::AccessDenials;
@@ -58,6 +58,8 @@ pub(crate) struct ServerState {
     pub(crate) auditor: Auditor,
     /// Exports the lag of the audit.
     pub(crate) audited: AuditMetrics,
+    /// Counts observations of clusters.
+    pub(crate) observations: ObservationMetrics,
     /// The access policies.
     pub(crate) access: PolicyStore,
     /// The TLS certificate, if any.

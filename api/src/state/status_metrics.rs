@@ -17,7 +17,9 @@ use strum::VariantArray as _;
 use tokio::sync::Mutex;
 use workflows::{
     closed_tenants::all_looks,
+    observed::lease::Observer,
     reclaim::Reclaim,
+    scheduling::admission::Rules,
     sweeps::{HoldConcern, MissedPromise, hold_matters},
     tenancy::{FreePool, OpenLoans, Waitlist},
 };
@@ -38,6 +40,11 @@ struct ByReason {
 struct ByCluster {
     cluster: String,
     model: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByObservedCluster {
+    cluster: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -99,6 +106,7 @@ async fn collect(app: &ServerState, now: Timestamp) -> String {
         clock(app, &mut registry, now).await,
         holds(app, &mut registry).await,
         closed_tenants(app, &mut registry).await,
+        observers(app, &mut registry, now).await,
     ];
     for error in looked.into_iter().filter_map(Result::err) {
         tracing::warn!(%error, "some metrics of the platform's state are unavailable");
@@ -249,6 +257,26 @@ async fn engines(app: &ServerState, registry: &mut Registry) -> Result<(), Error
         family.get_or_create(&ByState { state: state.into() }).inc();
     }
     registry.register("engines", "Servers that share the store, by state", family);
+    Ok(())
+}
+
+/// Reports until when observations of each cluster may be used.
+async fn observers(app: &ServerState, registry: &mut Registry, now: Timestamp) -> Result<(), Error> {
+    let family = Family::<ByObservedCluster, Moment>::default();
+    let life = app.engine.transact(false, |view| Ok(Rules::in_force(view)?.max_staleness)).await?;
+    let mut silent = 0;
+    each::<Observer>(app, |observer| {
+        silent += usize::from(observer.silent_since(now, life).is_some());
+        if let Some(freshness) = observer.freshness {
+            let seconds = Duration::from_millis(freshness.fresh_until.0).as_secs_f64();
+            family.get_or_create(&ByObservedCluster { cluster: observer.cluster.to_string() }).set(seconds);
+        }
+    })
+    .await?;
+    let help = "Time until which the last observation of a cluster may be used";
+    registry.register("observation_fresh_until_timestamp_seconds", help, family);
+    let help = "Observed clusters whose last observation may no longer be used";
+    registry.register("observations_silent", help, gauge(silent));
     Ok(())
 }
 

@@ -185,18 +185,18 @@ pub(crate) struct Engine {
 /// start.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StuckPlatform {
-    /// The key of the limit, `clock`, or the last failed execution.
+    /// The key of the limit, `clock`, the last failed execution, or the cluster.
     pub(crate) id: String,
-    /// `limit` or `clock`, which are not workflows; `workload_start` for a start that keeps failing.
+    /// `limit`, `clock` or `observation`, which are not workflows; `workload_start` for a start that keeps failing.
     pub(crate) workflow: &'static str,
     /// The tenant of the workload that does not start; absent for the platform's own rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<String>,
     /// Such as `limit/cluster/eu-1`.
     pub(crate) subject: String,
-    /// `closed`, `jumped` or `failed`.
+    /// `closed`, `jumped`, `failed` or `silent`.
     pub(crate) state: &'static str,
-    /// `limit_closed`, `clock_jumped` or `not_started`.
+    /// `limit_closed`, `clock_jumped`, `not_started` or `source_silent`.
     pub(crate) reason: &'static str,
     #[schemars(with = "Time")]
     pub(crate) since: String,
@@ -222,6 +222,10 @@ impl StuckPlatform {
     pub(crate) const START: &'static str = "workload_start";
     /// The `reason` of a workload that its cluster does not start.
     pub(crate) const NOT_STARTED: &'static str = "not_started";
+    /// The `workflow` of a cluster that is not observed.
+    pub(crate) const OBSERVATION: &'static str = "observation";
+    /// The `reason` of a cluster whose last observation may no longer be used.
+    pub(crate) const SILENT: &'static str = "source_silent";
 }
 
 /// A hold to review, or an offboarding that waits for a hold.

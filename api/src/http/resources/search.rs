@@ -93,11 +93,12 @@ impl SearchParams {
         self.means(schedules::Stuck::WORKFLOW, &schedules::Stuck::REASONS)
     }
 
-    /// Returns true if limits and the clock are included, by the same rule.
+    /// Returns true if limits, the clock and clusters are included, by the same rule.
     fn means_platform(&self) -> bool {
         self.means(StuckPlatform::LIMIT, &[StuckPlatform::CLOSED])
             || self.means(StuckPlatform::CLOCK, &[StuckPlatform::JUMPED])
             || self.means(StuckPlatform::START, &[StuckPlatform::NOT_STARTED])
+            || self.means(StuckPlatform::OBSERVATION, &[StuckPlatform::SILENT])
     }
 
     /// Returns true if holds and offboardings that wait for them are included, by the same rule.
@@ -154,8 +155,8 @@ struct StuckFound {
     /// Schedules that fail or cannot fire any more. Only on the first page, for callers who may read schedules; without other
     /// filters than `workflow=schedule` or one of their reasons.
     schedules: Visible<schedules::Stuck>,
-    /// Closed limits, a clock that jumped, and workloads that do not start. Only on the first page, for callers who may read limits, or
-    /// the tenant's executions; without other filters than `workflow=limit`, `workflow=clock`, `workflow=workload_start` or one of their
+    /// Closed limits, a clock that jumped, clusters that are not observed, and workloads that do not start. Only on the first page, for callers who may read limits, or
+    /// the tenant's executions; without other filters than `workflow=limit`, `workflow=clock`, `workflow=observation`, `workflow=workload_start` or one of their
     /// reasons.
     limits: Visible<StuckPlatform>,
     /// Holds that are due for review, and offboardings that wait for a hold. Only on the first page, for callers who may read holds;

@@ -1,29 +1,59 @@
 //! Observes simulated clusters, so that admission has facts. Real clusters push their facts with their own key to `/v1/clusters/{id}/facts`.
+//!
+//! One server observes a cluster, by the lease of [`lease`]. The nodes of each tenant are one source, with an index of its own. Invariant: each look is one commit,
+//! which fails if another server has taken over.
+
+mod commit;
+mod source;
 
 use crate::state::{ServerState, SharedState};
 use engine::Entity as _;
+use source::Source;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use store::{CompositeKey, Epoch, Timestamp};
+use store::Timestamp;
 use tokio::sync::watch;
 use workflows::{
-    platform::{ANSWER_WITHIN, CallMetadata, WorkloadRef},
-    reclaim::ledger::start_reclaims,
-    scheduling::admission::{self, Observation, ObservedKind},
-    tenancy::{
-        Cluster, GpuKind, LastObservation, Name, NodeId, NodeUse, Occupancy, SeenGpu, SeenWorkload, Workload,
-        WorkloadState, layout_offers,
+    observed::{
+        Term,
+        lease::{self, Claim, Claimant, LEASE, Observer},
     },
+    tenancy::{Cluster, ClusterId, LastObservation, Occupancy, TenantId},
 };
 
-/// The number of tenants read at once.
+/// The number of documents read at once.
 const PAGE: usize = 500;
 /// New nodes are observed soon after they enter service.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The interval of observations, well below the two minutes after which admission ignores old facts.
 const EVERY: Duration = Duration::from_secs(30);
+/// The lease where no other server can use the store: it is not written at every pause.
+const LEASE_ALONE: Duration = engine::HOUR;
+
+/// What this server observes.
+#[derive(Default)]
+struct Observers {
+    clusters: BTreeMap<ClusterId, Observed>,
+    /// The time of the last search for clusters without nodes.
+    rested_at: Option<Timestamp>,
+}
+
+/// The tenants with nodes in a simulated cluster.
+#[derive(Default)]
+struct ClusterTenants {
+    all: BTreeSet<TenantId>,
+    /// Those whose last observation is old.
+    due: Vec<Occupancy>,
+}
+
+/// A simulated cluster.
+#[derive(Default)]
+struct Observed {
+    term: Option<Term>,
+    sources: BTreeMap<TenantId, Source>,
+}
 
 /// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
@@ -31,195 +61,179 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
         return;
     }
     let clock = app.engine.clock().clone();
+    let mut observers = Observers::default();
     loop {
         if !app.free(&mut stop).await {
-            return;
+            break;
         }
         let look = async {
-            if let Err(why) = observe_all(&app).await {
+            if let Err(why) = observers.observe_all(&app).await {
                 tracing::warn!(why, "cannot observe the simulated clusters; trying again");
             }
             clock.sleep_until(clock.now().after(PAUSE)).await;
         };
         tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.wait_for(|stop| *stop) => break,
             () = look => {}
+        }
+    }
+    observers.release(&app).await;
+}
+
+impl Observers {
+    /// Observes every tenant whose nodes have old facts. A tenant whose observation fails does not keep the others from theirs.
+    async fn observe_all(&mut self, app: &ServerState) -> Result<(), String> {
+        let found = tenants(app).await?;
+        for (cluster, tenants) in &found {
+            let observed = self.clusters.entry(cluster.clone()).or_default();
+            observed.sources.retain(|tenant, _| tenants.all.contains(tenant));
+            if let Err(why) = observed.observe(app, cluster, &tenants.due).await {
+                tracing::warn!(%cluster, why, "cannot observe a simulated cluster; trying again");
+            }
+        }
+        self.clusters.retain(|cluster, _| found.contains_key(cluster));
+        let now = app.engine.clock().now();
+        if self.rested_at.is_none_or(|at| !at.is_recent(EVERY, now)) {
+            rest(app, found.keys().collect()).await?;
+            self.rested_at = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Ends the leases, so that another server takes over at once.
+    async fn release(self, app: &ServerState) {
+        for (cluster, observed) in self.clusters {
+            let Some(term) = observed.term else { continue };
+            let released = app.engine.transact(true, |view| lease::release(view, &cluster, term)).await;
+            if let Err(error) = released {
+                tracing::debug!(%error, %cluster, "cannot release the observation of a cluster; its lease ends by itself");
+            }
         }
     }
 }
 
-/// Observes every tenant whose nodes have old facts.
-async fn observe_all(app: &ServerState) -> Result<(), String> {
+impl Observed {
+    async fn observe(
+        &mut self,
+        app: &ServerState,
+        cluster: &ClusterId,
+        due: &[Occupancy],
+    ) -> Result<(), String> {
+        let Some(term) = self.claim(app, cluster).await? else { return Ok(()) };
+        let mut failed = None;
+        for occupancy in due {
+            let now = app.engine.clock().now();
+            let source = self.sources.entry(occupancy.tenant.clone()).or_default();
+            if let Err(why) = commit::observe(app, source, occupancy, (term, now)).await {
+                failed = Some(format!("tenant {}: {why}", occupancy.tenant));
+            }
+        }
+        self.measure(app, cluster);
+        match failed {
+            Some(why) => Err(why),
+            None if due.is_empty() => Ok(()),
+            None => commit::renew(app, cluster, term).await,
+        }
+    }
+
+    /// Exports what this server received of the cluster.
+    fn measure(&mut self, app: &ServerState, cluster: &ClusterId) {
+        let (mut nodes, mut pods) = (0, 0);
+        for source in self.sources.values_mut() {
+            (nodes, pods) = (nodes + source.index.nodes().len(), pods + source.index.pods().len());
+            let now = [source.index.nodes().counts(), source.index.pods().counts()];
+            let before = std::mem::replace(&mut source.measured, now);
+            for (source, counts) in ["nodes", "pods"].into_iter().zip(before.into_iter().zip(now)) {
+                app.observations.add((cluster.as_str(), source), counts, 0, Duration::ZERO);
+            }
+        }
+        app.observations.objects(cluster.as_str(), "nodes", nodes);
+        app.observations.objects(cluster.as_str(), "pods", pods);
+    }
+
+    /// Claims or renews the lease. Returns the term, or `None` if another server observes.
+    async fn claim(&mut self, app: &ServerState, cluster: &ClusterId) -> Result<Option<Term>, String> {
+        let holder = app.storage.holder();
+        let is_alone = !app.storage.is_shared();
+        let (term, lease) = (self.term, if is_alone { LEASE_ALONE } else { LEASE });
+        let claimant = Claimant { holder: &holder, term, lease, is_alone };
+        let claimed = app.engine.transact(true, |view| lease::claim(view, cluster, claimant)).await;
+        self.term = match claimed.map_err(|e| e.to_string())? {
+            Claim::Observes(term) => Some(term),
+            Claim::Other { .. } => None,
+        };
+        Ok(self.term)
+    }
+}
+
+/// Returns the tenants of simulated clusters.
+async fn tenants(app: &ServerState) -> Result<BTreeMap<ClusterId, ClusterTenants>, String> {
+    let (mut found, mut known) = (BTreeMap::<ClusterId, ClusterTenants>::new(), BTreeMap::new());
     let mut after = None;
     loop {
         let store = app.engine.store();
-        let found = store.documents(Occupancy::COLLECTION, "", after.as_deref(), PAGE).await;
-        let found = found.map_err(|e| e.to_string())?;
-        for document in &found.items {
+        let page = store.documents(Occupancy::COLLECTION, "", after.as_deref(), PAGE).await;
+        let page = page.map_err(|e| e.to_string())?;
+        for document in &page.items {
             let occupancy: Occupancy = serde_json::from_slice(&document.body)
                 .map_err(|e| format!("cannot read {}: {e}", document.key))?;
-            let now = app.engine.clock().now();
-            let recent = |at: Timestamp| at.is_recent(EVERY, now);
-            let seen = app
-                .engine
-                .transact(false, |view| view.get::<LastObservation>(occupancy.tenant.as_str()))
-                .await;
-            let seen = seen.map_err(|e| e.to_string())?.map(|sighting| sighting.at);
-            if !seen.is_some_and(recent) && simulated(app, &occupancy).await? {
-                observe(app, &occupancy, now).await?;
+            let cluster = occupancy.cluster.clone();
+            let simulated = match known.get(&cluster) {
+                Some(simulated) => *simulated,
+                None => {
+                    let simulated = is_simulated(app, &cluster).await?;
+                    known.insert(cluster.clone(), simulated);
+                    simulated
+                }
+            };
+            if !simulated {
+                continue;
+            }
+            let tenants = found.entry(cluster).or_default();
+            tenants.all.insert(occupancy.tenant.clone());
+            if is_due(app, &occupancy.tenant).await? {
+                tenants.due.push(occupancy);
             }
         }
-        after = found.next;
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+async fn is_simulated(app: &ServerState, cluster: &ClusterId) -> Result<bool, String> {
+    let read = app.engine.transact(false, |view| view.get::<Cluster>(cluster.as_str())).await;
+    Ok(read.map_err(|e| e.to_string())?.is_some_and(|cluster| cluster.is_simulated()))
+}
+
+async fn is_due(app: &ServerState, tenant: &TenantId) -> Result<bool, String> {
+    let now = app.engine.clock().now();
+    let read = app.engine.transact(false, |view| view.get::<LastObservation>(tenant.as_str())).await;
+    let last = read.map_err(|e| e.to_string())?;
+    Ok(!last.is_some_and(|last| last.at.is_recent(EVERY, now)))
+}
+
+/// Ends the observation of simulated clusters that have no nodes of a tenant any more.
+async fn rest(app: &ServerState, occupied: BTreeSet<&ClusterId>) -> Result<(), String> {
+    let mut after = None;
+    loop {
+        let store = app.engine.store();
+        let page = store.documents(Observer::COLLECTION, "", after.as_deref(), PAGE).await;
+        let page = page.map_err(|e| e.to_string())?;
+        for document in &page.items {
+            let observer: Observer = serde_json::from_slice(&document.body)
+                .map_err(|e| format!("cannot read {}: {e}", document.key))?;
+            let cluster = &observer.cluster;
+            let is_idle = observer.since.is_some() && !occupied.contains(cluster);
+            if is_idle && is_simulated(app, cluster).await? {
+                let rested = app.engine.transact(true, |view| lease::rest(view, cluster)).await;
+                rested.map_err(|e| e.to_string())?;
+            }
+        }
+        after = page.next;
         if after.is_none() {
             return Ok(());
         }
     }
-}
-
-async fn simulated(app: &ServerState, occupancy: &Occupancy) -> Result<bool, String> {
-    let read = app.engine.transact(false, |view| view.get::<Cluster>(occupancy.cluster.as_str())).await;
-    Ok(read.map_err(|e| e.to_string())?.is_some_and(|cluster| cluster.is_simulated()))
-}
-
-async fn observe(app: &ServerState, occupancy: &Occupancy, at: Timestamp) -> Result<(), String> {
-    let (mut seen, mut running) = (Observation { at, nodes: BTreeMap::new() }, Vec::new());
-    for (node, kinds) in &occupancy.nodes {
-        let on = on_node(app, occupancy, node, at).await?;
-        let busy = u64::try_from(on.len()).unwrap_or(u64::MAX);
-        running.extend(who_runs(occupancy, node, &on));
-        let layout = hardware_layout(app, occupancy, node, at).await?;
-        let of = |kind: &GpuKind, capacity: u64| {
-            let offered = layout_offers(&layout, kind.profile.as_ref().map(Name::as_str));
-            let usable = if offered { capacity } else { 0 };
-            ObservedKind { usable, busy: busy.min(usable) }
-        };
-        let kinds = kinds.iter().map(|(kind, room)| (kind.clone(), of(kind, room.capacity)));
-        seen.nodes.insert(node.clone(), kinds.collect());
-    }
-    end_finished(app, occupancy, (&running, at)).await?;
-    let tenant = &occupancy.tenant;
-    let mut more =
-        apply(app, |view| Ok(admission::observe_running(view, tenant, &seen, &running)?.news)).await?;
-    while more {
-        more = apply(app, |view| admission::admit_queued(view, tenant)).await?;
-    }
-    Ok(())
-}
-
-/// Changes the account and starts the resulting executions. Returns true if more workloads can be admitted.
-async fn apply(
-    app: &ServerState,
-    mut change: impl FnMut(&mut engine::View) -> Result<admission::AdmissionEffects, engine::Undecided>,
-) -> Result<bool, String> {
-    let changed = app.engine.transact(true, |view| {
-        let news = change(view)?;
-        start_reclaims(view, &news)?;
-        Ok(news.more)
-    });
-    changed.await.map_err(|e| e.to_string())
-}
-
-/// Returns the open GPUs of a node, each with the names of its clients.
-async fn on_node(
-    app: &ServerState,
-    occupancy: &Occupancy,
-    node: &NodeId,
-    at: Timestamp,
-) -> Result<BTreeMap<u16, Vec<String>>, String> {
-    let read = app.engine.transact(false, |view| view.get::<NodeUse>(node.as_str())).await;
-    let gpus = read.map_err(|e| e.to_string())?.map_or(0, |node| node.gpus.len());
-    let all: BTreeSet<u16> = (0..u16::try_from(gpus).unwrap_or(u16::MAX)).collect();
-    let mut open = BTreeMap::new();
-    if clients(app, occupancy, node, &all, at).await?.is_empty() {
-        return Ok(open);
-    }
-    for gpu in all {
-        let names = clients(app, occupancy, node, &[gpu].into(), at).await?;
-        if !names.is_empty() {
-            open.insert(gpu, names);
-        }
-    }
-    Ok(open)
-}
-
-/// Returns the tenant's workloads with whole GPUs of a node. A simulated GPU is named by node and index.
-fn who_runs(occupancy: &Occupancy, node: &NodeId, open: &BTreeMap<u16, Vec<String>>) -> Vec<SeenWorkload> {
-    let mut by_name: BTreeMap<&str, BTreeSet<SeenGpu>> = BTreeMap::new();
-    for (gpu, names) in open {
-        // For a shared GPU, the share of each client is unknown.
-        let [name] = names.as_slice() else { continue };
-        let of_tenant = name.strip_prefix(occupancy.tenant.as_str()).and_then(|rest| rest.strip_prefix('/'));
-        if let Some(name) = of_tenant {
-            let seen = SeenGpu { uuid: format!("GPU-{node}-{gpu}"), index: Some(*gpu) };
-            by_name.entry(name).or_default().insert(seen);
-        }
-    }
-    let seen = |(name, gpus): (&str, BTreeSet<SeenGpu>)| SeenWorkload {
-        workload: name.to_owned(),
-        uid: None,
-        node: node.clone(),
-        node_uid: None,
-        kind: None,
-        count: None,
-        gpus,
-        since: None,
-    };
-    by_name.into_iter().map(seen).collect()
-}
-
-/// Returns the partition of a node's hardware, which limits its use.
-async fn hardware_layout(
-    app: &ServerState,
-    occupancy: &Occupancy,
-    node: &NodeId,
-    at: Timestamp,
-) -> Result<String, String> {
-    let key = String::from(CompositeKey::of(&[&"observe", &node, &at.0, &"layout"]));
-    let stamp = stamp("ObserveNode", key);
-    let gpus = &app.engine.platform().gpus;
-    let found = gpus.layout(occupancy.cluster.as_str(), node.as_str(), &stamp).await;
-    found.map(|layout| layout.hardware).map_err(|e| e.message)
-}
-
-async fn clients(
-    app: &ServerState,
-    occupancy: &Occupancy,
-    node: &NodeId,
-    gpus: &BTreeSet<u16>,
-    at: Timestamp,
-) -> Result<Vec<String>, String> {
-    let key = String::from(CompositeKey::of(&[&"observe", &node, &at.0, &gpus.len()]));
-    let stamp = stamp("ObserveNode", key);
-    let workloads = &app.engine.platform().workloads;
-    let found = workloads.clients(occupancy.cluster.as_str(), node.as_str(), gpus, &stamp).await;
-    found.map_err(|e| e.message)
-}
-
-/// Ends workloads in the simulated cluster that have finished in the ledger: a workload may have ended while it was being started.
-async fn end_finished(
-    app: &ServerState,
-    occupancy: &Occupancy,
-    (running, at): (&[SeenWorkload], Timestamp),
-) -> Result<(), String> {
-    let names: BTreeSet<&str> = running.iter().map(|seen| seen.workload.as_str()).collect();
-    for name in names {
-        let key = Workload::key(&occupancy.tenant, name);
-        let read = app.engine.transact(false, |view| view.get::<Workload>(&key)).await;
-        let finished = read.map_err(|e| e.to_string())?.filter(|it| it.state == WorkloadState::Finished);
-        let Some(workload) = finished else { continue };
-        let of = WorkloadRef {
-            cluster: occupancy.cluster.to_string(),
-            tenant: occupancy.tenant.to_string(),
-            workspace: workload.workspace.to_string(),
-            name: workload.name,
-        };
-        let stamp = stamp("EndWorkload", String::from(CompositeKey::of(&[&"ended", &of.full_name(), &at.0])));
-        app.engine.platform().workloads.notify_ended(&of, &stamp).await.map_err(|e| e.message)?;
-    }
-    Ok(())
-}
-
-fn stamp(action: &'static str, key: String) -> CallMetadata {
-    let (step, epoch, deadline) = (key.clone(), Epoch(0), ANSWER_WITHIN);
-    CallMetadata { action, step, key, epoch, undo: false, deadline, dry_run: false }
 }

@@ -1,8 +1,10 @@
 //! Prometheus metrics of the server, in addition to those of the engine. Labels are bounded: routes, never ids or tenants.
 
+mod observation;
 pub(crate) mod process;
 mod stored;
 
+pub(crate) use observation::ObservationMetrics;
 pub(crate) use stored::AuditMetrics;
 
 use prometheus_client::{

@@ -75,6 +75,11 @@ impl LabelNames {
         self.key("workload")
     }
 
+    /// Annotation of a workload and its pods: the decision that admitted it.
+    pub(super) fn decision(&self) -> String {
+        self.key("decision")
+    }
+
     /// Annotation of a workload and its pods: the time of the eviction.
     pub(super) fn reclaim_at(&self) -> String {
         self.key("reclaim-at")

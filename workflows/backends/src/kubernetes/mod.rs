@@ -9,6 +9,7 @@ mod cluster;
 mod mig;
 mod nodes;
 mod objects;
+mod observe;
 mod pods;
 mod settings;
 mod workloads;
@@ -22,4 +23,5 @@ mod tests;
 
 pub use cluster::KubernetesCluster;
 pub(crate) use mig::GpuOperator;
+pub use observe::{Finding, ObserverContext, SourceEvent};
 pub use settings::{KubernetesTarget, KubernetesTargetError, MigTarget};

@@ -1,4 +1,4 @@
-//! Rows of `/v1/stuck` that belong to no open execution: closed limits, a clock that jumped, and workloads that do not start.
+//! Rows of `/v1/stuck` that belong to no open execution: closed limits, a clock that jumped, clusters that are not observed, and workloads that do not start.
 
 use super::visible::{Sight, Visible, Warning};
 use crate::{
@@ -11,7 +11,11 @@ use engine::{ClockJump, Entity as _, KeyStatus};
 use program::encoding::rfc3339::format_time;
 use std::sync::Arc;
 use store::Timestamp;
-use workflows::tenancy::{FailedStart, Workload, WorkloadState};
+use workflows::{
+    observed::lease::Observer,
+    scheduling::admission::Rules,
+    tenancy::{FailedStart, Workload, WorkloadState},
+};
 
 /// The maximum number of workloads in the list.
 const MOST_STARTS: usize = 100;
@@ -26,8 +30,50 @@ pub(super) async fn all(
     let closed = limits.iter().filter_map(|limit| closed(limit, now));
     let mut rows: Vec<StuckPlatform> =
         app.engine.clock_jump().map(|jump| jumped(jump, now)).into_iter().chain(closed).collect();
+    rows.extend(silent_sources(app, now).await?);
     rows.extend(failed_starts(app, sight, now).await?);
     Ok(sight.only(rows))
+}
+
+/// Clusters whose last observation is older than policy allows.
+async fn silent_sources(app: &ServerState, now: Timestamp) -> Result<Vec<StuckPlatform>, Problem> {
+    let life = app.engine.transact(false, |view| Ok(Rules::in_force(view)?.max_staleness)).await?;
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let store = app.engine.store();
+        let found = store.documents(Observer::COLLECTION, "", after.as_deref(), 500).await;
+        let found = found.map_err(engine::Error::from)?;
+        let observers =
+            found.items.iter().filter_map(|found| app.engine.parse_document::<Observer>(found).ok());
+        rows.extend(observers.filter_map(|observer| {
+            let since = observer.silent_since(now, life)?;
+            Some(silent(&observer, since, now))
+        }));
+        after = found.next;
+        if after.is_none() {
+            return Ok(rows);
+        }
+    }
+}
+
+fn silent(observer: &Observer, since: Timestamp, now: Timestamp) -> StuckPlatform {
+    let message = format!(
+        "the last observation is older than policy allows (admission.max_staleness), so no workload is admitted there; {} observes it",
+        observer.holder
+    );
+    StuckPlatform {
+        id: observer.cluster.to_string(),
+        workflow: StuckPlatform::OBSERVATION,
+        tenant: None,
+        subject: format!("cluster/{}", observer.cluster),
+        state: "silent",
+        reason: StuckPlatform::SILENT,
+        since: format_time(since),
+        age_seconds: now.since(since).as_secs(),
+        owner: vec!["platform_ops"],
+        next: "see the log of the server that observes it; check the cluster with `tenure doctor`",
+        message: Some(message),
+    }
 }
 
 /// Workloads that are admitted and that their clusters do not start.
@@ -191,6 +237,26 @@ mod tests {
         assert_eq!((row.reason, row.age_seconds), ("clock_jumped", 60));
         let message = row.message.unwrap_or_default();
         assert!(message.contains("1970-01-01") && message.contains("1970-01-02"), "{message}");
+    }
+
+    #[test]
+    fn a_silent_cluster_is_listed_with_the_time_since_which_nothing_is_admitted() {
+        let observer = Observer {
+            cluster: "c-1".parse().unwrap(),
+            term: workflows::observed::Term(3),
+            holder: "engine-7".into(),
+            until: Timestamp(0),
+            since: Some(Timestamp(0)),
+            freshness: Some(workflows::observed::Freshness { fresh_until: Timestamp(60_000) }),
+        };
+        let row = |now| {
+            let since = observer.silent_since(now, std::time::Duration::from_secs(60))?;
+            Some(silent(&observer, since, now))
+        };
+        assert!(row(Timestamp(59_999)).is_none());
+        let row = row(Timestamp(90_000)).unwrap();
+        assert_eq!((row.reason, row.subject.as_str(), row.age_seconds), ("source_silent", "cluster/c-1", 30));
+        assert!(row.message.unwrap_or_default().contains("engine-7"));
     }
 
     /// Numbers of which every `each`th makes a row, in pages; counts what is read.

@@ -70,6 +70,13 @@ impl Resource {
     }
 }
 
+impl Resource {
+    /// Returns the path of its objects in all namespaces.
+    pub(in crate::kubernetes) fn everywhere(&self, version: &str) -> String {
+        format!("/apis/{}/{version}/{}", self.group, self.plural)
+    }
+}
+
 pub(in crate::kubernetes) fn resource(kind: ObjectKind) -> Resource {
     let built_in =
         |group, plural, kind| Resource { group, version: Some("v1"), plural, kind, remedy: BUILT_IN };
