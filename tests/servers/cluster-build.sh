@@ -38,6 +38,10 @@ if [ $asked = has ]; then
     complete
     exit
 fi
+if complete; then # and does not wait for the build of another version
+    echo "$result"
+    exit 0
+fi
 
 mkdir -p "$cache"
 exec 9>"$cache/kubernetes.lock"
