@@ -4,7 +4,7 @@ use super::cluster::{Cluster, KUEUE, NODES, cluster};
 use crate::kubernetes::steps::{CLUSTER, Stage, WORKSPACE, namespace, onboarding};
 use backends::kubernetes::{KubernetesCluster, KubernetesTarget};
 use serde_json::{Value, json};
-use std::{fs, process::Command, time::Duration};
+use std::{collections::BTreeSet, fs, process::Command, time::Duration};
 use workflows::platform::*;
 
 const NODE: &str = "node0";
@@ -101,7 +101,7 @@ async fn a_job_on_a_real_node_saves_its_work_before_its_gpus_count_as_free() {
     let look = stage.stamp("look", 1);
     let seen = backend.observe(&of, &look).await.unwrap().unwrap();
     assert!(seen.active && seen.pods, "{seen:?}");
-    let gpu = [0].into();
+    let gpu: BTreeSet<u16> = [0].into();
     let clients = async || backend.clients(CLUSTER, NODE, &gpu, &look).await.unwrap();
     assert_eq!(clients().await.len(), 1);
     backend.evict(&of, &seen.uid, &stage.stamp("evict", 1)).await.unwrap();

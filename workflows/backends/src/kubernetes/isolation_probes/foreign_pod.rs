@@ -13,7 +13,7 @@ use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::ProbeFinding;
 
-/// The scheduler's reason for a taint that a pod does not tolerate, since Kubernetes 1.37. Earlier ones also name the taint.
+/// The reason of current schedulers (1.34, 1.37) for a taint that a pod does not tolerate. Earlier ones also name the taint.
 const TAINTED: &str = "untolerated taint(s)";
 
 /// The scheduler's decision about the foreign pod.

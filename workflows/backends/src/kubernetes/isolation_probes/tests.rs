@@ -52,7 +52,7 @@ fn only_the_schedulers_word_on_the_taint_keeps_a_stranger_off() {
     let taint = "0/1 nodes are available: 1 node(s) had untolerated taint {tenure.dev/tenant: acme}.";
     let off = foreign_pod_result(&pod("Unschedulable", taint), "tenure.dev/tenant");
     assert_eq!(off, Some(ForeignPodResult::Off(taint.into())));
-    // Since 1.37 the scheduler does not name the taint: it is looked up on the node.
+    // Current schedulers do not name the taint: it is looked up on the node.
     let unnamed =
         "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available.";
     let off = foreign_pod_result(&pod("Unschedulable", unnamed), "tenure.dev/tenant");
