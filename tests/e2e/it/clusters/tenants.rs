@@ -64,7 +64,7 @@ async fn a_job_in_a_tenants_queue_runs_is_evicted_and_runs_again() {
         let pods = on.list(&pods).await;
         pods.len() == 1 && pods[0]["status"]["phase"] == "Running" && pods[0]["spec"]["nodeName"] == NODE
     };
-    on.until("a running pod on the tenant's node", runs).await;
+    on.until("a running pod on the tenant's node", async || runs().await).await;
 
     let workloads = on.list(&format!("{KUEUE}/namespaces/{space}/workloads")).await;
     let of = WorkloadRef {
@@ -83,7 +83,7 @@ async fn a_job_in_a_tenants_queue_runs_is_evicted_and_runs_again() {
     on.until("no pod is left", async || on.list(&pods).await.is_empty()).await;
     assert!(!seen().await.active);
     backend.start(&of, &GpuSet::new(), false, &stage.stamp("start", 100)).await.unwrap();
-    on.until("it runs again", runs).await;
+    on.until("it runs again", async || runs().await).await;
 
     let queue = pairs.iter().find(|pair| pair.step == "queue").unwrap();
     let opening = pairs.iter().find(|pair| pair.step == "opening").unwrap();
