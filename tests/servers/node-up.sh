@@ -4,8 +4,9 @@
 #   node-up.sh DIR       as root; cluster-down.sh DIR ends it with the cluster
 #
 # Containers run, hooks and signals are real, and pods reach each other; only the GPUs do not exist. Each line of DIR/node/devices is one of
-# them, and `ID Unhealthy` makes it fail. The image localhost/busybox:1 is made of Debian's busybox: no registry is asked. A machine has room
-# for one such node, as the kubelet's folder for device plugins is fixed. A second call starts what does not run.
+# them, and `ID Unhealthy` makes it fail. The image localhost/busybox:1 is made of Debian's busybox: no registry is asked; DIR/node/image names
+# it by its digest. A machine has room for one such node, as the kubelet's folder for device plugins is fixed. A second call starts what
+# does not run.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -128,6 +129,10 @@ image(f"{sys.argv[1]}/busybox.tar", "localhost/busybox:1", {"Cmd": ["/bin/sh"]})
 image(f"{sys.argv[1]}/pause.tar", "localhost/pause:1", {"Entrypoint": ["/bin/sleep", "infinity"]})
 PY
 for image in busybox pause; do on_node images import "$image.tar" >/dev/null; done
+# The same image by its digest, as a probe names it.
+digest=$(on_node images list name==localhost/busybox:1 | awk 'NR == 2 {print $3}')
+on_node images tag --force localhost/busybox:1 "localhost/busybox@$digest" >/dev/null
+echo "localhost/busybox@$digest" >image
 process kubelet start
 process device-plugin start
 echo "node: $name with $(kubectl get node $name -o "jsonpath=$gpus") GPUs" >&2

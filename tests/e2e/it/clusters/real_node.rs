@@ -131,7 +131,8 @@ async fn a_job_on_a_real_node_saves_its_work_before_its_gpus_count_as_free() {
 async fn a_network_without_policies_is_found_open_by_pods_that_send_packets() {
     let Some(on) = cluster().await else { return };
     let Some(()) = start(&on).await else { return };
-    let stage = Stage::with(&KubernetesTarget { probe_image: Some(IMAGE.into()), ..on.target() }).await;
+    let image = fs::read_to_string(on.dir().join("node/image")).unwrap().trim().to_owned();
+    let stage = Stage::with(&KubernetesTarget { probe_image: Some(image), ..on.target() }).await;
     let steps = ["namespace", "isolation"];
     let pairs: Vec<_> = onboarding("open", 1).into_iter().filter(|pair| steps.contains(&pair.step)).collect();
     stage.onboard(&pairs).await;

@@ -25,7 +25,7 @@ async fn tenant(on: &Cluster, name: &'static str, target: &KubernetesTarget) -> 
 fn spec(image: &str, gpus: u32) -> Value {
     let container = json!({
         "name": "main", "image": image,
-        "resources": { "limits": { "nvidia.com/gpu": gpus.to_string(), "cpu": "1", "memory": "1Gi" } },
+        "resources": { "limits": { "nvidia.com/gpu": gpus.to_string(), "cpu": "1" } },
         "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
     });
     json!({
